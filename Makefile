@@ -1,0 +1,101 @@
+# The only entry points. `make serve` and `make test` start from nothing but Python (3.11+) and make.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
+TASKS ?= math_word_problems
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export ORS_TEST_VENVS ?= $(CURDIR)/.venvs
+export ORS_TEST_NODE ?= $(CURDIR)/.node
+
+.PHONY: help
+help: ## This list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: serve
+serve: $(VENV)/.runtime ## Serve the bundled tasks on 127.0.0.1:8080 (TASKS="a b", ARGS="--port 9000").
+	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev clients node lint coverage ## From nothing to a verdict: lint, every test, the coverage floor.
+
+.PHONY: coverage
+coverage: $(VENV)/.dev clients node ## Every test but the stress ones, with the floor on branch coverage.
+	scripts/test.sh
+
+.PHONY: unit
+unit: $(VENV)/.dev ## The tests that need no client environments, without coverage.
+	$(BIN)/pytest tests/unit tests/contract
+
+.PHONY: stress
+stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults.
+	$(BIN)/pytest -m stress
+
+.PHONY: lint
+lint: $(VENV)/.dev node ## Every static check.
+	scripts/lint.sh
+
+.PHONY: format
+format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mechanical.
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run.
+	scripts/system_packages.sh wrk
+	$(BIN)/python -m bench
+
+.PHONY: docs
+docs: $(VENV)/.dev ## Check that every example in the documents runs.
+	$(BIN)/pytest tests/docs
+
+.PHONY: matrix
+matrix: ## The unit tests on every Python from 3.11 to 3.14 that this machine has.
+	scripts/matrix.sh
+
+.PHONY: lock
+lock: ## Compile the lock files again (needs uv).
+	scripts/lock.sh
+
+.PHONY: clean
+clean: ## Remove everything that make made.
+	rm -rf $(VENV) .venvs .node build dist .coverage .coverage.* htmlcov \
+	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# Environments. Each stamp stands for an installation that a lock file describes.
+
+.PHONY: venv
+venv: $(VENV)/.dev ## The development environment alone, in .venv.
+
+.PHONY: clients
+clients: $(CLIENTS:%=$(ORS_TEST_VENVS)/%/.installed) ## The real clients' environments, in .venvs.
+
+.PHONY: node
+node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, in .node.
+
+$(BIN)/python:
+	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
+
+$(VENV)/.runtime: $(BIN)/python requirements/runtime.lock requirements/build.lock pyproject.toml
+	$(BIN)/python -m pip install -q --require-hashes -r requirements/runtime.lock -r requirements/build.lock
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+	$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.lock
+	touch $@
+
+$(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.sh
+	PYTHON=$(PYTHON) scripts/make_client.sh $* $(ORS_TEST_VENVS)/$*
+	touch $@
+
+$(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json $(VENV)/.dev
+	scripts/make_node.sh $(ORS_TEST_NODE)
+	touch $@

