@@ -1,0 +1,349 @@
+"""Plays a server with the `openreward` client and prints what it saw as one JSON document.
+
+Usage: `python play_openreward.py URL SCENARIO...`, with the interpreter of a virtual environment that has
+`openreward`. Each scenario is a function below; its answer, or the error that escaped it, stands under its name.
+The script judges nothing: the test that starts it does.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
+os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
+
+from openreward import AsyncOpenReward, OpenReward  # noqa: E402
+from openreward.api.environments.types import GroupCandidate, Message, TextBlock  # noqa: E402
+from openreward.api.errors import ScoreGroupFailed, ScoreGroupUnsupported, ToolCallError, ToolFailed  # noqa: E402
+
+
+def text_of(output: Any) -> str:
+    """Joins the text blocks of an output."""
+    return "".join(block.text for block in output.blocks if block.type == "text")
+
+
+def shown(output: Any) -> dict[str, Any]:
+    """Turns an output into JSON."""
+    return {
+        "text": text_of(output),
+        "blocks": [vars(block) for block in output.blocks],
+        "reward": output.reward,
+        "finished": output.finished,
+        "metadata": output.metadata,
+    }
+
+
+def client(api_key: str = "") -> Any:
+    """Makes a client of the server under test."""
+    return AsyncOpenReward(api_key=api_key)
+
+
+async def refusal(session: Any, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Makes a call that the server should refuse and tells how it did."""
+    try:
+        output = await session.call_tool(tool, arguments)
+    except ToolCallError as error:
+        return {"refused": error.reason, "detail": error.detail}
+    return {"refused": None, "text": text_of(output)}
+
+
+async def discovery(api: Any) -> Any:
+    """Asks everything that can be asked without a session."""
+    env = api.get("refenv")
+    second = api.get("secondenv", variant="secondenv")
+    index = api.get("indexenv", variant="indexenv")
+    try:
+        listed = await index.list_tasks("train")
+    except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
+        listed = str(error)
+    task = await env.get_task("train", 1)
+    return {
+        "splits": await env.list_splits(),
+        "tasks": [t.task_spec for t in await env.list_tasks("train")],
+        "environment_name": task.environment_name,
+        "task": task.task_spec,
+        "num_tasks": await env.num_tasks("train"),
+        "empty": await env.num_tasks("extra"),
+        "range": [t.task_spec["target"] for t in await env.get_task_range("train", -3, None)],
+        "tools": [t.name for t in await env.list_tools()],
+        "openai_tools": len(await env.list_tools("openai")),
+        "anthropic_tools": len(await env.list_tools("anthropic")),
+        "google_tools": len(await env.list_tools("google")),
+        "second_tools": [t.name for t in await second.list_tools()],
+        "second_task": (await second.get_task("train", 1)).task_spec,
+        "index_list": str(listed),
+        "index_task": (await index.get_task("train", 999)).task_spec,
+        "index_count": await index.num_tasks("train"),
+    }
+
+
+async def twenty_tasks(api: Any) -> Any:
+    """Plays twenty episodes, by task and by index, from the prompt alone."""
+    env = api.get("refenv")
+    tasks = await env.list_tasks("train")
+    episodes = []
+    for turn in range(20):
+        index = turn % len(tasks)
+        source = {"split": "train", "index": index} if turn % 2 else {"task": tasks[index]}
+        async with env.session(**source) as session:
+            prompt = (await session.get_prompt())[0].text
+            target = prompt.split("'")[1]
+            wrong = await session.call_tool("echo", {"text": "nonsense"})
+            right = await session.call_tool("echo", {"text": target})
+            after = await refusal(session, "add", {"a": 1})
+        episodes.append({"target": target, "rewards": [wrong.reward, right.reward], "finished": right.finished,
+                         "after": after})  # fmt: skip
+    return episodes
+
+
+async def tools(api: Any) -> Any:
+    """Calls tools of every shape in one session."""
+    async with api.get("refenv").session(split="train", index=0) as session:
+        return {
+            "prompt": [vars(block) for block in await session.get_prompt()],
+            "version": await session.version(),
+            "names": [t.name for t in await session.list_tools()],
+            "add": shown(await session.call_tool("add", {"a": 3})),
+            "lax": shown(await session.call_tool("add", {"a": "3", "b": 4})),
+            "noargs": shown(await session.call_tool("noargs", {})),
+            "image": shown(await session.call_tool("image", {})),
+            "empty": shown(await session.call_tool("empty", {})),
+            "hint": shown(await session.call_tool("hint", {})),
+        }
+
+
+async def nulls(api: Any) -> Any:
+    """Sends explicit nulls for optional parameters whose schema allows none."""
+    arguments = {"a": 1, "tags": None, "note": None, "z": 1.5}
+    async with api.get("refenv").session(split="train", index=0) as session:
+        return await refusal(session, "tagged", arguments)
+
+
+async def secrets(api: Any) -> Any:
+    """Hands over secrets, with and without allowed domains, and an API key."""
+    seen = {}
+    pairs = {"openai_api_key": "v1", "SCOPED": ("v2", ["example.org"])}
+    async with api.get("refenv").session(split="train", index=0, secrets=pairs) as session:
+        seen["given"] = json.loads(text_of(await session.call_tool("whoami", {})))
+    async with client("user-key").environments as keyed:
+        async with keyed.get("refenv").session(split="train", index=0, secrets=pairs) as session:
+            seen["with_key"] = json.loads(text_of(await session.call_tool("whoami", {})))
+    async with api.get("refenv").session(split="train", index=0) as session:
+        seen["none"] = json.loads(text_of(await session.call_tool("whoami", {})))
+    return seen
+
+
+async def errors(api: Any) -> Any:
+    """Makes every kind of call that goes wrong."""
+    env = api.get("refenv")
+    seen: dict[str, Any] = {}
+    async with env.session(split="train", index=0) as session:
+        seen["unknown"] = await refusal(session, "nosuchtool", {})
+        seen["invalid"] = await refusal(session, "add", {"a": "x"})
+        seen["missing"] = await refusal(session, "add", {})
+        seen["alive"] = text_of(await session.call_tool("add", {"a": 1}))
+    for tool in ("boom", "boom_empty", "badret"):
+        async with env.session(split="train", index=0) as session:
+            try:
+                seen[tool] = shown(await session.call_tool(tool, {}))
+            except ToolFailed as error:
+                seen[tool] = error.message
+    for key in ("init_fail", "setup_fail"):
+        task = await env.get_task("train", 0)
+        task.task_spec[key] = True
+        try:
+            async with env.session(task=task) as session:
+                await session.get_prompt()
+                seen[key] = None
+        except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
+            seen[key] = str(error)
+    return seen
+
+
+async def nan(api: Any) -> Any:
+    """Calls a tool whose reward is not a number."""
+    async with api.get("refenv").session(split="train", index=0) as session:
+        try:
+            return shown(await session.call_tool("nan", {}))
+        except ToolFailed as error:
+            return {"failed": error.message}
+
+
+async def big_outputs(api: Any) -> Any:
+    """Compares long outputs, made of white space and of wide characters, with what was written."""
+    same = {}
+    async with api.get("refenv").session(split="train", index=0) as session:
+        for n, lead, fill in ((5000, 0, " "), (20000, 3, " "), (9000, 1, "\u3000"), (9000, 2, "\u00a0")):
+            output = await session.call_tool("spaces", {"n": n, "lead": lead, "fill": fill})
+            same[f"spaces {n} {lead} U+{ord(fill):04x}"] = text_of(output) == "x" * lead + fill * n + "end"
+        output = await session.call_tool("big", {"n": 300_000, "lead": 5})
+        same["big"] = text_of(output) == "x" * 5 + "\u00e9" * 300_000
+    return same
+
+
+async def parallel(api: Any) -> Any:
+    """Calls in parallel, in one session and across sessions."""
+    env = api.get("refenv")
+    async with env.session(split="train", index=0) as one, env.session(split="train", index=1) as two:
+        sums = await asyncio.gather(*(one.call_tool("add", {"a": i, "b": i}) for i in range(12)))
+        counts = await asyncio.gather(*(s.call_tool("count", {}) for s in (one, two) for _ in range(6)))
+        slow = await asyncio.gather(one.call_tool("slow_sync", {"seconds": 0.5}), two.call_tool("add", {"a": 1}))
+    return {
+        "sums": [text_of(o) for o in sums],
+        "one": sorted(int(text_of(o)) for o in counts[:6]),
+        "two": sorted(int(text_of(o)) for o in counts[6:]),
+        "slow": [text_of(o) for o in slow],
+    }
+
+
+async def sessions_at_once(api: Any) -> Any:
+    """Holds forty sessions open together and wins each."""
+    env = api.get("refenv")
+
+    async def win(index: int) -> float:
+        async with env.session(split="train", index=index % 4) as session:
+            prompt = (await session.get_prompt())[0].text
+            return float((await session.call_tool("echo", {"text": prompt.split("'")[1]})).reward)
+
+    return await asyncio.gather(*(win(i) for i in range(40)))
+
+
+async def dropped(api: Any) -> Any:
+    """Makes a slow call over a connection that is cut in the middle of it."""
+    async with api.get("refenv").session(split="train", index=0) as session:
+        first = await session.call_tool("slow_count", {"seconds": 2.0})
+        second = await session.call_tool("slow_count", {"seconds": 0.1})
+    return {"first": shown(first), "second": shown(second)}
+
+
+async def finishing(api: Any) -> Any:
+    """Ends episodes with and without a reward and calls on."""
+    seen = {}
+    for name, reward in (("half", 0.5), ("ungraded", None)):
+        async with api.get("refenv").session(split="test", index=0) as session:
+            end = await session.call_tool("finish", {"reward": reward})
+            after = await refusal(session, "echo", {"text": "exam"})
+            seen[name] = {"end": shown(end), "after": after, "prompt": len(await session.get_prompt())}
+    return seen
+
+
+async def messages(api: Any) -> Any:
+    """Reads a conversation, and a prompt as a conversation."""
+    seen: dict[str, Any] = {}
+    async with api.get("termenv", variant="termenv").session(split="train", index=0) as session:
+        conversation = await session.get_messages()
+        seen["roles"] = [m.role for m in conversation]
+        seen["types"] = [[b.type for b in m.blocks] for m in conversation]
+        seen["anthropic"] = await session.get_messages("anthropic")
+        seen["openai"] = await session.get_messages("openai")
+        seen["prompt"] = [b.text for b in await session.get_prompt()]
+    async with api.get("refenv").session(split="train", index=0) as session:
+        seen["wrapped"] = await session.get_messages("openai")
+    return seen
+
+
+async def terminal(api: Any) -> Any:
+    """Ends an episode with the assistant's own words."""
+    seen: dict[str, Any] = {}
+    async with api.get("termenv", variant="termenv").session(split="train", index=0) as session:
+        seen["tools"] = [t.name for t in await session.list_tools()]
+        seen["terminal"] = vars(await session.terminal_tool())
+        seen["output"] = shown(await session.call_terminal_tool("4"))
+    async with api.get("refenv").session(split="train", index=0) as session:
+        seen["without"] = await session.is_assistant_message_final()
+    return seen
+
+
+async def score_group(api: Any) -> Any:
+    """Scores a group of completions, and asks where that cannot be done."""
+
+    def said(text: str) -> list[Any]:
+        return [Message(role="assistant", blocks=[TextBlock(text=text)])]
+
+    seen: dict[str, Any] = {}
+    async with api.get("termenv", variant="termenv").session(split="train", index=0) as session:
+        seen["supported"] = await session.supports_score_group()
+        group = [said("abc"), GroupCandidate(messages=said("abcdefg"), metadata={"rollout": 2})]
+        seen["scores"] = [vars(score) for score in await session.score_group(group)]
+        try:
+            await session.score_group([])
+            seen["failed"] = None
+        except ScoreGroupFailed as error:
+            seen["failed"] = error.message
+        seen["afterwards"] = shown(await session.call_terminal_tool("5"))
+    async with api.get("refenv").session(split="train", index=0) as session:
+        try:
+            await session.score_group([said("abc")])
+            seen["refenv"] = "scored"
+        except ScoreGroupUnsupported:
+            seen["refenv"] = "unsupported"
+    return seen
+
+
+async def variants(api: Any) -> Any:
+    """Plays environments that are not the default one."""
+    seen = {}
+    for name in ("secondenv", "indexenv"):
+        async with api.get(name, variant=name).session(split="train", index=1) as session:
+            prompt = (await session.get_prompt())[0].text
+            seen[name] = {"prompt": prompt, "output": shown(await session.call_tool("where", {}))}
+    return seen
+
+
+async def slow_setup(api: Any) -> Any:
+    """Opens sessions whose setup takes 80 seconds, asks for the prompt of one and calls a tool of another."""
+    env = api.get("refenv")
+
+    async def play(name: str, *, prompt_first: bool) -> Any:
+        task = await env.get_task("train", 0)
+        task.task_spec.update(id=name, setup_s=80.0)
+        async with env.session(task=task) as session:
+            prompt = (await session.get_prompt())[0].text if prompt_first else None
+            count = text_of(await session.call_tool("count", {}))
+            ledger = json.loads(text_of(await session.call_tool("ledger", {"task_id": name})))
+        return {"prompt": prompt, "count": count, "ledger": ledger}
+
+    prompted, called = await asyncio.gather(
+        play("slow-prompted", prompt_first=True), play("slow-called", prompt_first=False)
+    )
+    return {"prompted": prompted, "called": called}
+
+
+def synchronous() -> Any:
+    """Plays one episode with the blocking client."""
+    with OpenReward(api_key="").environments as api:
+        env = api.get("refenv")
+        with env.session(task=env.get_task("train", 2)) as session:
+            target = session.get_prompt()[0].text.split("'")[1]
+            return {"tools": len(session.list_tools()), "output": shown(session.call_tool("echo", {"text": target}))}
+
+
+SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    f.__name__: f
+    for f in (discovery, twenty_tasks, tools, nulls, secrets, errors, nan, big_outputs, parallel, sessions_at_once,
+              dropped, finishing, messages, terminal, score_group, variants, slow_setup)
+}  # fmt: skip
+
+
+async def play(names: list[str]) -> dict[str, Any]:
+    """Plays the scenarios one after the other."""
+    seen: dict[str, Any] = {}
+    async with client().environments as api:
+        for name in names:
+            try:
+                seen[name] = await SCENARIOS[name](api)
+            except Exception:  # noqa: BLE001 (it becomes that scenario's answer)
+                seen[name] = {"escaped": traceback.format_exc()}
+    return seen
+
+
+if __name__ == "__main__":
+    chosen = [name for name in sys.argv[2:] if name != "synchronous"]
+    results = asyncio.run(play(chosen))
+    if "synchronous" in sys.argv:
+        results["synchronous"] = synchronous()
+    sys.stdout.write(json.dumps(results))
