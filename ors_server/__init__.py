@@ -1,3 +1,95 @@
-"""Serve RL environments for language-model agents over the Open Reward Standard and MCP."""
+"""Serve RL environments for language-model agents over the Open Reward Standard and MCP.
+
+The names here are the whole public surface for authors of environments. They are loaded on first use, so that
+importing the package costs little.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ors_server.app import create_app
+    from ors_server.authoring.context import CallContext
+    from ors_server.authoring.environment import Environment, Prompt
+    from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, terminal, tool
+    from ors_server.policy import EpisodePolicy
+    from ors_server.settings import Settings
+    from ors_server.visibility import Visibility
+    from ors_server.wire import (
+        GroupCandidate,
+        GroupScore,
+        ImageBlock,
+        JSONObject,
+        Message,
+        ReasoningBlock,
+        Split,
+        TextBlock,
+        ToolCallBlock,
+        ToolOutput,
+        ToolResultBlock,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CallContext",
+    "Environment",
+    "EpisodePolicy",
+    "ForbiddenActionError",
+    "GroupCandidate",
+    "GroupScore",
+    "ImageBlock",
+    "JSONObject",
+    "Message",
+    "Prompt",
+    "ReasoningBlock",
+    "Settings",
+    "Split",
+    "TextBlock",
+    "ToolCallBlock",
+    "ToolError",
+    "ToolOutput",
+    "ToolResultBlock",
+    "Toolset",
+    "Visibility",
+    "__version__",
+    "create_app",
+    "terminal",
+    "tool",
+]
+
+_HOMES = {
+    "CallContext": "ors_server.authoring.context",
+    "Environment": "ors_server.authoring.environment",
+    "EpisodePolicy": "ors_server.policy",
+    "ForbiddenActionError": "ors_server.authoring.tool",
+    "GroupCandidate": "ors_server.wire",
+    "GroupScore": "ors_server.wire",
+    "ImageBlock": "ors_server.wire",
+    "JSONObject": "ors_server.wire",
+    "Message": "ors_server.wire",
+    "Prompt": "ors_server.authoring.environment",
+    "ReasoningBlock": "ors_server.wire",
+    "Settings": "ors_server.settings",
+    "Split": "ors_server.wire",
+    "TextBlock": "ors_server.wire",
+    "ToolCallBlock": "ors_server.wire",
+    "ToolError": "ors_server.authoring.tool",
+    "ToolOutput": "ors_server.wire",
+    "ToolResultBlock": "ors_server.wire",
+    "Toolset": "ors_server.authoring.tool",
+    "Visibility": "ors_server.visibility",
+    "create_app": "ors_server.app",
+    "terminal": "ors_server.authoring.tool",
+    "tool": "ors_server.authoring.tool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module 'ors_server' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,151 @@
+"""An environment as the server uses it: everything that can be known of a class, computed once when it is loaded."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from pydantic import BaseModel
+
+from ors_server.authoring.context import CallContext
+from ors_server.policy import EpisodePolicy
+from ors_server.visibility import Visibility
+from ors_server.wire import (
+    GroupCandidate,
+    GroupScore,
+    ImageBlock,
+    JSONObject,
+    Message,
+    Split,
+    TerminalToolSpec,
+    TextBlock,
+    ToolListing,
+    ToolOutput,
+    ToolSpec,
+)
+
+Blocks: TypeAlias = list[TextBlock | ImageBlock]
+Instance: TypeAlias = Any
+"""An environment object of one session, native or foreign."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as the server uses it."""
+
+    spec: ToolSpec
+    parse: Callable[[JSONObject], Any]
+    """Turns the agent's arguments into what `bind`'s function takes; raises pydantic's `ValidationError`."""
+    bind: Callable[[Any], Callable[[Any, CallContext], Any]]
+    """Given the object that has the method, returns a function of (parsed arguments, context)."""
+    adopt: Callable[[Any], ToolOutput]
+    """Turns what the tool returned into a `ToolOutput`; raises `ToolOutputError`."""
+    is_async: bool
+    shared: bool = True
+    concurrent: bool = False
+    exclusive: bool = False
+    time_limit: float | None = None
+    terminal: bool = False
+    terminal_arg: str | None = None
+    arguments_model: type[BaseModel] | None = None
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.spec.name
+
+
+class TaskSource(Protocol):
+    """Reads an environment's tasks; every method checks the split and raises our errors."""
+
+    async def list_tasks(self, split: str) -> list[JSONObject]:
+        """Return all tasks of a split."""
+        ...
+
+    async def num_tasks(self, split: str) -> int:
+        """Return how many tasks a split has."""
+        ...
+
+    async def get_task(self, split: str, index: int) -> JSONObject:
+        """Return one task; negative indices count from the end."""
+        ...
+
+    async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
+        """Return a slice of a split's tasks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the server calls on an instance; each is awaited and raises `EnvironmentFailedError`."""
+
+    make: Callable[[JSONObject, Mapping[str, str]], Awaitable[Instance]]
+    setup: Callable[[Instance], Awaitable[None]] | None
+    """`None` when the class does not override it, so that a session is ready at once."""
+    teardown: Callable[[Instance], Awaitable[None]] | None
+    prompt: Callable[[Instance], Awaitable[Blocks]]
+    messages: Callable[[Instance], Awaitable[list[Message]]]
+    task_tools: Callable[[Instance], Awaitable[list[ToolSpec]]] | None
+    """Announcements of the task's own tools, in order; `None` when the class has none."""
+    score_group: Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetDefinition:
+    """A toolset as the server uses it."""
+
+    make: Callable[[Instance], Any]
+    tools: Mapping[str, ToolDefinition]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentDefinition:
+    """An environment as the server uses it."""
+
+    name: str
+    version: str
+    description: str
+    policy: EpisodePolicy
+    visibility: Visibility | None
+    source: type
+    """The author's class."""
+    splits: tuple[Split, ...]
+    tasks: TaskSource
+    tools: Mapping[str, ToolDefinition]
+    """The class's own tools by name, shared and task-specific ones, in order of definition."""
+    toolsets: tuple[ToolsetDefinition, ...]
+    session_toolsets: Mapping[str, ToolsetDefinition]
+    hooks: Hooks
+    listing: ToolListing = field(repr=False)
+    """The answer of `/tools`."""
+
+    def split_type(self, name: str) -> str | None:
+        """Return the type of a split, or `None` if there is no such split.
+
+        Args:
+            name: The split's name.
+        """
+        return next((split.type for split in self.splits if split.name == name), None)
+
+
+def make_listing(tools: Mapping[str, ToolDefinition], *, supports_score_group: bool) -> ToolListing:
+    """Announce the shared tools, keeping the terminal one out of the agent's sight.
+
+    Args:
+        tools: All tools by name.
+        supports_score_group: Whether groups can be scored.
+    """
+    terminal = next((tool for tool in tools.values() if tool.terminal), None)
+    return ToolListing(
+        tools=[tool.spec for tool in tools.values() if tool.shared and not tool.terminal],
+        terminal_tool=None if terminal is None else announce_terminal(terminal),
+        supports_score_group=supports_score_group,
+    )
+
+
+def announce_terminal(tool: ToolDefinition) -> TerminalToolSpec:
+    """Announce a terminal tool.
+
+    Args:
+        tool: The tool, marked `@terminal`.
+    """
+    return TerminalToolSpec(name=tool.name, arg=tool.terminal_arg, description=tool.spec.description)

@@ -1,0 +1,130 @@
+"""The class that an author derives from."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
+
+from ors_server.authoring.tool import Toolset
+from ors_server.policy import EpisodePolicy
+from ors_server.visibility import Visibility
+from ors_server.wire import GroupCandidate, GroupScore, ImageBlock, JSONObject, Message, Split, TextBlock
+
+Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
+"""A prompt: text, or blocks in order."""
+
+
+class Environment:
+    """A family of tasks and the tools to play them; one instance serves one session.
+
+    Every method may be sync or async; sync ones run in worker threads. An author writes `list_splits`, one of
+    `list_tasks` or (`num_tasks` and `get_task`), one of `get_prompt` or `get_messages`, and tools.
+
+    Attributes:
+        task_spec: The task being played, a JSON object.
+        secrets: Secrets by name that the session's creator passed along.
+    """
+
+    name: ClassVar[str] = ""
+    """Name under which it is served; the class name in lower case by default."""
+    version: ClassVar[str] = "0"
+    """Changes whenever the same call on the same task may give another result."""
+    policy: ClassVar[EpisodePolicy] = EpisodePolicy()
+    """Limits, penalties and the range of rewards."""
+    visibility: ClassVar[Visibility | None] = None
+    """What an agent sees of rewards; `None` leaves it to the server's setting."""
+    toolsets: ClassVar[Sequence[type[Toolset]]] = ()
+    """Toolsets that every session has."""
+    session_toolsets: ClassVar[Mapping[str, type[Toolset]]] = {}
+    """Toolsets by name that whoever creates a session may ask for; their tools hide same-named ones."""
+
+    def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
+        """Keep the task and the secrets; do slow work in `setup`.
+
+        Args:
+            task_spec: The task, a JSON object.
+            secrets: Secrets by name.
+        """
+        self.task_spec = task_spec
+        self.secrets: dict[str, str] = dict(secrets or {})
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:
+        """Return the splits; a bare string `train`, `validation` or `test` has that type, others `validation`."""
+        raise NotImplementedError
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
+        """Return all tasks of a split, in an order that never changes.
+
+        Args:
+            split: A name that `list_splits` gave.
+
+        Raises:
+            NotImplementedError: If tasks are addressed by index only.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def num_tasks(cls, split: str) -> int | Awaitable[int]:
+        """Return how many tasks a split has.
+
+        Args:
+            split: A name that `list_splits` gave.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject | Awaitable[JSONObject]:
+        """Return one task.
+
+        Args:
+            split: A name that `list_splits` gave.
+            index: From 0; negative ones count from the end.
+
+        Raises:
+            IndexError: If there is no such task.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
+        """Return a slice of a split's tasks, with Python's rules for slices.
+
+        Args:
+            split: A name that `list_splits` gave.
+            start: First index, inclusive.
+            stop: Last index, exclusive.
+        """
+        raise NotImplementedError
+
+    def setup(self) -> Awaitable[None] | None:
+        """Prepare the session; runs once, in the background, before the first call."""
+
+    def teardown(self) -> Awaitable[None] | None:
+        """Release what the session holds; runs exactly once if the instance was made, also after a failed setup."""
+
+    def get_prompt(self) -> Prompt | Awaitable[Prompt]:
+        """Return the prompt of the task."""
+        raise NotImplementedError
+
+    def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
+        """Return the prompt as a conversation that the agent continues."""
+        raise NotImplementedError
+
+    def list_task_tools(self) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the names of the tools marked `shared=False` that this task offers, in order."""
+        return ()
+
+    def score_group(
+        self, candidates: Sequence[GroupCandidate]
+    ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
+        """Score several rollouts of this session's task against each other.
+
+        Args:
+            candidates: The rollouts.
+
+        Returns:
+            One score per candidate, in the same order.
+        """
+        raise NotImplementedError

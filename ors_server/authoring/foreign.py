@@ -1,0 +1,223 @@
+"""Serves environments written for the `openreward` package or the `ors-sdk`, unchanged.
+
+Nothing of those packages is imported here: a class is recognised by where its base class comes from, its tools by
+the marks that their decorators leave, and every value that crosses over is rebuilt as one of ours. Behaviour that
+the packages leave open (limits, penalties, turns) is ours.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ors_server.authoring.boundary import call_hook, is_async
+from ors_server.authoring.definition import (
+    Blocks,
+    EnvironmentDefinition,
+    Hooks,
+    Instance,
+    ToolDefinition,
+    ToolsetDefinition,
+    make_listing,
+)
+from ors_server.authoring.native import adopt_scores, read_splits
+from ors_server.authoring.native_tools import make_parser, merge_tools, terminal_argument
+from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.schema import read_signature
+from ors_server.authoring.tasks import ClassTasks
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
+from ors_server.policy import EpisodePolicy
+from ors_server.wire import (
+    GroupCandidate,
+    GroupScore,
+    JSONObject,
+    Message,
+    ToolOutput,
+    ToolSpec,
+)
+
+_HOMES = ("openreward.environments", "ors.environment")
+"""Modules in which the foreign `Environment` base classes live."""
+
+
+def foreign_base(cls: type) -> type | None:
+    """Return the foreign `Environment` class that a class derives from, or `None`.
+
+    Args:
+        cls: Any class.
+    """
+    for base in cls.__mro__[1:]:
+        if base.__name__ == "Environment" and any(base.__module__.startswith(home) for home in _HOMES):
+            return base
+    return None
+
+
+def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
+    """Compute the definition of a foreign environment class.
+
+    Args:
+        cls: The author's class.
+        base: The foreign `Environment` class.
+
+    Raises:
+        EnvironmentDefinitionError: If it has no tools, no splits or no prompt.
+    """
+    tools = _read_tools(cls)
+    toolsets = tuple(_define_toolset(toolset) for toolset in getattr(cls, "toolsets", ()) or ())
+    everything = merge_tools(cls.__name__, tools, toolsets)
+    if not everything:
+        msg = f"{cls.__name__} has no tools: a tool takes at most one pydantic model and is annotated -> ToolOutput"
+        raise EnvironmentDefinitionError(msg)
+    scores_groups = hasattr(base, "score_group") and cls.score_group is not base.score_group  # type: ignore[attr-defined]
+    splits = read_splits(cls)
+    return EnvironmentDefinition(
+        name=cls.__name__.lower(),
+        version=str(getattr(cls, "version", "0")),
+        description=inspect.cleandoc(cls.__doc__ or ""),
+        policy=EpisodePolicy(),
+        visibility=None,
+        source=cls,
+        splits=splits,
+        tasks=ClassTasks(cls, base, frozenset(split.name for split in splits)),
+        tools=tools,
+        toolsets=toolsets,
+        session_toolsets={},
+        hooks=_hooks(cls, base, scores_groups=scores_groups),
+        listing=make_listing(everything, supports_score_group=scores_groups),
+    )
+
+
+def _read_tools(cls: type) -> dict[str, ToolDefinition]:
+    found: dict[str, ToolDefinition] = {}
+    for name in dir(cls):
+        function = getattr(cls, name, None)
+        if not callable(function) or not getattr(function, "_env_tool", False):
+            continue
+        definition = _define_tool(function, name, f"{cls.__name__}.{name}")
+        if definition is not None:
+            found[name] = definition
+    return found
+
+
+def _define_tool(function: Any, name: str, where: str) -> ToolDefinition | None:
+    signature = read_signature(inspect.unwrap(function), where)
+    returns = signature.returns
+    fits = signature.model is None or signature.takes_model
+    if not (fits and inspect.isclass(returns) and returns.__name__ == "ToolOutput"):
+        return None
+    schema = signature.input_schema()
+    is_terminal = bool(getattr(function, "_env_tool_terminal", False))
+    exclusive = is_terminal or bool(getattr(function, "_env_tool_exclusive", False))
+    return ToolDefinition(
+        spec=ToolSpec(name=name, description=(function.__doc__ or "").strip(), input_schema=schema),
+        parse=make_parser(signature.model, schema),
+        bind=_binder(name, takes_model=signature.model is not None),
+        adopt=_adopter(name, returns),
+        is_async=is_async(function),
+        shared=bool(getattr(function, "_env_tool_shared", True)),
+        concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not exclusive,
+        exclusive=exclusive,
+        terminal=is_terminal,
+        terminal_arg=terminal_argument(signature.model, where) if is_terminal else None,
+        arguments_model=signature.model,
+    )
+
+
+def _binder(name: str, *, takes_model: bool) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    def bind(owner: Any) -> Callable[[Any, Any], Any]:
+        method = getattr(owner, name)
+        return (lambda parsed, _context: method(parsed)) if takes_model else (lambda _parsed, _context: method())
+
+    return bind
+
+
+def _adopter(name: str, expected: type) -> Callable[[Any], ToolOutput]:
+    def adopt(result: Any) -> ToolOutput:
+        if not isinstance(result, expected):
+            msg = f"{name!r} returned {type(result).__name__}; expected ToolOutput"
+            raise ToolOutputError(msg)
+        try:
+            return ToolOutput.model_validate(result.model_dump())  # type: ignore[attr-defined]
+        except ValidationError as error:
+            msg = f"{name!r} returned an illegal ToolOutput: {error.errors(include_url=False)}"
+            raise ToolOutputError(msg) from error
+
+    return adopt
+
+
+def _define_toolset(cls: type) -> ToolsetDefinition:
+    def make(instance: Instance) -> Any:
+        takes_environment = bool(inspect.signature(cls).parameters)
+        return cls(instance) if takes_environment else cls()
+
+    return ToolsetDefinition(make=make, tools=_read_tools(cls))
+
+
+def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
+    has_messages = hasattr(base, "get_messages") and cls.get_messages is not base.get_messages  # type: ignore[attr-defined]
+    has_prompt = cls.get_prompt is not getattr(base, "get_prompt", None)
+
+    async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
+        def construct() -> Any:
+            return cls(task_spec=task_spec, secrets=dict(secrets))
+
+        return await call_hook(construct)
+
+    async def setup(instance: Instance) -> None:
+        await call_hook(instance.setup)
+
+    async def teardown(instance: Instance) -> None:
+        await call_hook(instance.teardown)
+
+    async def messages(instance: Instance) -> list[Message]:
+        if not has_messages:
+            return [Message(role="user", blocks=list(await prompt(instance)))]
+        return [_adopt(Message, item) for item in await call_hook(instance.get_messages)]
+
+    async def prompt(instance: Instance) -> Blocks:
+        if not has_prompt:
+            return flatten_messages(await messages(instance))
+        output = {"blocks": [_plain(block) for block in await call_hook(instance.get_prompt)]}
+        return _adopt(ToolOutput, output).blocks
+
+    async def task_tools(instance: Instance) -> list[ToolSpec]:
+        listing = await call_hook(instance.list_task_tools)
+        return [_adopt(ToolSpec, spec) for spec in listing.tools]
+
+    async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
+        foreign = _foreign_candidates(base, candidates)
+        return adopt_scores(await call_hook(instance.score_group, foreign), len(candidates), cls.__name__)
+
+    overrides_setup = cls.setup is not base.setup  # type: ignore[attr-defined]
+    overrides_teardown = cls.teardown is not base.teardown  # type: ignore[attr-defined]
+    overrides_task_tools = cls.list_task_tools is not base.list_task_tools  # type: ignore[attr-defined]
+    return Hooks(
+        make=make,
+        setup=setup if overrides_setup else None,
+        teardown=teardown if overrides_teardown else None,
+        prompt=prompt,
+        messages=messages,
+        task_tools=task_tools if overrides_task_tools else None,
+        score_group=score_group if scores_groups else None,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def _adopt(model: Any, value: Any) -> Any:
+    try:
+        return model.model_validate(_plain(value))
+    except ValidationError as error:
+        msg = f"the environment gave an illegal {model.__name__}: {error.errors(include_url=False)}"
+        raise EnvironmentFailedError(msg) from error
+
+
+def _foreign_candidates(base: type, candidates: list[GroupCandidate]) -> list[Any]:
+    module = inspect.getmodule(base)
+    foreign = getattr(module, "GroupCandidate", None)
+    if foreign is None:
+        return list(candidates)
+    return [foreign.model_validate(candidate.model_dump()) for candidate in candidates]

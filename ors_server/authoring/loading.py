@@ -1,0 +1,182 @@
+"""Finds environments by name, `module:Class`, or path, and defines them."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.environment import Environment
+from ors_server.authoring.foreign import define_foreign, foreign_base
+from ors_server.authoring.native import define_native
+from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+
+ENTRY_POINT_GROUP = "ors_server.environments"
+"""Entry points under which installed packages offer environments by name."""
+
+ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+RESERVED_NAMES = frozenset(
+    {
+        *("health", "version", "list_environments", "create_session", "create", "ping", "delete", "delete_session"),
+        *("tools", "splits", "tasks", "num_tasks", "task", "task_range", "get_task", "get_task_range"),
+        *("prompt", "messages", "task_tools", "call", "score_group"),
+        *("mcp", "sessions", "agent", "console", "docs", "openapi", "metrics"),
+    }
+)
+"""First path segments that the server needs for itself."""
+
+
+def define(cls: type) -> EnvironmentDefinition:
+    """Compute the definition of an environment class, native or foreign.
+
+    Args:
+        cls: A subclass of `Environment`, of `openreward`'s, or of the `ors-sdk`'s.
+
+    Raises:
+        EnvironmentDefinitionError: If it is none of these, its name is reserved, or it breaks a rule.
+    """
+    base = foreign_base(cls)
+    if base is not None:
+        definition = define_foreign(cls, base)
+    elif issubclass(cls, Environment):
+        definition = define_native(cls)
+    else:
+        msg = f"{cls.__module__}:{cls.__qualname__} is not an Environment class"
+        raise EnvironmentDefinitionError(msg)
+    if not ENVIRONMENT_NAME.fullmatch(definition.name) or definition.name in RESERVED_NAMES:
+        msg = (
+            f"{cls.__qualname__}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} "
+            "and not be a path of the server's own; set the class attribute `name`"
+        )
+        raise EnvironmentDefinitionError(msg)
+    return definition
+
+
+def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
+    """Load several environments.
+
+    Args:
+        references: Each an entry point's name, `package.module:Class`, `package.module`, or a path to a `.py` file
+            or a package folder, optionally followed by `:Class`.
+
+    Raises:
+        UnknownEnvironmentError: If a reference leads nowhere.
+        EnvironmentDefinitionError: If a class breaks a rule, or two environments share a name.
+    """
+    definitions: list[EnvironmentDefinition] = []
+    for reference in references:
+        definitions.extend(define(cls) for cls in find_classes(reference))
+    names = [definition.name for definition in definitions]
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"two environments are named {name!r}; give one of them another `name`"
+            raise EnvironmentDefinitionError(msg)
+    return definitions
+
+
+def installed_environments() -> dict[str, str]:
+    """Return the environments that installed packages offer: `module:Class` by name, sorted by name."""
+    points = entry_points(group=ENTRY_POINT_GROUP)
+    return dict(sorted((point.name, point.value) for point in points))
+
+
+def find_classes(reference: str) -> list[type]:
+    """Find the environment classes that a reference names, without defining them.
+
+    Args:
+        reference: As for `load_environments`.
+
+    Raises:
+        UnknownEnvironmentError: If it leads nowhere.
+        EnvironmentDefinitionError: If the module fails to import.
+    """
+    installed = installed_environments()
+    target = installed.get(reference, reference)
+    place, _, class_name = _split_reference(target)
+    module = _import(place, reference, sorted(installed))
+    if class_name:
+        found = getattr(module, class_name, None)
+        if not inspect.isclass(found):
+            msg = f"{reference}: {place} has no class {class_name!r}; it has {_class_names(module) or 'none'}"
+            raise UnknownEnvironmentError(msg)
+        return [found]
+    classes = _environment_classes(module)
+    if not classes:
+        msg = f"{reference}: {place} holds no Environment class"
+        raise UnknownEnvironmentError(msg)
+    return classes
+
+
+def _split_reference(reference: str) -> tuple[str, str, str]:
+    place, colon, name = reference.rpartition(":")
+    if colon and name.isidentifier():
+        return place, colon, name
+    return reference, "", ""
+
+
+def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
+    path = Path(place)
+    try:
+        if path.suffix == ".py" or "/" in place or path.is_dir():
+            return _import_path(path, reference)
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is not None and place.startswith(error.name):
+            msg = (
+                f"{reference!r} is no installed environment ({', '.join(installed) or 'none'}), "
+                "no importable module, and no path to a .py file or folder"
+            )
+            raise UnknownEnvironmentError(msg) from error
+        raise EnvironmentDefinitionError(f"{reference}: {error}") from error
+    except EnvironmentDefinitionError:
+        raise
+    except Exception as error:
+        msg = f"{reference}: importing it failed: {type(error).__name__}: {error}"
+        raise EnvironmentDefinitionError(msg) from error
+
+
+def _import_path(path: Path, reference: str) -> ModuleType:
+    file = path / "__init__.py" if path.is_dir() else path
+    if not file.is_file():
+        raise ModuleNotFoundError(f"{reference}: no file {file}", name=str(path))
+    name = f"ors_environment_{re.sub(r'[^0-9A-Za-z]', '_', str(path.resolve()))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    locations = [str(path)] if path.is_dir() else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
+    if spec is None or spec.loader is None:
+        raise EnvironmentDefinitionError(f"{reference}: {file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _environment_classes(module: ModuleType) -> list[type]:
+    found: list[type] = []
+    for value in vars(module).values():
+        if inspect.isclass(value) and value not in found and _is_environment(value) and _belongs(value, module):
+            found.append(value)
+    return found
+
+
+def _is_environment(cls: Any) -> bool:
+    return foreign_base(cls) is not None or (issubclass(cls, Environment) and cls is not Environment)
+
+
+def _belongs(cls: type, module: ModuleType) -> bool:
+    return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
+
+
+def _class_names(module: ModuleType) -> str:
+    return ", ".join(cls.__name__ for cls in _environment_classes(module))

@@ -1,0 +1,200 @@
+"""Loads an `Environment` class: checks it, and computes its definition."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ors_server.authoring.boundary import call_hook
+from ors_server.authoring.definition import (
+    Blocks,
+    EnvironmentDefinition,
+    Hooks,
+    Instance,
+    make_listing,
+)
+from ors_server.authoring.environment import Environment
+from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
+from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.tasks import ClassTasks
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.wire import (
+    GroupCandidate,
+    GroupScore,
+    JSONObject,
+    Message,
+    Split,
+    ToolSpec,
+    as_blocks,
+)
+
+
+def define_native(cls: type[Environment]) -> EnvironmentDefinition:
+    """Compute the definition of an `Environment` class.
+
+    Args:
+        cls: The author's class.
+
+    Raises:
+        EnvironmentDefinitionError: If the class breaks a rule; the message says which, and where.
+    """
+    tools = read_tools(cls)
+    toolsets = tuple(define_toolset(toolset) for toolset in cls.toolsets)
+    session_toolsets = {name: define_toolset(toolset) for name, toolset in cls.session_toolsets.items()}
+    everything = merge_tools(cls.__name__, tools, toolsets)
+    if not everything:
+        msg = f"{cls.__name__} has no tools; mark at least one method with @tool"
+        raise EnvironmentDefinitionError(msg)
+    if not (_overrides(cls, "get_prompt") or _overrides(cls, "get_messages")):
+        msg = f"{cls.__name__} must define get_prompt or get_messages"
+        raise EnvironmentDefinitionError(msg)
+    scores_groups = _overrides(cls, "score_group")
+    splits = read_splits(cls)
+    return EnvironmentDefinition(
+        name=cls.name or cls.__name__.lower(),
+        version=cls.version,
+        description=_own_description(cls),
+        policy=cls.policy,
+        visibility=cls.visibility,
+        source=cls,
+        splits=splits,
+        tasks=ClassTasks(cls, Environment, frozenset(split.name for split in splits)),
+        tools=tools,
+        toolsets=toolsets,
+        session_toolsets=session_toolsets,
+        hooks=_hooks(cls, scores_groups=scores_groups),
+        listing=make_listing(everything, supports_score_group=scores_groups),
+    )
+
+
+def read_splits(cls: Any) -> tuple[Split, ...]:
+    """Read and check the splits of a class.
+
+    Args:
+        cls: A class with `list_splits`.
+
+    Raises:
+        EnvironmentDefinitionError: If there are none, two share a name, or the method fails.
+    """
+    try:
+        raw = cls.list_splits()
+    except Exception as error:
+        msg = f"{cls.__name__}.list_splits failed: {type(error).__name__}: {error}"
+        raise EnvironmentDefinitionError(msg) from error
+    if inspect.isawaitable(raw):
+        if inspect.iscoroutine(raw):
+            raw.close()
+        msg = f"{cls.__name__}.list_splits must not be async: it is read once, when the class is loaded"
+        raise EnvironmentDefinitionError(msg)
+    splits = tuple(_adopt_split(item, cls.__name__) for item in raw)
+    names = [split.name for split in splits]
+    if not names or len(set(names)) < len(names):
+        msg = f"{cls.__name__}.list_splits must give at least one split and each name once, not {names}"
+        raise EnvironmentDefinitionError(msg)
+    return splits
+
+
+def _adopt_split(item: Any, where: str) -> Split:
+    if isinstance(item, str):
+        return Split(name=item, type=item if item in {"train", "validation", "test"} else "validation")
+    try:
+        return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
+    except ValidationError as error:
+        msg = f"{where}.list_splits gave {item!r}, which is not a split: {error.errors(include_url=False)}"
+        raise EnvironmentDefinitionError(msg) from error
+
+
+def _overrides(cls: type, name: str) -> bool:
+    return getattr(cls, name) is not getattr(Environment, name)
+
+
+def _own_description(cls: type) -> str:
+    return inspect.cleandoc(cls.__doc__ or "")
+
+
+def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
+    has_messages = _overrides(cls, "get_messages")
+    has_prompt = _overrides(cls, "get_prompt")
+
+    async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
+        if not _overrides(cls, "__init__"):
+            return cls(task_spec, secrets)
+        return await call_hook(cls, task_spec, secrets)
+
+    async def messages(instance: Instance) -> list[Message]:
+        if not has_messages:
+            return [Message(role="user", blocks=list(await prompt(instance)))]
+        return _adopt_messages(await call_hook(instance.get_messages), cls.__name__)
+
+    async def prompt(instance: Instance) -> Blocks:
+        if not has_prompt:
+            return flatten_messages(await messages(instance))
+        result = await call_hook(instance.get_prompt)
+        return as_blocks([result] if isinstance(result, str) else result)
+
+    async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
+        return adopt_scores(await call_hook(instance.score_group, candidates), len(candidates), cls.__name__)
+
+    return Hooks(
+        make=make,
+        setup=_lifecycle("setup") if _overrides(cls, "setup") else None,
+        teardown=_lifecycle("teardown") if _overrides(cls, "teardown") else None,
+        prompt=prompt,
+        messages=messages,
+        task_tools=_task_tools(cls) if _overrides(cls, "list_task_tools") else None,
+        score_group=score_group if scores_groups else None,
+    )
+
+
+def _lifecycle(name: str) -> Callable[[Instance], Awaitable[None]]:
+    async def run(instance: Instance) -> None:
+        await call_hook(getattr(instance, name))
+
+    return run
+
+
+def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[ToolSpec]]]:
+    specs = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
+
+    async def task_tools(instance: Instance) -> list[ToolSpec]:
+        names = await call_hook(instance.list_task_tools)
+        unknown = [name for name in names if name not in specs]
+        if unknown:
+            msg = f"{cls.__name__}.list_task_tools names {unknown}, which are not methods marked @tool(shared=False)"
+            raise EnvironmentFailedError(msg)
+        return [specs[name] for name in names]
+
+    return task_tools
+
+
+def _adopt_messages(result: Any, where: str) -> list[Message]:
+    if not all(isinstance(item, Message) for item in result):
+        msg = f"{where}.get_messages must return Message objects"
+        raise EnvironmentFailedError(msg)
+    return list(result)
+
+
+def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
+    """Check what `score_group` returned.
+
+    Args:
+        result: Numbers or scores, native or foreign.
+        expected: How many candidates there were.
+        where: The class's name, for the error.
+
+    Raises:
+        EnvironmentFailedError: If the count differs or a score is not a finite number.
+    """
+    try:
+        scores = [
+            GroupScore(reward=item) if isinstance(item, int | float) else GroupScore.model_validate(item.model_dump())
+            for item in result
+        ]
+    except (ValidationError, TypeError, AttributeError) as error:
+        msg = f"{where}.score_group gave something that is not a list of finite scores: {error}"
+        raise EnvironmentFailedError(msg) from error
+    if len(scores) != expected:
+        msg = f"{where}.score_group gave {len(scores)} scores for {expected} candidates"
+        raise EnvironmentFailedError(msg)
+    return scores

@@ -1,0 +1,154 @@
+"""From a method's signature to its announcement and the parser of its arguments: done once, at load."""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.errors import PydanticUserError
+
+from ors_server.authoring.context import CallContext
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.wire import JSONObject
+
+_SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
+_PARAMETER = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a method takes, apart from `self`."""
+
+    model: type[BaseModel] | None
+    """Validates the arguments; `None` for a method without parameters."""
+    takes_model: bool
+    """Whether the method takes the model itself rather than its fields."""
+    model_parameter: str | None
+    context_parameter: str | None
+    returns: Any
+    """The annotated return type."""
+
+    def input_schema(self) -> JSONObject | None:
+        """Return the JSON Schema of the arguments, or `None` for a method without parameters."""
+        return None if self.model is None else self.model.model_json_schema()
+
+
+def read_signature(function: Callable[..., Any], where: str) -> Signature:
+    """Read a method's parameters.
+
+    Args:
+        function: The undecorated method.
+        where: How to name it in errors.
+
+    Raises:
+        EnvironmentDefinitionError: If a parameter has no annotation or one that has no JSON Schema.
+    """
+    hints = _type_hints(function, where)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    context_parameter: str | None = None
+    plain: list[inspect.Parameter] = []
+    for parameter in parameters:
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+            msg = f"{where}: parameter {parameter.name!r} must be an ordinary named one"
+            raise EnvironmentDefinitionError(msg)
+        if parameter.name not in hints:
+            msg = f"{where}: parameter {parameter.name!r} has no type annotation"
+            raise EnvironmentDefinitionError(msg)
+        if hints[parameter.name] is CallContext:
+            context_parameter = parameter.name
+        else:
+            plain.append(parameter)
+    returns = hints.get("return")
+    if not plain:
+        return Signature(None, False, None, context_parameter, returns)
+    only = hints[plain[0].name]
+    if len(plain) == 1 and inspect.isclass(only) and issubclass(only, BaseModel):
+        return Signature(only, True, plain[0].name, context_parameter, returns)
+    model = _model_of(function, plain, hints, where)
+    return Signature(model, False, None, context_parameter, returns)
+
+
+def describe_method(function: Callable[..., Any]) -> str:
+    """Return a docstring up to its first Google section, dedented.
+
+    Args:
+        function: The method.
+    """
+    lines: list[str] = []
+    for line in (inspect.getdoc(function) or "").splitlines():
+        if _SECTIONS.match(line):
+            break
+        lines.append(line)
+    return "\n".join(lines).strip()
+
+
+def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
+    """Return the names of optional properties for which an explicit null would be invalid.
+
+    Some clients send null for every optional parameter that the model left out; for these names it means absence.
+
+    Args:
+        schema: An object schema, or `None`.
+    """
+    if schema is None:
+        return frozenset()
+    required = set(schema.get("required", ()))
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return frozenset(name for name, part in properties.items() if name not in required and not _admits_null(part))
+
+
+def _admits_null(part: Mapping[str, Any]) -> bool:
+    if part.get("type") == "null" or "null" in (part.get("enum") or ()):
+        return True
+    if any(_admits_null(choice) for choice in (*part.get("anyOf", ()), *part.get("oneOf", ()))):
+        return True
+    return not {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} & set(part)
+
+
+def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        msg = f"{where}: its annotations cannot be read: {error}"
+        raise EnvironmentDefinitionError(msg) from error
+
+
+def _model_of(
+    function: Callable[..., Any], parameters: list[inspect.Parameter], hints: Mapping[str, Any], where: str
+) -> type[BaseModel]:
+    texts = _parameter_texts(function)
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], Field(default, description=texts.get(parameter.name)))
+    title = "".join(word.title() for word in function.__name__.split("_"))
+    try:
+        model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=False), **fields)
+        model.model_json_schema()
+    except (PydanticUserError, NameError, TypeError) as error:
+        msg = f"{where}: its parameters have no JSON Schema: {error}"
+        raise EnvironmentDefinitionError(msg) from error
+    return model
+
+
+def _parameter_texts(function: Callable[..., Any]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    inside = False
+    current: str | None = None
+    for line in (inspect.getdoc(function) or "").splitlines():
+        section = _SECTIONS.match(line)
+        if section:
+            inside = section.group(1) in {"Args", "Arguments", "Parameters"}
+            continue
+        if not inside or not line.strip():
+            continue
+        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= 4 else None
+        if started:
+            current = started.group(1)
+            texts[current] = started.group(2).strip()
+        elif current is not None:
+            texts[current] = f"{texts[current]} {line.strip()}".strip()
+    return texts

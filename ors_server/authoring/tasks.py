@@ -1,0 +1,177 @@
+"""Reads the tasks of an environment class, whichever of the listing and index methods its author wrote."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+from ors_server.authoring.boundary import AuthorRaisedError, call_author
+from ors_server.errors import (
+    EnvironmentFailedError,
+    TasksNotListableError,
+    UnknownSplitError,
+    UnknownTaskError,
+)
+from ors_server.wire import JSONObject
+
+LISTABLE_BY_INDEX = 10_000
+"""Tasks up to which an index-only split is listed by reading every index."""
+
+
+class ClassTasks:
+    """The tasks behind an environment class; lists are read once and kept."""
+
+    def __init__(self, cls: Any, base: type, splits: frozenset[str]) -> None:
+        """Find out which methods the author wrote.
+
+        Args:
+            cls: The author's class.
+            base: The class whose methods do not count as written.
+            splits: Names of the splits.
+        """
+        self._cls = cls
+        self._splits = splits
+        self._written = frozenset(
+            name
+            for name in ("list_tasks", "num_tasks", "get_task", "get_task_range")
+            if getattr(getattr(cls, name), "__func__", None) is not getattr(getattr(base, name), "__func__", None)
+        )
+        self._lists: dict[str, list[JSONObject]] = {}
+        self._unlistable: set[str] = set()
+        self._reading: dict[str, anyio.Lock] = {}
+
+    async def list_tasks(self, split: str) -> list[JSONObject]:
+        """Return all tasks of a split.
+
+        Args:
+            split: A known split.
+
+        Raises:
+            UnknownSplitError: If there is no such split.
+            TasksNotListableError: If the tasks are addressed by index only and too many to list.
+            EnvironmentFailedError: If the author's method raised.
+        """
+        self._check_split(split)
+        tasks = await self._listed(split)
+        if tasks is None and await self.num_tasks(split) <= LISTABLE_BY_INDEX:
+            return await self.get_task_range(split, None, None)
+        if tasks is None:
+            msg = (
+                "list_tasks is not supported for this environment. "
+                "Use the index-based API (num_tasks + get_task) instead."
+            )
+            raise TasksNotListableError(msg)
+        return tasks
+
+    async def num_tasks(self, split: str) -> int:
+        """Return how many tasks a split has.
+
+        Args:
+            split: A known split.
+
+        Raises:
+            UnknownSplitError: If there is no such split.
+            EnvironmentFailedError: If the author's method raised.
+        """
+        self._check_split(split)
+        if "num_tasks" in self._written:
+            return int(await self._call("num_tasks", split))
+        tasks = await self._listed(split)
+        if tasks is None:
+            msg = f"{self._cls.__name__} must define list_tasks, or num_tasks and get_task"
+            raise EnvironmentFailedError(msg)
+        return len(tasks)
+
+    async def get_task(self, split: str, index: int) -> JSONObject:
+        """Return one task.
+
+        Args:
+            split: A known split.
+            index: From 0; negative ones count from the end.
+
+        Raises:
+            UnknownSplitError: If there is no such split.
+            UnknownTaskError: If there is no such index.
+            EnvironmentFailedError: If the author's method raised.
+        """
+        self._check_split(split)
+        if "get_task" not in self._written:
+            tasks = await self._listed(split)
+            if tasks is None or not -len(tasks) <= index < len(tasks):
+                raise UnknownTaskError(_no_task(split, index))
+            return tasks[index]
+        if index < 0:
+            index += await self.num_tasks(split)
+        if index < 0:
+            raise UnknownTaskError(_no_task(split, index))
+        try:
+            return self._check_task(await self._call("get_task", split, index))
+        except AuthorRaisedError as raised:
+            raise UnknownTaskError(_no_task(split, index)) from raised
+
+    async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
+        """Return a slice of a split's tasks, with Python's rules for slices.
+
+        Args:
+            split: A known split.
+            start: First index, inclusive.
+            stop: Last index, exclusive.
+
+        Raises:
+            UnknownSplitError: If there is no such split.
+            EnvironmentFailedError: If the author's method raised.
+        """
+        self._check_split(split)
+        if "get_task_range" in self._written:
+            return self._check_tasks(await self._call("get_task_range", split, start, stop))
+        tasks = await self._listed(split)
+        if tasks is not None:
+            return tasks[start:stop]
+        indices = range(await self.num_tasks(split))[start:stop]
+        return [await self.get_task(split, index) for index in indices]
+
+    async def _listed(self, split: str) -> list[JSONObject] | None:
+        if "list_tasks" not in self._written or split in self._unlistable:
+            return None
+        if split in self._lists:
+            return self._lists[split]
+        async with self._reading.setdefault(split, anyio.Lock()):
+            if split not in self._lists and split not in self._unlistable:
+                await self._read(split)
+        return self._lists.get(split)
+
+    async def _read(self, split: str) -> None:
+        try:
+            tasks = await call_author(self._cls.list_tasks, split)
+        except AuthorRaisedError as raised:
+            if not isinstance(raised.error, NotImplementedError):
+                raise EnvironmentFailedError(str(raised)) from raised.error
+            self._unlistable.add(split)
+        else:
+            self._lists[split] = self._check_tasks(tasks)
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        try:
+            return await call_author(getattr(self._cls, method), *args)
+        except AuthorRaisedError as raised:
+            if isinstance(raised.error, IndexError):
+                raise
+            raise EnvironmentFailedError(str(raised)) from raised.error
+
+    def _check_split(self, split: str) -> None:
+        if split not in self._splits:
+            msg = f"Invalid split {split!r}; this environment has {', '.join(sorted(self._splits))}"
+            raise UnknownSplitError(msg)
+
+    def _check_tasks(self, tasks: Sequence[Any]) -> list[JSONObject]:
+        return [self._check_task(task) for task in tasks]
+
+    def _check_task(self, task: Any) -> JSONObject:
+        if isinstance(task, dict):
+            return task
+        msg = f"{self._cls.__name__}: a task is a JSON object, not {type(task).__name__}"
+        raise EnvironmentFailedError(msg)
+
+
+def _no_task(split: str, index: int) -> str:
+    return f"Invalid index {index} in split {split!r}"

@@ -1,0 +1,147 @@
+"""The decorators that make a method a tool, and the two errors with which a tool answers an agent's mistake."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, overload
+
+MARK = "__ors_tool__"
+"""Attribute under which a method carries its marks."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMarks:
+    """What the decorators say of a method."""
+
+    is_tool: bool = False
+    terminal: bool = False
+    shared: bool = True
+    concurrent: bool = False
+    exclusive: bool = False
+    time_limit: float | None = None
+    name: str | None = None
+
+
+class ToolError(Exception):
+    """The agent asked a tool for something that it cannot do.
+
+    The text is told to the agent, the episode goes on, and the policy may charge its tool-error penalty.
+    """
+
+
+class ForbiddenActionError(ToolError):
+    """The agent did what the environment forbids.
+
+    The policy charges its penalty for forbidden actions and may end the episode.
+    """
+
+
+@overload
+def tool(function: _Function) -> _Function: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    shared: bool = True,
+    concurrent: bool = False,
+    exclusive: bool = False,
+    time_limit: float | None = None,
+) -> Callable[[_Function], _Function]: ...
+def tool(
+    function: _Function | None = None,
+    *,
+    name: str | None = None,
+    shared: bool = True,
+    concurrent: bool = False,
+    exclusive: bool = False,
+    time_limit: float | None = None,
+) -> _Function | Callable[[_Function], _Function]:
+    """Make a method of an environment or toolset a tool.
+
+    Its parameters are plain typed ones or one pydantic model, and optionally one `CallContext`. It returns a
+    `ToolOutput`, or a string that becomes one text block. The docstring is the description, its `Args:` section
+    describes the parameters. A method that is not async runs in a worker thread.
+
+    Args:
+        function: The method, when used without parentheses.
+        name: The tool's name; the method's by default. Matches `[A-Za-z0-9_-]{1,64}`.
+        shared: Whether every task offers it; otherwise `list_task_tools` names it where it is wanted.
+        concurrent: Whether it may run beside other calls of the session; without it one call runs at a time.
+        exclusive: Whether it waits until no other call runs and holds new ones back; for tools that grade.
+        time_limit: Seconds that one call may take, at most the policy's; `None` leaves it to the policy.
+
+    Returns:
+        The method, marked; it can be called as before.
+
+    Raises:
+        ValueError: If `concurrent` and `exclusive` are both set, or the time limit is not positive.
+    """
+    if concurrent and exclusive:
+        msg = "a tool is concurrent or exclusive, not both"
+        raise ValueError(msg)
+    if time_limit is not None and time_limit <= 0:
+        msg = f"time_limit is a positive number of seconds, not {time_limit}"
+        raise ValueError(msg)
+
+    def mark(target: _Function) -> _Function:
+        before = marks_of(target)
+        setattr(
+            target,
+            MARK,
+            replace(
+                before,
+                is_tool=True,
+                name=name,
+                shared=shared,
+                concurrent=concurrent,
+                exclusive=exclusive or before.terminal,
+                time_limit=time_limit,
+            ),
+        )
+        return target
+
+    return mark if function is None else mark(function)
+
+
+def terminal(function: _Function) -> _Function:
+    """Make a tool the terminal one: it receives the assistant's final message and is not listed to the agent.
+
+    Use it together with `@tool`, in either order. The tool takes one parameter, which gets the message, or none.
+
+    Args:
+        function: The method.
+
+    Returns:
+        The method, marked.
+    """
+    setattr(function, MARK, replace(marks_of(function), terminal=True, exclusive=True))
+    return function
+
+
+def marks_of(function: object) -> ToolMarks:
+    """Return the marks of a function; unmarked ones get the defaults.
+
+    Args:
+        function: Anything.
+    """
+    found = getattr(function, MARK, None)
+    return found if isinstance(found, ToolMarks) else ToolMarks()
+
+
+class Toolset:
+    """Tools that several environments share; an environment names the class in `toolsets`.
+
+    One instance is made per session, with the environment's instance.
+
+    Attributes:
+        environment: The environment instance that the toolset serves.
+    """
+
+    def __init__(self, environment: Any) -> None:
+        """Keep the environment.
+
+        Args:
+            environment: The environment instance that the toolset serves.
+        """
+        self.environment = environment

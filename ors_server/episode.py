@@ -1,0 +1,318 @@
+"""An episode's life as a table, and its sums: pure data and pure functions, no clock, no I/O.
+
+Times are seconds from the clock's arbitrary origin; callers pass them in. Every sum is made here and nowhere else,
+so that the return which the server states is the sum of the rewards that it paid.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from ors_server.policy import EpisodePolicy, PenaltyCause
+
+
+class Phase(StrEnum):
+    """Where an episode stands."""
+
+    CREATED = "created"
+    """Setup runs."""
+    READY = "ready"
+    """Setup has ended; no call has been answered yet."""
+    PLAYING = "playing"
+    """At least one call has been answered."""
+    FINISHED = "finished"
+    """Over; readable, refuses calls."""
+    FAILED = "failed"
+    """The environment cannot go on; readable, refuses calls."""
+    EXPIRED = "expired"
+    """Idle for too long; only its record is left."""
+    DELETED = "deleted"
+    """Deleted on request; only its record is left."""
+
+
+class Event(StrEnum):
+    """What moves an episode from one phase to another."""
+
+    SETUP_DONE = "setup_done"
+    SETUP_FAILED = "setup_failed"
+    STEP = "step"
+    """A step was answered and the episode goes on."""
+    END = "end"
+    """The episode is over: by a step, by a limit, or by a forbidden action."""
+    BREAK = "break"
+    """The environment's own code failed in a way that ends the episode."""
+    EXPIRE = "expire"
+    DELETE = "delete"
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    COMPLETED = "completed"
+    """A tool said so."""
+    STEP_LIMIT = "step_limit"
+    TIME_LIMIT = "time_limit"
+    BLOCKED = "blocked"
+    """A forbidden action ended it."""
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    FAILED = "failed"
+
+
+class OutcomeKind(StrEnum):
+    """What became of one call, before penalties."""
+
+    COMPLETED = "completed"
+    """The tool returned."""
+    INVALID_CALL = "invalid_call"
+    """Unknown tool or invalid arguments: the agent's mistake."""
+    TOOL_ERROR = "tool_error"
+    """The tool refused the agent's request: the agent's mistake."""
+    TIMEOUT = "timeout"
+    """The tool did not return within its time limit."""
+    FORBIDDEN = "forbidden"
+    """The agent did what the environment forbids."""
+    FAULT = "fault"
+    """The environment's own code failed: never charged to the agent."""
+    CANCELLED = "cancelled"
+    """The caller withdrew the call: never charged to the agent."""
+
+
+TRANSITIONS: Mapping[tuple[Phase, Event], Phase] = MappingProxyType(
+    {
+        (Phase.CREATED, Event.SETUP_DONE): Phase.READY,
+        (Phase.CREATED, Event.SETUP_FAILED): Phase.FAILED,
+        (Phase.READY, Event.STEP): Phase.PLAYING,
+        (Phase.PLAYING, Event.STEP): Phase.PLAYING,
+        (Phase.READY, Event.END): Phase.FINISHED,
+        (Phase.PLAYING, Event.END): Phase.FINISHED,
+        (Phase.READY, Event.BREAK): Phase.FAILED,
+        (Phase.PLAYING, Event.BREAK): Phase.FAILED,
+        (Phase.CREATED, Event.EXPIRE): Phase.EXPIRED,
+        (Phase.READY, Event.EXPIRE): Phase.EXPIRED,
+        (Phase.PLAYING, Event.EXPIRE): Phase.EXPIRED,
+        (Phase.FINISHED, Event.EXPIRE): Phase.EXPIRED,
+        (Phase.FAILED, Event.EXPIRE): Phase.EXPIRED,
+        (Phase.CREATED, Event.DELETE): Phase.DELETED,
+        (Phase.READY, Event.DELETE): Phase.DELETED,
+        (Phase.PLAYING, Event.DELETE): Phase.DELETED,
+        (Phase.FINISHED, Event.DELETE): Phase.DELETED,
+        (Phase.FAILED, Event.DELETE): Phase.DELETED,
+    }
+)
+"""Every legal move. The diagram in ARCHITECTURE.md is drawn from this table."""
+
+PLAYABLE = frozenset({Phase.READY, Phase.PLAYING})
+"""Phases in which a call may run."""
+
+_PENALISED: Mapping[OutcomeKind, PenaltyCause] = MappingProxyType(
+    {
+        OutcomeKind.INVALID_CALL: PenaltyCause.INVALID_CALL,
+        OutcomeKind.TOOL_ERROR: PenaltyCause.TOOL_ERROR,
+        OutcomeKind.TIMEOUT: PenaltyCause.TIMEOUT,
+        OutcomeKind.FORBIDDEN: PenaltyCause.FORBIDDEN,
+    }
+)
+_NEVER_CHARGED = frozenset({OutcomeKind.FAULT, OutcomeKind.CANCELLED})
+
+
+class IllegalMoveError(ValueError):
+    """The table has no such transition: a defect of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeState:
+    """Everything that the server knows of an episode's standing."""
+
+    created_at: float
+    phase: Phase = Phase.CREATED
+    steps: int = 0
+    episode_return: float = 0.0
+    """Sum of the rewards of all steps, added in step order."""
+    discounted_return: float = 0.0
+    reward_sum: float = 0.0
+    penalties: Mapping[PenaltyCause, float] = field(default_factory=lambda: MappingProxyType({}))
+    """What was charged, by cause; zero or negative."""
+    last_reward: float | None = None
+    best_reward: float | None = None
+    ungraded_steps: int = 0
+    failed_steps: int = 0
+    started_at: float | None = None
+    """When setup ended and play could begin."""
+    last_call_at: float | None = None
+    finished_at: float | None = None
+    stop_reason: StopReason | None = None
+
+    @property
+    def penalty_sum(self) -> float:
+        """Sum of all penalties; zero or negative."""
+        return sum(self.penalties.values(), 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further call will ever run."""
+        return self.phase not in PLAYABLE and self.phase is not Phase.CREATED
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to, before the policy has its say."""
+
+    kind: OutcomeKind
+    reward: float | None = None
+    """What the tool paid, already admitted by the policy."""
+    finished: bool = False
+    """Whether the tool said that the episode is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a step pays in the end."""
+
+    number: int
+    reward: float | None
+    components: Mapping[str, float]
+    finished: bool
+    stop_reason: StopReason | None
+
+
+def move(state: EpisodeState, event: Event, now: float, stop_reason: StopReason | None = None) -> EpisodeState:
+    """Apply one event of the table.
+
+    Args:
+        state: The standing before.
+        event: What happened.
+        now: Seconds from the clock's origin.
+        stop_reason: Why the episode ended, for events that end it; the first reason is kept.
+
+    Raises:
+        IllegalMoveError: If the table has no such transition.
+    """
+    target = TRANSITIONS.get((state.phase, event))
+    if target is None:
+        msg = f"an episode that is {state.phase} knows no {event}"
+        raise IllegalMoveError(msg)
+    if target is Phase.READY:
+        return replace(state, phase=target, started_at=now)
+    if target in PLAYABLE:
+        return replace(state, phase=target)
+    return replace(
+        state,
+        phase=target,
+        finished_at=now if state.finished_at is None else state.finished_at,
+        stop_reason=stop_reason if state.stop_reason is None else state.stop_reason,
+    )
+
+
+def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeState:
+    """End the episode if its time is up; otherwise return it as it is.
+
+    Args:
+        state: The standing before.
+        policy: The episode's rules.
+        now: Seconds from the clock's origin.
+    """
+    left = remaining_time(state, policy, now)
+    if left is None or left > 0 or state.phase not in PLAYABLE:
+        return state
+    return move(state, Event.END, now, StopReason.TIME_LIMIT)
+
+
+def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> float | None:
+    """Return the seconds of play that are left, at least 0; `None` without a limit or before play begins.
+
+    Args:
+        state: The episode's standing.
+        policy: The episode's rules.
+        now: Seconds from the clock's origin.
+    """
+    if policy.time_limit is None or state.started_at is None:
+        return None
+    return max(0.0, state.started_at + policy.time_limit - now)
+
+
+def settle(
+    state: EpisodeState, policy: EpisodePolicy, outcome: Outcome, now: float
+) -> tuple[EpisodeState, Charge]:
+    """Count one call: number the step, charge penalties, decide whether the episode ends, move every sum.
+
+    Args:
+        state: The standing before; its phase must be playable.
+        policy: The episode's rules.
+        outcome: What the call came to.
+        now: Seconds from the clock's origin.
+
+    Returns:
+        The standing after the step, and what the step pays.
+
+    Raises:
+        IllegalMoveError: If the episode's phase allows no step.
+    """
+    number = state.steps + 1
+    charged = _penalties(policy, outcome, number)
+    reward = outcome.reward
+    if charged:
+        reward = (reward or 0.0) + sum(charged.values())
+    stop_reason = _stop_reason(state, policy, outcome, number, now)
+    moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
+    components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
+    components.update((cause.value, amount) for cause, amount in charged.items())
+    counted = replace(
+        _add_reward(moved, policy, reward, number),
+        steps=number,
+        last_call_at=now,
+        reward_sum=state.reward_sum + (outcome.reward or 0.0),
+        penalties=_add_penalties(state.penalties, charged),
+        ungraded_steps=state.ungraded_steps + (reward is None),
+        failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+    )
+    return counted, Charge(number, reward, components, stop_reason is not None, stop_reason)
+
+
+def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[PenaltyCause, float]:
+    if outcome.kind in _NEVER_CHARGED:
+        return {}
+    causes = [_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else []
+    if number > policy.overlong_after:
+        causes.append(PenaltyCause.OVERLONG)
+    return {cause: -policy.penalty(cause) for cause in causes if policy.penalty(cause) > 0}
+
+
+def _stop_reason(
+    state: EpisodeState, policy: EpisodePolicy, outcome: Outcome, number: int, now: float
+) -> StopReason | None:
+    if outcome.finished:
+        return StopReason.COMPLETED
+    if outcome.kind is OutcomeKind.FORBIDDEN and policy.forbidden_ends:
+        return StopReason.BLOCKED
+    if policy.step_limit is not None and number >= policy.step_limit:
+        return StopReason.STEP_LIMIT
+    left = remaining_time(state, policy, now)
+    if left is not None and left <= 0:
+        return StopReason.TIME_LIMIT
+    return None
+
+
+def _add_reward(state: EpisodeState, policy: EpisodePolicy, reward: float | None, number: int) -> EpisodeState:
+    if reward is None:
+        return state
+    best = reward if state.best_reward is None else max(state.best_reward, reward)
+    return replace(
+        state,
+        episode_return=state.episode_return + reward,
+        discounted_return=state.discounted_return + policy.discount ** (number - 1) * reward,
+        last_reward=reward,
+        best_reward=best,
+    )
+
+
+def _add_penalties(
+    before: Mapping[PenaltyCause, float], charged: Mapping[PenaltyCause, float]
+) -> Mapping[PenaltyCause, float]:
+    if not charged:
+        return before
+    after = dict(before)
+    for cause, amount in charged.items():
+        after[cause] = after.get(cause, 0.0) + amount
+    return MappingProxyType(after)

@@ -1,0 +1,227 @@
+"""Every failure that the server names, and whom each one blames.
+
+An agent's mistake is not an exception here: it is a [`Refusal`][ors_server.sessions.calls.Refusal], an answer
+like any other. What remains is the fault of the client that spoke to the server, of the environment's author,
+of the machinery underneath, or of the server itself. How each class looks on a wire is decided by one table in
+`ors_server.transports.faults`; this module knows nothing of HTTP.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Blame(StrEnum):
+    """Who has to act for the failure to go away."""
+
+    CLIENT = "client"
+    """The program that called the server: its request was wrong."""
+    AUTHOR = "author"
+    """The environment's author: their code raised, hung or returned nonsense."""
+    MACHINERY = "machinery"
+    """Something underneath (store, capacity, start-up); the same request may work later."""
+    US = "us"
+    """The server itself: a defect."""
+
+
+class OrsServerError(Exception):
+    """Base of every error that the server raises on purpose.
+
+    The message says what was expected, what came, and what to do.
+    """
+
+    blame: ClassVar[Blame] = Blame.US
+    code: ClassVar[str] = "internal_error"
+    """Stable machine-readable name of the failure."""
+
+
+class ClientError(OrsServerError):
+    """The request is wrong and stays wrong when it is repeated."""
+
+    blame = Blame.CLIENT
+    code = "bad_request"
+
+
+class InvalidRequestError(ClientError):
+    """The request's body or headers do not have the documented form."""
+
+    code = "invalid_request"
+
+
+class UnauthenticatedError(ClientError):
+    """A credential is required and none, or an unknown one, was given."""
+
+    code = "unauthenticated"
+
+
+class ForbiddenError(ClientError):
+    """The credential is known and its role does not allow this."""
+
+    code = "forbidden"
+
+
+class UnknownEnvironmentError(ClientError):
+    """No environment of that name is served."""
+
+    code = "unknown_environment"
+
+
+class UnknownSplitError(ClientError):
+    """The environment has no split of that name."""
+
+    code = "unknown_split"
+
+
+class UnknownTaskError(ClientError):
+    """The split has no task at that index."""
+
+    code = "unknown_task"
+
+
+class TasksNotListableError(ClientError):
+    """The environment's tasks are addressed by index only."""
+
+    code = "tasks_not_listable"
+
+
+class NotSupportedError(ClientError):
+    """The environment does not implement an optional capability."""
+
+    code = "not_supported"
+
+
+class SessionExistsError(ClientError):
+    """A session with that id is already live."""
+
+    code = "session_exists"
+
+
+class SessionNotFoundError(ClientError):
+    """No live session has that id: it never existed, was deleted, or expired."""
+
+    code = "session_not_found"
+
+
+class SessionDeletedError(ClientError):
+    """The session was deleted or expired while the request waited."""
+
+    code = "session_deleted"
+
+
+class UnknownCallError(ClientError):
+    """The session knows no call with that id, so there is nothing to resume."""
+
+    code = "unknown_call"
+
+
+class PayloadTooLargeError(ClientError):
+    """The request's body is larger than the server accepts."""
+
+    code = "payload_too_large"
+
+
+class AuthorError(OrsServerError):
+    """The environment's own code is at fault."""
+
+    blame = Blame.AUTHOR
+    code = "environment_error"
+
+
+class EnvironmentDefinitionError(AuthorError):
+    """An environment cannot be loaded: its class or declaration breaks a rule."""
+
+    code = "environment_definition"
+
+
+class EnvironmentFailedError(AuthorError):
+    """The environment's constructor, setup or one of its methods failed."""
+
+    code = "environment_failed"
+
+
+class ToolFailedError(AuthorError):
+    """A tool raised, exited, or was cancelled from within."""
+
+    code = "tool_failed"
+
+
+class ToolTimeoutError(ToolFailedError):
+    """A tool did not return within its time limit."""
+
+    code = "tool_timeout"
+
+
+class ToolOutputError(ToolFailedError):
+    """A tool returned something that is not a legal step."""
+
+    code = "tool_output"
+
+
+class CallCancelledError(ClientError):
+    """The caller cancelled the call, or left without a way to come back for its answer."""
+
+    code = "call_cancelled"
+
+
+class MachineryError(OrsServerError):
+    """Something underneath the server failed; nothing was lost and a repeat is safe."""
+
+    blame = Blame.MACHINERY
+    code = "unavailable"
+
+
+class CapacityError(MachineryError):
+    """A limit on live sessions is reached.
+
+    Attributes:
+        retry_after: Seconds after which a repeat is sensible, at least 1.
+    """
+
+    code = "capacity"
+
+    def __init__(self, message: str, *, retry_after: int = 5) -> None:
+        """Keep the message and the advice.
+
+        Args:
+            message: What limit was reached.
+            retry_after: Seconds after which a repeat is sensible.
+        """
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StartingError(MachineryError):
+    """The environment's setup has not ended yet.
+
+    Attributes:
+        retry_after: Seconds after which a repeat is sensible, at least 1.
+    """
+
+    code = "starting"
+
+    def __init__(self, message: str, *, retry_after: int = 2) -> None:
+        """Keep the message and the advice.
+
+        Args:
+            message: What is still starting.
+            retry_after: Seconds after which a repeat is sensible.
+        """
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StoreError(MachineryError):
+    """The record could not be written, so the answer must not leave."""
+
+    code = "store_unavailable"
+
+
+class ShuttingDownError(MachineryError):
+    """The server is stopping and takes no new work."""
+
+    code = "shutting_down"
+
+
+class SettingsError(ClientError):
+    """The server's settings contradict each other or are unsafe."""
+
+    code = "settings"

@@ -1,0 +1,140 @@
+"""The rules of an episode: what an environment declares and whoever creates a session may make stricter."""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ors_server.errors import InvalidRequestError
+
+
+class PenaltyCause(StrEnum):
+    """What a penalty is charged for."""
+
+    INVALID_CALL = "invalid_call"
+    TOOL_ERROR = "tool_error"
+    TIMEOUT = "timeout"
+    OVERLONG = "overlong"
+    FORBIDDEN = "forbidden"
+
+
+class RewardRangeError(ValueError):
+    """A reward is not a finite number inside the declared range."""
+
+
+class EpisodePolicy(BaseModel):
+    """The rules of an episode: limits, penalties and the range of rewards.
+
+    Penalties are written as magnitudes: 0.1 takes 0.1 away from the return.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step_limit: int | None = Field(default=None, ge=1)
+    """Steps after which the episode ends; `None` for no limit."""
+    time_limit: float | None = Field(default=None, gt=0)
+    """Seconds of play, from the end of setup, after which the episode ends; `None` for no limit."""
+    call_time_limit: float | None = Field(default=600.0, gt=0)
+    """Seconds that one tool call may take; `None` for no limit."""
+    setup_time_limit: float | None = Field(default=900.0, gt=0)
+    """Seconds that setup may take; `None` for no limit."""
+    overlong_after: int = Field(default=0, ge=0)
+    """Steps that are free of the over-long penalty."""
+    overlong_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Charged for each step after the free ones."""
+    invalid_call_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Charged for a call of an unknown tool or with invalid arguments."""
+    tool_error_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Charged when a tool refuses the agent's request."""
+    timeout_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Charged when a call exceeds its time limit."""
+    forbidden_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Charged for a forbidden action."""
+    forbidden_ends: bool = False
+    """Whether a forbidden action ends the episode."""
+    reward_range: tuple[float, float] | None = None
+    """Least and greatest reward that a tool may pay in one step, inclusive; `None` for any finite number."""
+    clip_rewards: bool = False
+    """Whether a reward outside the range is moved to its nearest end instead of being refused."""
+    discount: float = Field(default=1.0, gt=0, le=1)
+    """Factor per step of the reported discounted return; the return itself is never discounted."""
+    overridable: frozenset[str] = frozenset({"step_limit", "time_limit", "call_time_limit"})
+    """Names of the fields that whoever creates a session may set; a limit may only be made stricter."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                msg = f"reward_range is (least, greatest), two finite numbers in order, not {self.reward_range}"
+                raise ValueError(msg)
+        unknown = self.overridable - set(type(self).model_fields)
+        if unknown:
+            msg = f"overridable names fields of the policy; unknown: {', '.join(sorted(unknown))}"
+            raise ValueError(msg)
+        return self
+
+    def admit(self, reward: float | None) -> float | None:
+        """Check a tool's reward against the declared range, clipping it if the policy says so.
+
+        Args:
+            reward: What the tool paid; `None` passes.
+
+        Raises:
+            RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off.
+        """
+        if reward is None:
+            return None
+        if not math.isfinite(reward):
+            msg = f"a reward is a finite number, not {reward}"
+            raise RewardRangeError(msg)
+        if self.reward_range is None:
+            return reward
+        low, high = self.reward_range
+        if low <= reward <= high:
+            return reward
+        if self.clip_rewards:
+            return min(max(reward, low), high)
+        msg = f"the reward {reward} is outside the declared range [{low}, {high}]; widen reward_range or fix the tool"
+        raise RewardRangeError(msg)
+
+    def penalty(self, cause: PenaltyCause) -> float:
+        """Return the magnitude charged for a cause.
+
+        Args:
+            cause: What happened.
+        """
+        return float(getattr(self, f"{cause.value}_penalty"))
+
+    def override(self, changes: Mapping[str, Any]) -> "EpisodePolicy":
+        """Return the policy with a session's own wishes applied.
+
+        Args:
+            changes: Values by field name; only `overridable` fields, and limits only downwards.
+
+        Raises:
+            InvalidRequestError: If a field may not be overridden, a limit would be loosened, or a value is invalid.
+        """
+        if not changes:
+            return self
+        refused = sorted(set(changes) - self.overridable)
+        if refused:
+            allowed = ", ".join(sorted(self.overridable)) or "nothing"
+            msg = f"a session may override {allowed}; not {', '.join(refused)}"
+            raise InvalidRequestError(msg)
+        try:
+            changed = type(self).model_validate({**self.model_dump(), **changes})
+        except ValidationError as error:
+            msg = f"the policy override is invalid: {error.errors(include_url=False)}"
+            raise InvalidRequestError(msg) from error
+        for name in changes:
+            if name.endswith("_limit") and _is_looser(getattr(self, name), getattr(changed, name)):
+                msg = f"{name} may only be made stricter than {getattr(self, name)}, not {changes[name]}"
+                raise InvalidRequestError(msg)
+        return changed
+
+
+def _is_looser(before: float | None, after: float | None) -> bool:
+    return before is not None and (after is None or after > before)

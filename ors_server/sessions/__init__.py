@@ -1,0 +1,1 @@
+"""The life of a session: creation, turns, calls, sums, expiry, end."""

@@ -1,0 +1,103 @@
+"""A call from its beginning to its one result, which stays readable under the call's id."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import anyio
+
+from ors_server.authoring.context import ProgressListener
+from ors_server.errors import OrsServerError
+from ors_server.wire import GroupScore, JSONObject, ToolOutput
+
+
+class RefusalReason(StrEnum):
+    """Why a call was not run; the reference implementation's words."""
+
+    NOT_FOUND = "not_found"
+    INPUT_VALIDATION = "input_validation"
+    EPISODE_FINISHED = "episode_finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The call gave an output: the tool's, or the server's where an agent's mistake was charged."""
+
+    output: ToolOutput
+    step: int
+    is_error: bool = False
+    """Whether the output tells the agent of a mistake of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The call was not run, or its result was discarded, and nothing was paid."""
+
+    reason: RefusalReason
+    error: str
+    step: int | None = None
+    """The step's number; `None` for a call after the end, which is no step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The call failed through no fault of the agent's, and nothing was paid."""
+
+    error: OrsServerError
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A group of rollouts was scored."""
+
+    scores: tuple[GroupScore, ...]
+
+
+CallResult: TypeAlias = Completed | Refusal | Fault | Scored
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call; everybody who asks for its id gets the same result."""
+
+    id: str
+    tool: str
+    arguments: JSONObject
+    result: CallResult | None = None
+    listeners: list[ProgressListener] = field(default_factory=list)
+    scope: anyio.CancelScope | None = None
+    """Cancels the call while it runs."""
+    encoded: bytes | None = None
+    """The result as a transport wrote it, kept for replays."""
+    _done: anyio.Event | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is there."""
+        return self.result is not None
+
+    def resolve(self, result: CallResult) -> None:
+        """Set the result and wake everybody who waits; the first result stays.
+
+        Args:
+            result: What the call came to.
+        """
+        if self.result is None:
+            self.result = result
+        self.scope = None
+        self.listeners.clear()
+        if self._done is not None:
+            self._done.set()
+
+    async def wait(self) -> CallResult:
+        """Return the result, waiting for it as long as it takes."""
+        while self.result is None:
+            if self._done is None:
+                self._done = anyio.Event()
+            await self._done.wait()
+        return self.result
+
+    def cancel(self) -> None:
+        """Ask the running call to stop; a call that is done stays as it is."""
+        if self.scope is not None:
+            self.scope.cancel()

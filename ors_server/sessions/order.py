@@ -1,0 +1,61 @@
+"""What a client asks for when it creates a session, and what it is told of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, summary_as_json
+from ors_server.visibility import Visibility
+from ors_server.wire import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOrder:
+    """A wish for a session: a task by value, or by split and index."""
+
+    environment: str | None = None
+    """Name, in any case; `None` for the default environment."""
+    session_id: str | None = None
+    """The client's own id; `None` lets the server make one."""
+    task_spec: JSONObject | None = None
+    split: str | None = None
+    index: int | None = None
+    toolset: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the environment's policy, by field name."""
+    visibility: Visibility | None = None
+    credential_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session as a trainer sees it."""
+
+    origin: EpisodeOrigin
+    summary: EpisodeSummary
+    visibility: Visibility
+    idle_seconds: float | None
+    """Seconds since the last request; `None` once the session is gone."""
+    running_calls: int
+    setup_error: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Render the status with JSON types."""
+        origin = self.origin
+        return {
+            "session_id": origin.session_id,
+            "environment": origin.environment,
+            "environment_version": origin.environment_version,
+            "server_version": origin.server_version,
+            "task_hash": origin.task_hash,
+            "split": origin.split,
+            "index": origin.index,
+            "policy": origin.policy,
+            "credential_id": origin.credential_id,
+            "visibility": self.visibility.value,
+            "idle_seconds": self.idle_seconds,
+            "running_calls": self.running_calls,
+            "setup_error": self.setup_error,
+            "episode": summary_as_json(self.summary),
+        }
