@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
+JOBS ?= 2
 TASKS ?= math_word_problems
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -24,10 +25,12 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks on 127.0.0.1:8080 (TASKS="a b
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev clients node lint coverage ## From nothing to a verdict: lint, every test, the coverage floor.
+test: ## From nothing to a verdict: lint, every test but the stress ones, the coverage floor.
+	$(MAKE) --no-print-directory -j$(JOBS) clients node
+	scripts/test.sh --lint
 
 .PHONY: coverage
-coverage: $(VENV)/.dev clients node ## Every test but the stress ones, with the floor on branch coverage.
+coverage: $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
 	scripts/test.sh
 
 .PHONY: unit
@@ -84,12 +87,12 @@ $(BIN)/python:
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
 
 $(VENV)/.runtime: $(BIN)/python requirements/runtime.lock requirements/build.lock pyproject.toml
-	$(BIN)/python -m pip install -q --require-hashes -r requirements/runtime.lock -r requirements/build.lock
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
-	$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/dev.lock
 	touch $@
 
 $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.sh

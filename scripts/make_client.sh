@@ -7,4 +7,4 @@ here=$(dirname "$0")
 requirements=$here/../requirements/clients
 
 if [ ! -x "$folder/bin/python" ]; then "$here/make_venv.sh" "$folder"; fi
-"$folder/bin/python" -m pip install -q --require-hashes -r "$requirements/$name.lock"
+"$folder/bin/python" -m pip install -q --no-deps --require-hashes -r "$requirements/$name.lock"

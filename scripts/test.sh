@@ -1,9 +1,20 @@
 #!/usr/bin/env bash
 # Every test but the stress ones under coverage, servers in processes of their own included.
-# The coverage report comes first and pytest's closing line last; the status is the worse of the two.
+# With --lint the static checks come first; they never keep the tests from running.
+# The coverage report stands before pytest's closing line; the status is 0 only if everything held.
+# Usage: test.sh [--lint] [PYTEST ARGUMENT...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
-bin=.venv/bin
+
+lint_status=0
+if [ "${1:-}" = --lint ]; then
+  shift
+  scripts/lint.sh || lint_status=$?
+fi
 
 rm -f .coverage .coverage.*
-"$bin/pytest" --cov --cov-report=term "$@"
+test_status=0
+.venv/bin/pytest --cov --cov-report=term "$@" </dev/null || test_status=$?
+
+if [ "$lint_status" -ne 0 ]; then echo "The static checks failed; see above, or run: make lint" >&2; fi
+exit $((test_status != 0 ? test_status : lint_status))
