@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ors_server.app import create_app
+    from ors_server.authoring.client import (
+        Ability,
+        AbilityError,
+        AskError,
+        Elicit,
+        Elicited,
+        ListRoots,
+        Root,
+        RootList,
+        Sample,
+        Sampled,
+    )
     from ors_server.authoring.context import CallContext
     from ors_server.authoring.environment import Environment, Prompt
+    from ors_server.authoring.offers import prompt, resource
+    from ors_server.authoring.rich import audio_block, resource_block
     from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, terminal, tool
     from ors_server.policy import EpisodePolicy
     from ors_server.settings import Settings
@@ -32,7 +46,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ability",
+    "AbilityError",
+    "AskError",
     "CallContext",
+    "Elicit",
+    "Elicited",
     "Environment",
     "EpisodePolicy",
     "ForbiddenActionError",
@@ -40,9 +59,14 @@ __all__ = [
     "GroupScore",
     "ImageBlock",
     "JSONObject",
+    "ListRoots",
     "Message",
     "Prompt",
     "ReasoningBlock",
+    "Root",
+    "RootList",
+    "Sample",
+    "Sampled",
     "Settings",
     "Split",
     "TextBlock",
@@ -53,13 +77,22 @@ __all__ = [
     "Toolset",
     "Visibility",
     "__version__",
+    "audio_block",
     "create_app",
+    "prompt",
+    "resource",
+    "resource_block",
     "terminal",
     "tool",
 ]
 
 _HOMES = {
+    "Ability": "ors_server.authoring.client",
+    "AbilityError": "ors_server.authoring.client",
+    "AskError": "ors_server.authoring.client",
     "CallContext": "ors_server.authoring.context",
+    "Elicit": "ors_server.authoring.client",
+    "Elicited": "ors_server.authoring.client",
     "Environment": "ors_server.authoring.environment",
     "EpisodePolicy": "ors_server.policy",
     "ForbiddenActionError": "ors_server.authoring.tool",
@@ -67,9 +100,14 @@ _HOMES = {
     "GroupScore": "ors_server.wire",
     "ImageBlock": "ors_server.wire",
     "JSONObject": "ors_server.wire",
+    "ListRoots": "ors_server.authoring.client",
     "Message": "ors_server.wire",
     "Prompt": "ors_server.authoring.environment",
     "ReasoningBlock": "ors_server.wire",
+    "Root": "ors_server.authoring.client",
+    "RootList": "ors_server.authoring.client",
+    "Sample": "ors_server.authoring.client",
+    "Sampled": "ors_server.authoring.client",
     "Settings": "ors_server.settings",
     "Split": "ors_server.wire",
     "TextBlock": "ors_server.wire",
@@ -79,7 +117,11 @@ _HOMES = {
     "ToolResultBlock": "ors_server.wire",
     "Toolset": "ors_server.authoring.tool",
     "Visibility": "ors_server.visibility",
+    "audio_block": "ors_server.authoring.rich",
     "create_app": "ors_server.app",
+    "prompt": "ors_server.authoring.offers",
+    "resource": "ors_server.authoring.offers",
+    "resource_block": "ors_server.authoring.rich",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",
 }

@@ -1,9 +1,25 @@
 """What a running tool may know of its call, and say while it runs."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ors_server.authoring.client import (
+    Ability,
+    Answer,
+    AskError,
+    CallingClient,
+    Elicit,
+    Elicited,
+    ListRoots,
+    LogLevel,
+    NoClient,
+    Question,
+    Root,
+    RootList,
+    Sample,
+    Sampled,
+)
 from ors_server.wire import JSONObject
 
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -20,6 +36,7 @@ class CallContext:
         step: Number that the step will have, from 1.
         task_spec: The task being played.
         listeners: Who is told of progress.
+        client: The program that made the call, of which a tool may ask something.
     """
 
     session_id: str
@@ -27,8 +44,11 @@ class CallContext:
     step: int
     task_spec: JSONObject
     listeners: list[ProgressListener]
+    client: CallingClient = field(default_factory=NoClient)
 
-    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    async def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
         """Tell whoever listens how far the call is; where nobody listens, nothing happens.
 
         Args:
@@ -38,3 +58,92 @@ class CallContext:
         """
         for listener in list(self.listeners):
             await listener(progress, total, message)
+
+    def can(self, ability: Ability) -> bool:
+        """Say whether the calling program offers an ability.
+
+        Args:
+            ability: What a question would need.
+        """
+        return self.client.can(ability)
+
+    async def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
+        """Send the calling program a log line; where it takes none, nothing happens.
+
+        Args:
+            level: How severe.
+            data: Any JSON value, most often a string.
+            logger: Who speaks.
+        """
+        await self.client.log(level, data, logger)
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Ask the calling program several things at once and wait for all the answers.
+
+        Args:
+            questions: By a key that is unique within the call.
+
+        Returns:
+            The answers by the same keys; each kind of question has its kind of answer.
+
+        Raises:
+            AbilityError: If the program does not offer what a question needs; ORS clients offer nothing.
+            AskError: If it refuses, leaves, or does not answer in time.
+        """
+        return await self.client.ask(questions)
+
+    async def elicit(self, message: str, schema: JSONObject, *, key: str = "elicitation") -> Elicited:
+        """Put a form before the person behind the calling program.
+
+        Args:
+            message: What the form is for.
+            schema: JSON Schema of an object whose properties are strings, numbers, booleans or choices.
+            key: Names the question; a second form in the same call needs another key.
+
+        Raises:
+            AbilityError: If the program has no person to ask.
+            AskError: If it refuses, leaves, or does not answer in time.
+        """
+        answer = (await self.client.ask({key: Elicit(message, schema)}))[key]
+        if not isinstance(answer, Elicited):
+            raise _misfit(answer)
+        return answer
+
+    async def sample(
+        self, prompt: str, *, max_tokens: int = 100, system_prompt: str | None = None, key: str = "sample"
+    ) -> Sampled:
+        """Ask the calling program's own model.
+
+        Args:
+            prompt: What to ask.
+            max_tokens: Most tokens of the answer.
+            system_prompt: Its instructions.
+            key: Names the question; a second one in the same call needs another key.
+
+        Raises:
+            AbilityError: If the program lends no model.
+            AskError: If it refuses, leaves, or does not answer in time.
+        """
+        answer = (await self.client.ask({key: Sample(prompt, max_tokens, system_prompt)}))[key]
+        if not isinstance(answer, Sampled):
+            raise _misfit(answer)
+        return answer
+
+    async def list_roots(self, *, key: str = "roots") -> tuple[Root, ...]:
+        """Ask which folders the calling program works on.
+
+        Args:
+            key: Names the question.
+
+        Raises:
+            AbilityError: If the program does not say.
+            AskError: If it refuses, leaves, or does not answer in time.
+        """
+        answer = (await self.client.ask({key: ListRoots()}))[key]
+        if not isinstance(answer, RootList):
+            raise _misfit(answer)
+        return answer.roots
+
+
+def _misfit(answer: Answer) -> AskError:
+    return AskError(f"the calling program gave an answer of the wrong kind: {type(answer).__name__}")

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 from pydantic import BaseModel
 
 from ors_server.authoring.context import CallContext
+from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
 from ors_server.visibility import Visibility
 from ors_server.wire import (
@@ -117,6 +118,8 @@ class EnvironmentDefinition:
     hooks: Hooks
     listing: ToolListing = field(repr=False)
     """The answer of `/tools`."""
+    offers: Offers = field(default_factory=Offers)
+    """Prompts and resources besides the tools."""
 
     def split_type(self, name: str) -> str | None:
         """Return the type of a split, or `None` if there is no such split.

@@ -16,6 +16,7 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
+from ors_server.authoring.offers import read_offers
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
@@ -65,6 +66,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         session_toolsets=session_toolsets,
         hooks=_hooks(cls, scores_groups=scores_groups),
         listing=make_listing(everything, supports_score_group=scores_groups),
+        offers=read_offers(cls),
     )
 
 

@@ -1,0 +1,190 @@
+"""What a tool may ask of the program that called it: a person's answer, a model's answer, its roots.
+
+A tool sees one small interface whichever door its call came through. A door whose caller cannot answer says
+so with a typed error that the tool may catch. This module knows no protocol.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol, TypeAlias
+
+from ors_server.errors import ClientError
+from ors_server.wire import JSONObject
+
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""Severities of RFC 5424, mildest first."""
+
+
+class Ability(StrEnum):
+    """Something that a calling program may be able to do for a tool."""
+
+    ELICITATION = "elicitation"
+    """Put a form before a person."""
+    SAMPLING = "sampling"
+    """Let its own model answer."""
+    ROOTS = "roots"
+    """Say which folders it works on."""
+
+
+class AskError(ClientError):
+    """A tool's question to the calling program got no answer."""
+
+    code = "client_silent"
+
+
+class AbilityError(AskError):
+    """The calling program cannot answer this kind of question.
+
+    Attributes:
+        missing: The abilities that the question needs and the program lacks.
+    """
+
+    code = "client_ability"
+
+    def __init__(self, missing: frozenset[Ability]) -> None:
+        """Name what is missing.
+
+        Args:
+            missing: At least one ability.
+        """
+        names = ", ".join(sorted(missing))
+        super().__init__(f"the calling program does not offer {names}; catch this error to go on without it")
+        self.missing = missing
+
+
+@dataclass(frozen=True, slots=True)
+class Elicit:
+    """A form for the person behind the calling program."""
+
+    message: str
+    schema: JSONObject
+    """JSON Schema of an object whose properties are strings, numbers, booleans or choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A question to the calling program's own model."""
+
+    prompt: str
+    max_tokens: int = 100
+    system_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListRoots:
+    """A question for the folders that the calling program works on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What a person made of a form."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: JSONObject = field(default_factory=dict)
+    """The form's values; empty unless accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the calling program's model said."""
+
+    text: str
+    model: str
+    stop_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One folder or file that the calling program works on."""
+
+    uri: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RootList:
+    """The calling program's folders, in its order."""
+
+    roots: tuple[Root, ...]
+
+
+Question: TypeAlias = Elicit | Sample | ListRoots
+Answer: TypeAlias = Elicited | Sampled | RootList
+
+NEEDS: Mapping[type[Question], Ability] = {
+    Elicit: Ability.ELICITATION,
+    Sample: Ability.SAMPLING,
+    ListRoots: Ability.ROOTS,
+}
+"""Which ability each kind of question needs."""
+
+
+class CallingClient(Protocol):
+    """The program that made a call, as a tool sees it."""
+
+    def can(self, ability: Ability) -> bool:
+        """Say whether the program offers an ability.
+
+        Args:
+            ability: What is needed.
+        """
+        ...
+
+    async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
+        """Send the program a log line; nothing happens where it takes none.
+
+        Args:
+            level: How severe.
+            data: Any JSON value.
+            logger: Who speaks.
+        """
+        ...
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Put questions to the program and wait for all the answers.
+
+        Args:
+            questions: By a key that is unique within the call and the same whenever the call is repeated.
+
+        Returns:
+            The answers by the same keys.
+
+        Raises:
+            AbilityError: If the program does not offer what a question needs.
+            AskError: If the program refuses, leaves, or does not answer in time.
+        """
+        ...
+
+
+class NoClient:
+    """A caller of whom nothing can be asked, such as an ORS client."""
+
+    def can(self, ability: Ability) -> bool:
+        """Say no.
+
+        Args:
+            ability: What is needed.
+        """
+        del ability
+        return False
+
+    async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
+        """Do nothing.
+
+        Args:
+            level: Ignored.
+            data: Ignored.
+            logger: Ignored.
+        """
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Refuse.
+
+        Args:
+            questions: What would have been asked.
+
+        Raises:
+            AbilityError: Always.
+        """
+        raise AbilityError(frozenset(NEEDS[type(question)] for question in questions.values()))

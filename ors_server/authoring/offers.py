@@ -1,0 +1,235 @@
+"""Prompts and resources that an environment offers besides its tools; only some doors can carry them.
+
+They are for the agent, like the task's prompt: nothing that holds a reward or an answer belongs here. Reading
+one is not a step.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from ors_server.authoring.boundary import call_author
+from ors_server.authoring.context import CallContext
+from ors_server.authoring.schema import Signature, describe_method, read_signature
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, InvalidRequestError
+from ors_server.wire import ImageBlock, JSONObject, Message, TextBlock, as_blocks
+
+MARK = "__ors_offer__"
+"""Attribute under which a method carries what it offers."""
+
+PromptResult: TypeAlias = str | Sequence[str | TextBlock | ImageBlock] | Sequence[Message]
+"""What a prompt method returns: text, blocks of one user message, or a conversation."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _PromptMark:
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _ResourceMark:
+    uri: str
+    mime_type: str
+
+
+def prompt(function: _Function | None = None, *, name: str | None = None) -> Any:
+    """Make a method of an environment a prompt that a person may pick in their program.
+
+    Its parameters are strings, and optionally one `CallContext`. It returns text, blocks, or messages.
+
+    Args:
+        function: The method, when used without parentheses.
+        name: The prompt's name; the method's by default. `task` is taken by the task's own prompt.
+
+    Returns:
+        The method, marked; it can be called as before.
+    """
+
+    def mark(target: _Function) -> _Function:
+        setattr(target, MARK, _PromptMark(name))
+        return target
+
+    return mark if function is None else mark(function)
+
+
+def resource(uri: str, *, mime_type: str = "text/plain") -> Callable[[_Function], _Function]:
+    """Make a method of an environment a resource that an agent's program may read.
+
+    Its parameters are those in braces in the URI, strings, and optionally one `CallContext`. It returns text
+    or bytes.
+
+    Args:
+        uri: The resource's name, for instance `notes://today` or, for many resources, `notes://{day}`.
+        mime_type: The type of its content.
+
+    Returns:
+        A decorator that marks the method.
+    """
+
+    def mark(target: _Function) -> _Function:
+        setattr(target, MARK, _ResourceMark(uri, mime_type))
+        return target
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOffer:
+    """A prompt as the server uses it."""
+
+    name: str
+    description: str
+    schema: JSONObject
+    """JSON Schema of the arguments; its properties are strings."""
+    call: Callable[[Any, Mapping[str, str], CallContext], Awaitable[list[Message]]] = field(repr=False)
+    """Given an instance, arguments and context; raises `InvalidRequestError` if arguments are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceOffer:
+    """A resource, or a family of them, as the server uses it."""
+
+    uri: str
+    """With names in braces for a family."""
+    name: str
+    description: str
+    mime_type: str
+    pattern: re.Pattern[str]
+    """Matches the URIs that it answers; its groups are the method's arguments."""
+    read: Callable[[Any, Mapping[str, str], CallContext], Awaitable[str | bytes]] = field(repr=False)
+
+    @property
+    def is_family(self) -> bool:
+        """Whether it answers many URIs."""
+        return bool(self.pattern.groupindex)
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What an environment offers besides its tools."""
+
+    prompts: Mapping[str, PromptOffer] = field(default_factory=dict)
+    """By name, in order of definition."""
+    resources: tuple[ResourceOffer, ...] = ()
+    """In order of definition."""
+
+    def find_resource(self, uri: str) -> tuple[ResourceOffer, Mapping[str, str]] | None:
+        """Find who answers a URI.
+
+        Args:
+            uri: The whole URI.
+
+        Returns:
+            The resource and its method's arguments, or `None`.
+        """
+        for offer in self.resources:
+            match = offer.pattern.fullmatch(uri)
+            if match is not None:
+                return offer, match.groupdict()
+        return None
+
+
+def read_offers(cls: type) -> Offers:
+    """Collect what a class offers; done once, when it is loaded.
+
+    Args:
+        cls: An environment class.
+
+    Raises:
+        EnvironmentDefinitionError: If a prompt or resource breaks a rule.
+    """
+    prompts: dict[str, PromptOffer] = {}
+    resources: list[ResourceOffer] = []
+    for attribute in _names_in_order(cls):
+        function = getattr(cls, attribute, None)
+        mark = getattr(function, MARK, None)
+        where = f"{cls.__name__}.{attribute}"
+        if isinstance(mark, _PromptMark):
+            offer = _define_prompt(function, mark.name or attribute, where)
+            prompts[offer.name] = offer
+        elif isinstance(mark, _ResourceMark):
+            resources.append(_define_resource(function, attribute, mark, where))
+    return Offers(prompts, tuple(resources))
+
+
+def _names_in_order(cls: type) -> list[str]:
+    names: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        names.update(dict.fromkeys(vars(base)))
+    return list(names)
+
+
+def _define_prompt(function: Any, name: str, where: str) -> PromptOffer:
+    if name == "task":
+        msg = f"{where}: the prompt name 'task' is the task's own prompt; choose another"
+        raise EnvironmentDefinitionError(msg)
+    signature = _strings_only(function, where)
+
+    async def call(instance: Any, arguments: Mapping[str, str], context: CallContext) -> list[Message]:
+        return _as_messages(await _call(function, signature, instance, arguments, context), where)
+
+    schema = signature.input_schema() or {"type": "object", "properties": {}}
+    return PromptOffer(name, describe_method(function), schema, call)
+
+
+def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: str) -> ResourceOffer:
+    signature = _strings_only(function, where)
+    fields = set() if signature.model is None else set(signature.model.model_fields)
+    if set(_PLACE.findall(mark.uri)) != fields:
+        msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
+        raise EnvironmentDefinitionError(msg)
+    parts = _PLACE.split(mark.uri)
+    pattern = "".join(f"(?P<{part}>[^/]+)" if i % 2 else re.escape(part) for i, part in enumerate(parts))
+
+    async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
+        content = await _call(function, signature, instance, arguments, context)
+        if not isinstance(content, str | bytes):
+            msg = f"{where} must return text or bytes, not {type(content).__name__}"
+            raise EnvironmentFailedError(msg)
+        return content
+
+    return ResourceOffer(
+        mark.uri, attribute, describe_method(function), mark.mime_type, re.compile(pattern), read
+    )
+
+
+def _strings_only(function: Any, where: str) -> Signature:
+    signature = read_signature(function, where)
+    parts = {} if signature.model is None else signature.model.model_json_schema()["properties"]
+    wrong = [name for name, part in parts.items() if part.get("type") != "string"]
+    if wrong or signature.takes_model:
+        listed = ", ".join(wrong) or "the model"
+        msg = f"{where}: the parameters of prompts and resources are strings; change {listed}"
+        raise EnvironmentDefinitionError(msg)
+    return signature
+
+
+async def _call(
+    function: Any, signature: Signature, instance: Any, arguments: Mapping[str, str], context: CallContext
+) -> Any:
+    known = {} if signature.model is None else signature.model.model_fields
+    missing = [name for name, part in known.items() if part.is_required() and name not in arguments]
+    if missing:
+        msg = f"missing arguments: {', '.join(missing)}"
+        raise InvalidRequestError(msg)
+    given: dict[str, Any] = {name: value for name, value in arguments.items() if name in known}
+    if signature.context_parameter is not None:
+        given[signature.context_parameter] = context
+    return await call_author(partial(function, instance, **given))
+
+
+def _as_messages(result: Any, where: str) -> list[Message]:
+    if isinstance(result, str):
+        return [Message(role="user", blocks=[TextBlock(text=result)])]
+    items = list(result)
+    if items and all(isinstance(item, Message) for item in items):
+        return items
+    if items and all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
+        return [Message(role="user", blocks=list(as_blocks(items)))]
+    msg = f"{where} must return text, blocks or messages"
+    raise EnvironmentFailedError(msg)
