@@ -1,8 +1,8 @@
 """Content that only some callers can show: audio, and whole resources.
 
 The Open Reward Standard knows text and images. A richer piece travels as a text block that any caller can
-show, with the richer form under the key `RICH_KEY` of its `detail`; a door that can carry the richer form shows
-that instead of the text.
+show, with the richer form under the key `RICH_KEY` of its `detail`; a door that can carry the richer form
+shows that instead of the text.
 """
 
 from ors_server.wire import JSONObject, TextBlock
