@@ -46,13 +46,16 @@ def is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
-async def call_author(function: Function, *args: Any, stray: Stray | None = None) -> Any:
+async def call_author(
+    function: Function, *args: Any, stray: Stray | None = None, on_loop: bool | None = None
+) -> Any:
     """Call a function that an author wrote: async ones here, others in a worker thread.
 
     Args:
         function: The function; if it is not async but returns an awaitable, that is awaited here.
         *args: Its positional arguments.
         stray: Told of the worker thread, so that the caller can wait for it after giving up on the call.
+        on_loop: Whether the function is known to be async; `None` finds out.
 
     Returns:
         What the function returned.
@@ -61,7 +64,7 @@ async def call_author(function: Function, *args: Any, stray: Stray | None = None
         AuthorRaisedError: If it raised anything, or was cancelled by anybody but the server.
     """
     try:
-        if is_async(function):
+        if is_async(function) if on_loop is None else on_loop:
             return await function(*args)
         result = await _in_thread(function, args, stray or Stray())
         return await result if inspect.isawaitable(result) else result

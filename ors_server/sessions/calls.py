@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import anyio
 
+from ors_server.authoring.client import CallingClient, NoClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.errors import OrsServerError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
@@ -65,6 +66,8 @@ class Call:
     arguments: JSONObject
     result: CallResult | None = None
     listeners: list[ProgressListener] = field(default_factory=list)
+    client: CallingClient = field(default_factory=NoClient)
+    """The calling program, of which the tool may ask something."""
     scope: anyio.CancelScope | None = None
     """Cancels the call while it runs."""
     encoded: bytes | None = None

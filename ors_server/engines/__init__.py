@@ -1,0 +1,1 @@
+"""Where sessions live: one interface, one file per place."""

@@ -1,0 +1,269 @@
+"""Sessions in this process, on one event loop."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from ors_server.authoring.client import CallingClient
+from ors_server.authoring.context import ProgressListener
+from ors_server.authoring.definition import Blocks, EnvironmentDefinition
+from ors_server.clock import Clock, SystemClock
+from ors_server.errors import SessionNotFoundError
+from ors_server.sessions.calls import Call
+from ors_server.sessions.manager import SessionLimits, SessionManager
+from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.services import Services
+from ors_server.sessions.session import ReadResource
+from ors_server.store.base import EpisodeStore
+from ors_server.store.memory import MemoryStore
+from ors_server.trajectory import Step
+from ors_server.visibility import Visibility
+from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a local engine works."""
+
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    visibility: Visibility = Visibility.META
+    max_output_bytes: int = 8 * 1024 * 1024
+    """Most bytes of one tool output."""
+    teardown_time_limit: float = 60.0
+    """Seconds that a teardown may take."""
+    server_version: str = "0"
+
+
+class LocalEngine:
+    """Plays sessions in this process; use it as made by `open_local_engine`."""
+
+    def __init__(self, manager: SessionManager, store: EpisodeStore) -> None:
+        """Keep the manager and the store.
+
+        Args:
+            manager: Holds the sessions.
+            store: Holds the record.
+        """
+        self._manager = manager
+        self._store = store
+
+    @property
+    def environments(self) -> Mapping[str, EnvironmentDefinition]:
+        """The environments by name, the default one first."""
+        return self._manager.environments
+
+    def environment(self, name: str | None) -> EnvironmentDefinition:
+        """Return an environment by name, in any case; the default one for `None`.
+
+        Args:
+            name: The name.
+        """
+        return self._manager.environment(name)
+
+    async def create(self, order: SessionOrder) -> SessionStatus:
+        """Make a session; its setup goes on in the background.
+
+        Args:
+            order: What is wanted.
+        """
+        return (await self._manager.create(order)).status()
+
+    async def ping(self, session_id: str) -> None:
+        """Keep a session alive.
+
+        Args:
+            session_id: The session.
+        """
+        self._manager.find(session_id)
+
+    async def prompt(self, session_id: str) -> Blocks:
+        """Return the prompt, after setup.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._manager.find(session_id).prompt()
+
+    async def messages(self, session_id: str) -> list[Message]:
+        """Return the prompt as a conversation, after setup.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._manager.find(session_id).messages()
+
+    async def tools(self, session_id: str) -> ToolListing:
+        """Return the announcements of everything that the session offers.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._manager.find(session_id).tools()
+
+    async def call(
+        self,
+        session_id: str,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        call_id: str | None = None,
+        listener: ProgressListener | None = None,
+        client: CallingClient | None = None,
+    ) -> Call:
+        """Begin a call, or return the one that has this id already.
+
+        Args:
+            session_id: The session.
+            tool: The tool's name.
+            arguments: As the agent sent them.
+            call_id: The caller's own id.
+            listener: Told of progress.
+            client: The calling program.
+        """
+        session = self._manager.find(session_id)
+        return session.begin(tool, arguments, call_id=call_id, listener=listener, client=client)
+
+    async def resume(self, session_id: str, call_id: str) -> Call:
+        """Return the call of that id.
+
+        Args:
+            session_id: The session.
+            call_id: The call's id.
+        """
+        return self._manager.find(session_id).resume(call_id)
+
+    async def score_group(
+        self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None
+    ) -> Call:
+        """Begin to score a group of rollouts of the session's task.
+
+        Args:
+            session_id: The session.
+            candidates: The rollouts.
+            call_id: The caller's own id.
+        """
+        return self._manager.find(session_id).begin_scoring(candidates, call_id=call_id)
+
+    async def offered_prompt(
+        self, session_id: str, name: str, arguments: Mapping[str, str], client: CallingClient | None = None
+    ) -> list[Message]:
+        """Render a prompt that the environment offers besides its task.
+
+        Args:
+            session_id: The session.
+            name: The prompt's name.
+            arguments: Its arguments.
+            client: The calling program.
+        """
+        return await self._manager.find(session_id).offered_prompt(name, arguments, client)
+
+    async def read_resource(self, session_id: str, uri: str, client: CallingClient | None = None) -> ReadResource:
+        """Read a resource that the environment offers.
+
+        Args:
+            session_id: The session.
+            uri: The resource's name.
+            client: The calling program.
+        """
+        return await self._manager.find(session_id).read_resource(uri, client)
+
+    async def delete(self, session_id: str) -> bool:
+        """End a session and tear its environment down; an unknown id is no error.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._manager.delete(session_id)
+
+    def definition_of(self, session_id: str) -> EnvironmentDefinition:
+        """Return the environment that a live session plays.
+
+        Args:
+            session_id: The session.
+        """
+        return self._manager.find(session_id).definition
+
+    def visibility_of(self, session_id: str) -> Visibility:
+        """Return what an agent of a live session sees of rewards.
+
+        Args:
+            session_id: The session.
+        """
+        return self._manager.find(session_id).visibility
+
+    async def status(self, session_id: str) -> SessionStatus:
+        """Return a session as a trainer sees it, also after its end, as long as its record is kept.
+
+        Args:
+            session_id: The session.
+        """
+        session = self._manager.peek(session_id)
+        if session is not None:
+            return session.status()
+        origin = await self._store.origin(session_id)
+        summary = await self._store.summary(session_id)
+        if origin is None or summary is None:
+            raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
+        return SessionStatus(origin, summary, Visibility.META, None, 0, None)
+
+    async def sessions(self) -> Sequence[SessionStatus]:
+        """Return all live sessions, oldest first."""
+        return [session.status() for session in self._manager.live()]
+
+    async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
+        """Return a slice of a session's steps, also after its end, as long as its record is kept.
+
+        Args:
+            session_id: The session.
+            start: First position, from 0.
+            stop: Last position, exclusive.
+        """
+        if self._manager.peek(session_id) is None and await self._store.origin(session_id) is None:
+            raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
+        return await self._store.steps(session_id, start, stop)
+
+
+@asynccontextmanager
+async def open_local_engine(
+    definitions: Sequence[EnvironmentDefinition],
+    options: EngineOptions | None = None,
+    *,
+    clock: Clock | None = None,
+    store: EpisodeStore | None = None,
+) -> AsyncIterator[LocalEngine]:
+    """Run an engine in this process; leaving the context ends every session.
+
+    Args:
+        definitions: The environments, the default one first.
+        options: How it works.
+        clock: The source of time.
+        store: Where the record is kept; memory by default.
+    """
+    options = options or EngineOptions()
+    clock = clock or SystemClock()
+    store = store or MemoryStore()
+    async with anyio.create_task_group() as group:
+        services = Services(
+            clock=clock,
+            store=store,
+            spawn=group.start_soon,
+            max_output_bytes=options.max_output_bytes,
+            teardown_time_limit=options.teardown_time_limit,
+        )
+        manager = SessionManager(
+            definitions,
+            services,
+            limits=options.limits,
+            visibility=options.visibility,
+            server_version=options.server_version,
+        )
+        group.start_soon(manager.reap)
+        try:
+            yield LocalEngine(manager, store)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await manager.aclose()
+                await store.aclose()
+            group.cancel_scope.cancel()

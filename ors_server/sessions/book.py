@@ -1,0 +1,226 @@
+"""The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import anyio
+
+from ors_server.episode import (
+    Charge,
+    EpisodeState,
+    Event,
+    Outcome,
+    OutcomeKind,
+    StopReason,
+    lapse,
+    move,
+    remaining_time,
+    settle,
+)
+from ors_server.errors import OrsServerError
+from ors_server.policy import EpisodePolicy
+from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
+from ors_server.sessions.output import state_episode, tell_agent
+from ors_server.sessions.services import Services
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
+from ors_server.wire import ToolOutput
+
+_STATUS = {
+    OutcomeKind.INVALID_CALL: StepStatus.REFUSED,
+    OutcomeKind.FAULT: StepStatus.FAILED,
+    OutcomeKind.CANCELLED: StepStatus.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call that is to be counted."""
+
+    outcome: Outcome
+    started: float
+    """Seconds from the clock's origin."""
+    output: ToolOutput | None = None
+    """Content for the agent."""
+    refusal: Refusal | None = None
+    """Why the call was not run."""
+    error: OrsServerError | None = None
+    """The fault that is nobody's but the author's or the caller's."""
+
+
+class EpisodeBook:
+    """Keeps an episode's standing and its record in step."""
+
+    __slots__ = ("_counting", "_services", "origin", "policy", "state")
+
+    def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
+        """Open an episode that is still being set up.
+
+        Args:
+            origin: Where it comes from.
+            policy: Its rules.
+            services: The clock and the store.
+        """
+        self.origin = origin
+        self.policy = policy
+        self._services = services
+        self._counting = anyio.Lock(fast_acquire=True)
+        self.state = EpisodeState(created_at=services.clock.monotonic())
+
+    @property
+    def now(self) -> float:
+        """Seconds from the clock's origin."""
+        return self._services.clock.monotonic()
+
+    @property
+    def remaining_time(self) -> float | None:
+        """Seconds of play that are left; `None` without a limit."""
+        return remaining_time(self.state, self.policy, self.now)
+
+    async def open(self) -> None:
+        """Write the episode's origin.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        await self._services.store.open(self.origin)
+
+    def note(self, event: Event, reason: StopReason | None = None) -> None:
+        """Move the episode by something that is not a step.
+
+        Args:
+            event: What happened.
+            reason: Why the episode ended, for events that end it.
+        """
+        self.state = move(self.state, event, self.now, reason)
+
+    def refusal(self, tool: str) -> Refusal | None:
+        """Say why no call may run now, or `None` if one may; notices that the episode's time is up.
+
+        Args:
+            tool: The tool that is asked for.
+        """
+        self.state = lapse(self.state, self.policy, self.now)
+        if not self.state.is_over:
+            return None
+        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {self._ending()}")
+
+    async def count(self, call: Call, entry: Entry) -> CallResult:
+        """Count one call: move the standing, write the step, and say what its caller is told.
+
+        Args:
+            call: The call.
+            entry: What came of it.
+
+        Returns:
+            The call's result. If the episode ended while the call ran, the result is discarded and nothing is paid.
+
+        Raises:
+            StoreError: If the step could not be written; then the standing has not moved.
+        """
+        async with self._counting:
+            if self.state.is_over:
+                text = f"the result of {call.tool!r} was discarded: {self._ending()}"
+                return Refusal(RefusalReason.EPISODE_FINISHED, text)
+            now = self.now
+            state, charge = settle(self.state, self.policy, entry.outcome, now)
+            result = self._result(entry, charge, state, now)
+            step = self._step(call, entry, charge, result, now)
+            await self._services.store.append(self.origin.session_id, step, self._summarise(state))
+            self.state = state
+            return result
+
+    async def close(self) -> None:
+        """Write the final figures.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        await self._services.store.close(self.origin.session_id, self.summary())
+
+    def summary(self) -> EpisodeSummary:
+        """Return the authoritative figures as they stand."""
+        return self._summarise(self.state)
+
+    def _ending(self) -> str:
+        if self.state.stop_reason is StopReason.COMPLETED:
+            return (
+                "the episode has finished (a tool returned finished=True), so no further tool calls are accepted."
+            )
+        return f"the episode is over ({self.state.stop_reason}), so no further tool calls are accepted."
+
+    def _result(self, entry: Entry, charge: Charge, state: EpisodeState, now: float) -> CallResult:
+        if entry.error is not None:
+            return Fault(entry.error)
+        output = entry.output
+        if entry.refusal is not None:
+            if charge.reward is None and not charge.finished:
+                return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
+            output = tell_agent(entry.refusal.error, entry.refusal.reason)
+        stated = state_episode(output or ToolOutput(), charge, state, self.policy, now)
+        return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)
+
+    def _step(self, call: Call, entry: Entry, charge: Charge, result: CallResult, now: float) -> Step:
+        output = result.output if isinstance(result, Completed) else None
+        status = _STATUS.get(entry.outcome.kind)
+        if status is None:
+            status = StepStatus.UNGRADED if charge.reward is None else StepStatus.GRADED
+        return Step(
+            number=charge.number,
+            call_id=call.id,
+            tool=call.tool,
+            arguments=call.arguments,
+            status=status,
+            blocks=() if output is None else tuple(output.blocks),
+            reward=charge.reward,
+            components=charge.components,
+            finished=charge.finished,
+            error=_error_text(entry),
+            error_code=_error_code(entry),
+            metadata=None if output is None else output.metadata,
+            started_at=self._wall(entry.started),
+            duration=now - entry.started,
+        )
+
+    def _summarise(self, state: EpisodeState) -> EpisodeSummary:
+        return EpisodeSummary(
+            phase=state.phase.value,
+            steps=state.steps,
+            episode_return=state.episode_return,
+            reward_sum=state.reward_sum,
+            penalty_sum=state.penalty_sum,
+            penalties={cause.value: amount for cause, amount in state.penalties.items()},
+            discounted_return=state.discounted_return,
+            last_reward=state.last_reward,
+            best_reward=state.best_reward,
+            ungraded_steps=state.ungraded_steps,
+            failed_steps=state.failed_steps,
+            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+            created_at=self.origin.created_at,
+            started_at=self._wall_or_none(state.started_at),
+            last_call_at=self._wall_or_none(state.last_call_at),
+            finished_at=self._wall_or_none(state.finished_at),
+        )
+
+    def _wall(self, moment: float) -> datetime:
+        return self.origin.created_at + timedelta(seconds=moment - self.state.created_at)
+
+    def _wall_or_none(self, moment: float | None) -> datetime | None:
+        return None if moment is None else self._wall(moment)
+
+
+def _error_text(entry: Entry) -> str | None:
+    if entry.error is not None:
+        return str(entry.error)
+    if entry.refusal is not None:
+        return entry.refusal.error
+    if entry.outcome.kind is OutcomeKind.COMPLETED or entry.output is None:
+        return None
+    return "\n".join(block.text for block in entry.output.blocks if block.type == "text")
+
+
+def _error_code(entry: Entry) -> str | None:
+    if entry.error is not None:
+        return entry.error.code
+    if entry.refusal is not None:
+        return entry.refusal.reason.value
+    return None if entry.outcome.kind is OutcomeKind.COMPLETED else entry.outcome.kind.value

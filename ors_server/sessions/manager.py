@@ -1,0 +1,278 @@
+"""All sessions of one process: created within limits, found by id, expired when idle, ended once."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import uuid4
+
+import anyio
+import structlog
+
+from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.episode import Event, StopReason
+from ors_server.errors import (
+    CapacityError,
+    EnvironmentFailedError,
+    InvalidRequestError,
+    SessionExistsError,
+    SessionNotFoundError,
+    ShuttingDownError,
+    UnknownEnvironmentError,
+)
+from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.services import Services
+from ors_server.sessions.session import Session
+from ors_server.trajectory import EpisodeOrigin
+from ors_server.visibility import Visibility
+from ors_server.wire import JSONObject
+
+log = structlog.get_logger("ors_server.sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How many sessions may live, and for how long unused."""
+
+    sessions: int = 10_000
+    """In all."""
+    sessions_per_environment: int | None = None
+    sessions_per_credential: int | None = None
+    idle_seconds: float = 900.0
+    """Seconds without a request after which a session expires; the reference implementation's figure."""
+    reap_seconds: float = 5.0
+    """Seconds between two looks for expired sessions."""
+
+
+class SessionManager:
+    """Creates, finds and ends sessions."""
+
+    def __init__(
+        self,
+        definitions: Sequence[EnvironmentDefinition],
+        services: Services,
+        *,
+        limits: SessionLimits,
+        visibility: Visibility = Visibility.META,
+        server_version: str,
+    ) -> None:
+        """Serve environments; the first one is the default.
+
+        Args:
+            definitions: The environments, at least one, each name once.
+            services: What all sessions share.
+            limits: How many sessions may live, and how long unused.
+            visibility: What agents see of rewards where neither environment nor session says otherwise.
+            server_version: Written into each record.
+        """
+        self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType({d.name: d for d in definitions})
+        self._default = definitions[0]
+        self._services = services
+        self._limits = limits
+        self._visibility = visibility
+        self._server_version = server_version
+        self._sessions: dict[str, Session] = {}
+        self._being_made: dict[str, SessionOrder] = {}
+        self._stopping = False
+
+    def environment(self, name: str | None) -> EnvironmentDefinition:
+        """Return an environment by name, in any case; the default one for `None`.
+
+        Args:
+            name: The name.
+
+        Raises:
+            UnknownEnvironmentError: If no such environment is served.
+        """
+        if name is None:
+            return self._default
+        found = self.environments.get(name) or self.environments.get(name.lower())
+        if found is None:
+            served = ", ".join(self.environments)
+            raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
+        return found
+
+    async def create(self, order: SessionOrder) -> Session:
+        """Make a session and begin its setup.
+
+        Args:
+            order: What is wanted.
+
+        Returns:
+            The session; its setup may still run.
+
+        Raises:
+            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is wrong.
+            SessionExistsError: If the wanted id is live.
+            CapacityError: If a limit is reached.
+            EnvironmentFailedError: If the environment's constructor raised; then there is no session.
+        """
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        definition = self.environment(order.environment)
+        session_id = order.session_id or uuid4().hex
+        if session_id in self._sessions or session_id in self._being_made:
+            raise SessionExistsError("Session already exists")
+        self._check_capacity(order, definition)
+        self._being_made[session_id] = order
+        try:
+            session = await self._make(session_id, order, definition)
+            self._sessions[session_id] = session
+        finally:
+            del self._being_made[session_id]
+        session.start()
+        return session
+
+    def find(self, session_id: str) -> Session:
+        """Return a live session and note that it was asked for.
+
+        Args:
+            session_id: Its id.
+
+        Raises:
+            SessionNotFoundError: If it never existed, was deleted, or expired.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFoundError("Active environment not found")
+        session.touch()
+        return session
+
+    def live(self) -> list[Session]:
+        """Return all live sessions, oldest first, without touching them."""
+        return list(self._sessions.values())
+
+    def peek(self, session_id: str) -> Session | None:
+        """Return a live session without touching it, or `None`.
+
+        Args:
+            session_id: Its id.
+        """
+        return self._sessions.get(session_id)
+
+    async def delete(self, session_id: str) -> bool:
+        """End a session, waiting until its environment is torn down.
+
+        Args:
+            session_id: Its id; an unknown one is no error.
+
+        Returns:
+            Whether there was such a session.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            return False
+        await self._end(session, Event.DELETE, StopReason.DELETED)
+        return True
+
+    async def reap(self) -> None:
+        """Look for idle sessions again and again, ending each in the background; returns never."""
+        while True:
+            await self._services.clock.sleep(self._limits.reap_seconds)
+            now = self._services.clock.monotonic()
+            for session in expired(self.live(), now, self._limits.idle_seconds):
+                self._services.spawn(self._end, session, Event.EXPIRE, StopReason.EXPIRED)
+
+    async def aclose(self) -> None:
+        """Refuse new sessions and end all live ones, side by side."""
+        self._stopping = True
+        async with anyio.create_task_group() as group:
+            for session in self.live():
+                group.start_soon(self._end, session, Event.DELETE, StopReason.DELETED)
+
+    async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
+        await session.aclose(event, reason)
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+
+    def _check_capacity(self, order: SessionOrder, definition: EnvironmentDefinition) -> None:
+        if len(self._sessions) + len(self._being_made) >= self._limits.sessions:
+            raise CapacityError(f"the server is at maximum capacity ({self._limits.sessions} sessions); retry later")
+        per_environment = self._limits.sessions_per_environment
+        if per_environment is not None:
+            alive = sum(session.definition is definition for session in self._sessions.values())
+            if alive >= per_environment:
+                raise CapacityError(
+                    f"environment {definition.name!r} is at maximum capacity ({per_environment} sessions); retry later"
+                )
+        per_credential = self._limits.sessions_per_credential
+        if per_credential is not None and order.credential_id is not None:
+            alive = sum(s.book.origin.credential_id == order.credential_id for s in self._sessions.values())
+            if alive >= per_credential:
+                raise CapacityError(f"this credential is at maximum capacity ({per_credential} sessions); retry later")
+
+    async def _make(self, session_id: str, order: SessionOrder, definition: EnvironmentDefinition) -> Session:
+        toolset = _toolset(definition, order.toolset)
+        policy = definition.policy.override(order.policy)
+        task_spec = await _task(definition, order)
+        origin = EpisodeOrigin(
+            session_id=session_id,
+            environment=definition.name,
+            environment_version=definition.version,
+            server_version=self._server_version,
+            task_spec=task_spec,
+            task_hash=hash_task(task_spec),
+            split=order.split,
+            index=order.index,
+            created_at=self._services.clock.now(),
+            policy=policy.model_dump(mode="json"),
+            credential_id=order.credential_id,
+        )
+        instance = await definition.hooks.make(task_spec, order.secrets)
+        book = EpisodeBook(origin, policy, self._services)
+        await book.open()
+        return Session(
+            book,
+            definition,
+            instance,
+            self._services,
+            visibility=order.visibility or definition.visibility or self._visibility,
+            toolset=toolset,
+        )
+
+
+def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> list[Session]:
+    """Return the sessions that nobody has asked for in too long.
+
+    Args:
+        sessions: Any sessions.
+        now: Seconds from the clock's origin.
+        idle_seconds: How long is too long.
+    """
+    return [session for session in sessions if session.idle_seconds(now) >= idle_seconds]
+
+
+def hash_task(task_spec: JSONObject) -> str:
+    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
+
+    Args:
+        task_spec: The task.
+
+    Raises:
+        EnvironmentFailedError: If the task is not JSON.
+    """
+    try:
+        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def _task(definition: EnvironmentDefinition, order: SessionOrder) -> JSONObject:
+    if order.task_spec is not None:
+        return order.task_spec
+    if order.split is None or order.index is None:
+        raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")
+    return await definition.tasks.get_task(order.split, order.index)
+
+
+def _toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:
+    if name is None:
+        return None
+    toolset = definition.session_toolsets.get(name)
+    if toolset is None:
+        options = sorted(definition.session_toolsets)
+        raise InvalidRequestError(f"unknown toolset {name!r}; valid options are {options}")
+    return toolset

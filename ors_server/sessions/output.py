@@ -1,0 +1,121 @@
+"""From what a tool returned to what leaves the server: legal, bounded, and encodable on every wire."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ors_server.episode import Charge, EpisodeState, remaining_time
+from ors_server.errors import ToolOutputError
+from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+
+EPISODE_KEY = "episode"
+"""Key of an output's metadata under which the server states the episode's standing; it wins over an author's."""
+
+
+def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> ToolOutput:
+    """Check what a tool returned, and admit its reward.
+
+    Args:
+        output: The tool's output.
+        policy: The episode's rules, for the range of rewards.
+        max_bytes: Most bytes of text and image data, roughly as they travel.
+
+    Returns:
+        The output, with its reward clipped if the policy says so and unencodable characters replaced.
+
+    Raises:
+        ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON.
+    """
+    size = sum(len(block.text) if isinstance(block, TextBlock) else len(block.data) for block in output.blocks)
+    if size > max_bytes:
+        msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
+        raise ToolOutputError(msg)
+    try:
+        reward = policy.admit(output.reward)
+    except RewardRangeError as error:
+        raise ToolOutputError(str(error)) from error
+    _check_json(output.metadata, "metadata", max_bytes)
+    blocks = [_check_block(block, max_bytes) for block in output.blocks]
+    if reward == output.reward and all(new is old for new, old in zip(blocks, output.blocks, strict=True)):
+        return output
+    return output.model_copy(update={"blocks": blocks, "reward": reward})
+
+
+def state_episode(
+    output: ToolOutput, charge: Charge, state: EpisodeState, policy: EpisodePolicy, now: float
+) -> ToolOutput:
+    """Write the step's final reward and the episode's standing into an output.
+
+    Args:
+        output: The checked output.
+        charge: What the step pays.
+        state: The standing after the step.
+        policy: The episode's rules.
+        now: Seconds from the clock's origin.
+    """
+    metadata: JSONObject = dict(output.metadata or {})
+    metadata[EPISODE_KEY] = standing(state, policy, now) | {"components": dict(charge.components)}
+    return output.model_copy(
+        update={"reward": charge.reward, "finished": charge.finished, "metadata": metadata},
+    )
+
+
+def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
+    """Describe an episode's standing after its latest step.
+
+    Args:
+        state: The standing.
+        policy: The episode's rules.
+        now: Seconds from the clock's origin.
+
+    Returns:
+        `step`, `return`, `penalty_sum`, `penalties` by cause, `steps_remaining` and `time_remaining` (seconds;
+        `None` without a limit), and `stop_reason`.
+    """
+    left = remaining_time(state, policy, now)
+    return {
+        "step": state.steps,
+        "return": state.episode_return,
+        "penalty_sum": state.penalty_sum,
+        "penalties": {cause.value: amount for cause, amount in state.penalties.items()},
+        "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
+        "time_remaining": None if left is None else round(left, 3),
+        "stop_reason": None if state.stop_reason is None else state.stop_reason.value,
+    }
+
+
+def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> ToolOutput:
+    """Make the output that tells an agent of its own mistake.
+
+    Args:
+        text: What went wrong and what to do.
+        code: Machine-readable name of the mistake.
+        extra: Further metadata.
+    """
+    return ToolOutput(blocks=[TextBlock(text=text)], metadata={"error": {"code": code, **(extra or {})}})
+
+
+def _check_block(block: TextBlock | ImageBlock, max_bytes: int) -> TextBlock | ImageBlock:
+    if block.detail is not None:
+        _check_json(block.detail, "a block's detail", max_bytes)
+    if isinstance(block, ImageBlock) or block.text.isascii():
+        return block
+    try:
+        block.text.encode()
+    except UnicodeEncodeError:
+        return block.model_copy(update={"text": block.text.encode(errors="replace").decode()})
+    return block
+
+
+def _check_json(value: JSONObject | None, what: str, max_bytes: int) -> None:
+    if value is None:
+        return
+    try:
+        size = len(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"{what} must be JSON without NaN or infinities: {error}"
+        raise ToolOutputError(msg) from error
+    if size > max_bytes:
+        msg = f"{what} has {size} bytes as JSON; at most {max_bytes} are allowed (setting max_output_bytes)"
+        raise ToolOutputError(msg)

@@ -1,0 +1,129 @@
+"""Plays one call: legality, arguments, turn, tool, count. Knows nothing of creation, expiry or deletion."""
+
+from collections.abc import Callable
+
+import anyio
+import structlog
+
+from ors_server.authoring.boundary import Stray
+from ors_server.authoring.context import CallContext
+from ors_server.authoring.definition import ToolDefinition
+from ors_server.episode import Outcome, OutcomeKind
+from ors_server.errors import OrsServerError
+from ors_server.sessions.book import Entry, EpisodeBook
+from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
+from ors_server.sessions.runner import InvalidArgumentsError, ToolJob, parse_arguments, run_tool
+from ors_server.sessions.services import Services
+from ors_server.sessions.tools import SessionTools
+from ors_server.sessions.turns import Manner, Turns
+
+log = structlog.get_logger("ors_server.session")
+
+
+class Play:
+    """Performs the calls of one session."""
+
+    __slots__ = ("_book", "_services", "_tools", "_why_cancelled", "turns")
+
+    def __init__(
+        self,
+        book: EpisodeBook,
+        tools: SessionTools,
+        services: Services,
+        why_cancelled: Callable[[], OrsServerError],
+    ) -> None:
+        """Keep what a call needs.
+
+        Args:
+            book: The episode's book.
+            tools: The session's tools.
+            services: What all sessions share.
+            why_cancelled: Says why a running call was cancelled.
+        """
+        self.turns = Turns()
+        self._book = book
+        self._tools = tools
+        self._services = services
+        self._why_cancelled = why_cancelled
+
+    async def perform(self, call: Call) -> CallResult:
+        """Run one call to its result, once the session is ready.
+
+        Args:
+            call: The call.
+
+        Raises:
+            StoreError: If the step could not be written.
+            EnvironmentFailedError: If the environment failed to say which tools the task has.
+        """
+        over = self._book.refusal(call.tool)
+        if over is not None:
+            return over
+        started = self._book.now
+        tool = await self._tools.find(call.tool)
+        if tool is None:
+            return await self._count_refusal(
+                call, RefusalReason.NOT_FOUND, f"{call.tool!r} is not a valid tool", started
+            )
+        try:
+            parsed = parse_arguments(tool, call.arguments)
+        except InvalidArgumentsError as error:
+            return await self._count_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
+        except OrsServerError as error:
+            return await self._book.count(call, Entry(Outcome(OutcomeKind.FAULT), started, error=error))
+        return await self._take_turn(call, tool, parsed)
+
+    async def _take_turn(self, call: Call, tool: ToolDefinition, parsed: object) -> CallResult:
+        manner = Manner.EXCLUSIVE if tool.exclusive else Manner.CONCURRENT if tool.concurrent else Manner.SERIAL
+        await self.turns.take(manner)
+        stray = Stray()
+        try:
+            over = self._book.refusal(call.tool)
+            return over if over is not None else await self._execute(call, tool, parsed, stray)
+        finally:
+            if stray.ended is None or stray.ended.is_set():
+                self.turns.give_back(manner)
+            else:
+                self._services.spawn(self._give_back_later, manner, stray.ended)
+
+    async def _execute(self, call: Call, tool: ToolDefinition, parsed: object, stray: Stray) -> CallResult:
+        started = self._book.now
+        job = ToolJob(
+            tool=tool,
+            function=self._tools.bound(tool.name),
+            parsed=parsed,
+            context=CallContext(
+                session_id=self._book.origin.session_id,
+                call_id=call.id,
+                step=self._book.state.steps + 1,
+                task_spec=self._book.origin.task_spec,
+                listeners=call.listeners,
+                client=call.client,
+            ),
+            policy=self._book.policy,
+            time_limit=self._time_limit(tool),
+            max_output_bytes=self._services.max_output_bytes,
+        )
+        try:
+            run = await run_tool(job, stray)
+        except anyio.get_cancelled_exc_class():
+            entry = Entry(Outcome(OutcomeKind.CANCELLED), started, error=self._why_cancelled())
+            with anyio.CancelScope(shield=True):
+                await self._book.count(call, entry)
+            raise
+        if run.error is not None:
+            log.warning("tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error)
+        with anyio.CancelScope(shield=True):
+            return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
+
+    async def _count_refusal(self, call: Call, reason: RefusalReason, text: str, started: float) -> CallResult:
+        entry = Entry(Outcome(OutcomeKind.INVALID_CALL), started, refusal=Refusal(reason, text))
+        return await self._book.count(call, entry)
+
+    def _time_limit(self, tool: ToolDefinition) -> float | None:
+        limits = (tool.time_limit, self._book.policy.call_time_limit, self._book.remaining_time)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    async def _give_back_later(self, manner: Manner, ended: anyio.Event) -> None:
+        await ended.wait()
+        self.turns.give_back(manner)

@@ -1,0 +1,36 @@
+"""What every session of a server shares."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ors_server.clock import Clock
+from ors_server.store.base import EpisodeStore
+
+
+class Spawn(Protocol):
+    """Starts a function that outlives whoever started it, and ends with the server."""
+
+    def __call__(self, function: Callable[..., Awaitable[Any]], *args: object) -> object:
+        """Start it.
+
+        Args:
+            function: The async function.
+            *args: Its positional arguments.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every session of a server shares."""
+
+    clock: Clock
+    store: EpisodeStore
+    spawn: Spawn
+    max_output_bytes: int = 8 * 1024 * 1024
+    """Most bytes of one tool output."""
+    teardown_time_limit: float = 60.0
+    """Seconds that teardown may take."""
+    stray_time_limit: float = 5.0
+    """Seconds that the end of a session waits for a worker thread that ignores its cancellation."""

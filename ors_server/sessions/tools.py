@@ -1,0 +1,119 @@
+"""The tools of one session: the environment's, its toolsets', and those that only this task offers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ors_server.authoring.context import CallContext
+from ors_server.authoring.definition import (
+    EnvironmentDefinition,
+    Instance,
+    ToolDefinition,
+    ToolsetDefinition,
+    announce_terminal,
+)
+from ors_server.wire import ToolListing, ToolSpec
+
+
+class SessionTools:
+    """Finds a session's tools by name; later sources hide earlier ones of the same name."""
+
+    __slots__ = ("_bound", "_definition", "_instance", "_listing", "_owners", "_session_toolset", "_task_specs")
+
+    def __init__(
+        self, definition: EnvironmentDefinition, instance: Instance, session_toolset: ToolsetDefinition | None
+    ) -> None:
+        """Keep the sources; objects are bound on first use.
+
+        Args:
+            definition: The environment.
+            instance: The session's environment object.
+            session_toolset: The toolset that the session's creator asked for.
+        """
+        self._definition = definition
+        self._instance = instance
+        self._session_toolset = session_toolset
+        self._owners: dict[int, Any] = {}
+        self._bound: dict[str, Callable[[Any, CallContext], Any]] = {}
+        self._task_specs: list[ToolSpec] | None = None
+        self._listing: ToolListing | None = None
+
+    async def find(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name that this session offers, or `None`.
+
+        Args:
+            name: The tool's name.
+
+        Raises:
+            EnvironmentFailedError: If the environment failed to say which tools the task has.
+        """
+        found = self._lookup(name)
+        if found is None:
+            return None
+        tool = found[0]
+        if not tool.shared and name not in {spec.name for spec in await self._specs()}:
+            return None
+        return tool
+
+    def bound(self, name: str) -> Callable[[Any, CallContext], Any]:
+        """Return a tool as a function of its validated arguments and its call.
+
+        Args:
+            name: The name of a tool that `find` found.
+        """
+        function = self._bound.get(name)
+        if function is None:
+            found = self._lookup(name)
+            if found is None:
+                raise KeyError(name)
+            tool, toolset = found
+            function = self._bound[name] = tool.bind(self._owner(toolset))
+        return function
+
+    async def listing(self) -> ToolListing:
+        """Return the announcement of everything that this session offers; task tools last.
+
+        Raises:
+            EnvironmentFailedError: If the environment failed to say which tools the task has.
+        """
+        if self._listing is None:
+            self._listing = await self._compile()
+        return self._listing
+
+    async def _compile(self) -> ToolListing:
+        base = self._definition.listing
+        specs = {spec.name: spec for spec in (*base.tools, *await self._specs())}
+        terminal = base.terminal_tool
+        if self._session_toolset is not None:
+            for tool in self._session_toolset.tools.values():
+                specs.pop(tool.name, None)
+                if tool.terminal:
+                    terminal = announce_terminal(tool)
+                else:
+                    specs[tool.name] = tool.spec
+        if terminal is not None:
+            specs.pop(terminal.name, None)
+        return base.model_copy(update={"tools": list(specs.values()), "terminal_tool": terminal})
+
+    async def _specs(self) -> list[ToolSpec]:
+        if self._task_specs is None:
+            hook = self._definition.hooks.task_tools
+            self._task_specs = [] if hook is None else await hook(self._instance)
+        return self._task_specs
+
+    def _lookup(self, name: str) -> tuple[ToolDefinition, ToolsetDefinition | None] | None:
+        if self._session_toolset is not None and name in self._session_toolset.tools:
+            return self._session_toolset.tools[name], self._session_toolset
+        if name in self._definition.tools:
+            return self._definition.tools[name], None
+        for toolset in self._definition.toolsets:
+            if name in toolset.tools:
+                return toolset.tools[name], toolset
+        return None
+
+    def _owner(self, toolset: ToolsetDefinition | None) -> Any:
+        if toolset is None:
+            return self._instance
+        key = id(toolset)
+        if key not in self._owners:
+            self._owners[key] = toolset.make(self._instance)
+        return self._owners[key]
