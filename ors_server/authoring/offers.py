@@ -86,7 +86,7 @@ class PromptOffer:
     description: str
     schema: JSONObject
     """JSON Schema of the arguments; its properties are strings."""
-    render: Callable[[Any, Mapping[str, str], CallContext], Awaitable[list[Message]]] = field(repr=False)
+    call: Callable[[Any, Mapping[str, str], CallContext], Awaitable[list[Message]]] = field(repr=False)
     """Given an instance, arguments and context; raises `InvalidRequestError` if arguments are missing."""
 
 
@@ -170,11 +170,11 @@ def _define_prompt(function: Any, name: str, where: str) -> PromptOffer:
         raise EnvironmentDefinitionError(msg)
     signature = _strings_only(function, where)
 
-    async def render(instance: Any, arguments: Mapping[str, str], context: CallContext) -> list[Message]:
+    async def call(instance: Any, arguments: Mapping[str, str], context: CallContext) -> list[Message]:
         return _as_messages(await _call(function, signature, instance, arguments, context), where)
 
     schema = signature.input_schema() or {"type": "object", "properties": {}}
-    return PromptOffer(name, describe_method(function), schema, render)
+    return PromptOffer(name, describe_method(function), schema, call)
 
 
 def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: str) -> ResourceOffer:
