@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -299,12 +300,13 @@ async def slow_setup(api: Any) -> Any:
     env = api.get("refenv")
 
     async def play(name: str, *, prompt_first: bool) -> Any:
+        unique = f"{name}-{uuid.uuid4()}"
         task = await env.get_task("train", 0)
-        task.task_spec.update(id=name, setup_s=80.0)
+        task.task_spec.update(id=unique, setup_s=80.0)
         async with env.session(task=task) as session:
             prompt = (await session.get_prompt())[0].text if prompt_first else None
             count = text_of(await session.call_tool("count", {}))
-            ledger = json.loads(text_of(await session.call_tool("ledger", {"task_id": name})))
+            ledger = json.loads(text_of(await session.call_tool("ledger", {"task_id": unique})))
         return {"prompt": prompt, "count": count, "ledger": ledger}
 
     prompted, called = await asyncio.gather(

@@ -1,0 +1,275 @@
+"""Real servers on loopback, and real clients in environments of their own that play them.
+
+A client script runs with the interpreter of `$ORS_TEST_VENVS/<client>` (default `.venvs/<client>` in the project's
+root; `make clients` makes them) and prints one JSON document; tests judge it. A client whose environment is not
+there is skipped.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REFENV = ROOT / "tests" / "fixtures" / "refenv.py"
+SCRIPTS = Path(__file__).parent / "scripts"
+START_LIMIT = 60.0
+"""Seconds that a server may take to answer its first request."""
+PLAY_LIMIT = 240.0
+"""Seconds that a client script may take."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the mark of the tests that wait long for something that runs beside the others."""
+    config.addinivalue_line("markers", "waits: runs after all others, since what it waits for runs beside them")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Moves the tests that wait to the end."""
+    items.sort(key=lambda item: item.get_closest_marker("waits") is not None)
+
+
+def client_python(client: str) -> Path:
+    """Finds the interpreter of a client's environment, or skips the test."""
+    python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no environment for the {client} client at {python}; run `make clients`")
+    return python
+
+
+def free_port() -> int:
+    """Finds a TCP port on loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Asks a server for its health until it answers.
+
+    Raises:
+        RuntimeError: if the process ends, or does not answer within `START_LIMIT` seconds.
+    """
+    pause = threading.Event()
+    for _ in range(int(START_LIMIT / 0.05)):
+        if process.poll() is not None:
+            raise RuntimeError(f"the server at {url} ended with status {process.returncode} before it answered")
+        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+            urllib.request.urlopen(f"{url}/health", timeout=1).close()  # noqa: S310 (always http on loopback)
+            return
+        pause.wait(0.05)
+    raise RuntimeError(f"the server at {url} did not answer within {START_LIMIT} seconds")
+
+
+@contextlib.contextmanager
+def running(command: list[str], url: str) -> Iterator[str]:
+    """Runs a server process for the length of a with statement and gives its URL.
+
+    Its output goes to a pipe's worth of file that nobody reads unless it fails: the test's own output.
+    """
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        wait_until_healthy(url, process)
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+
+def serve_command(environments: list[str], port: int, *options: str) -> list[str]:
+    """Spells the command that serves some environments on a port of loopback."""
+    program = "from ors_server.cli.main import main; main()"
+    return [sys.executable, "-c", program, "serve", *environments, "--port", str(port), *options]
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable[..., str]]:
+    """Starts servers of our own on demand; they live until the end of the session."""
+    with contextlib.ExitStack() as servers:
+
+        def start(*environments: str, options: tuple[str, ...] = ()) -> str:
+            port = free_port()
+            command = serve_command(list(environments), port, *options)
+            return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def server_url(serve: Callable[..., str]) -> str:
+    """The URL of a server with the acceptance environments, `refenv` being the default one.
+
+    `ORS_TEST_SERVER_URL` names another server to play instead, which must serve them too.
+    """
+    elsewhere = os.environ.get("ORS_TEST_SERVER_URL")
+    if elsewhere:
+        return elsewhere
+    return serve(*(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")))
+
+
+class Play:
+    """Client scripts that run beside the tests, each answering for some scenarios."""
+
+    def __init__(self, client: str, script: str) -> None:
+        self._command = [str(client_python(client)), str(SCRIPTS / script)]
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._answers: dict[str, Any] = {}
+
+    def start(self, url: str, *scenarios: str) -> None:
+        """Starts a process that plays scenarios against a URL."""
+        process = subprocess.Popen(
+            [*self._command, url, *scenarios],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OPENREWARD_LOG_LEVEL": "ERROR", "NO_PROXY": "127.0.0.1"},
+        )
+        self._running.update(dict.fromkeys(scenarios, process))
+
+    def answer(self, scenario: str) -> Any:
+        """Waits for the process that plays a scenario and gives what it saw."""
+        if scenario not in self._answers:
+            process = self._running[scenario]
+            output, complaints = process.communicate(timeout=PLAY_LIMIT)
+            assert process.returncode == 0, complaints
+            self._answers.update(json.loads(output))
+        answer = self._answers[scenario]
+        assert not (isinstance(answer, dict) and "escaped" in answer), answer["escaped"]
+        return answer
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        for process in set(self._running.values()):
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+class CuttingProxy(socketserver.ThreadingTCPServer):
+    """A TCP proxy that once cuts a connection in the middle of an answer.
+
+    It watches what the server says and, the first time that `after` appears, passes that on and closes both sides.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, target: tuple[str, int], request: bytes, after: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Pump)
+        self.target = target
+        self.request_words = request
+        self.after = after
+        self.cuts = 0
+
+    @property
+    def url(self) -> str:
+        """Where to reach the proxy."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Pump(socketserver.BaseRequestHandler):
+    """Copies bytes both ways until one side closes or the proxy cuts."""
+
+    server: CuttingProxy
+
+    def handle(self) -> None:
+        with socket.create_connection(self.server.target) as upstream:
+            self.asked = b""
+            there = threading.Thread(target=self._there, args=(upstream,), daemon=True)
+            there.start()
+            with contextlib.suppress(OSError):
+                self._back(upstream)
+            for side in (self.request, upstream):
+                with contextlib.suppress(OSError):
+                    side.shutdown(socket.SHUT_RDWR)
+            there.join(10)
+
+    def _there(self, upstream: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := self.request.recv(65536):
+                self.asked = self.asked[-65536:] + data
+                upstream.sendall(data)
+            upstream.shutdown(socket.SHUT_WR)
+
+    def _back(self, upstream: socket.socket) -> None:
+        heard = b""
+        while data := upstream.recv(65536):
+            self.request.sendall(data)
+            heard = heard[-65536:] + data
+            if self._is_moment(heard):
+                self.server.cuts += 1
+                return
+
+    def _is_moment(self, heard: bytes) -> bool:
+        first = self.server.cuts == 0
+        return first and self.server.request_words in self.asked and self.server.after in heard
+
+
+@contextlib.contextmanager
+def running_proxy(url: str, request: bytes, after: bytes) -> Iterator[CuttingProxy]:
+    """Runs a proxy before a server that cuts the first answer to `request` once it has passed `after` on."""
+    host, port = url.removeprefix("http://").split(":")
+    with CuttingProxy((host, int(port)), request, after) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            proxy.shutdown()
+            thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def cutting_proxy() -> Iterator[Callable[..., CuttingProxy]]:
+    """Starts cutting proxies on demand; they live until the end of the module."""
+    with contextlib.ExitStack() as proxies:
+
+        def start(url: str, request: bytes, after: bytes) -> CuttingProxy:
+            return proxies.enter_context(running_proxy(url, request, after))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def play() -> Iterator[Callable[[str, str], Play]]:
+    """Makes plays on demand; what they started ends with the module."""
+    with contextlib.ExitStack() as plays:
+
+        def make(client: str, script: str) -> Play:
+            return plays.enter_context(contextlib.closing(Play(client, script)))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def slow_setups(server_url: str) -> Iterator[dict[str, Play]]:
+    """Plays whose sessions take 80 seconds to set up, by client."""
+    with contextlib.ExitStack() as plays:
+        started = {}
+        for client in ("openreward", "ors_sdk"):
+            started[client] = plays.enter_context(contextlib.closing(Play(client, f"play_{client}.py")))
+            started[client].start(server_url, "slow_setup")
+        yield started
+
+
+@pytest.fixture(scope="session", autouse=True)
+def early(request: pytest.FixtureRequest) -> None:
+    """Starts what the waiting tests wait for, if there are any, before the first test."""
+    if any("slow_setups" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        with contextlib.suppress(pytest.skip.Exception):
+            request.getfixturevalue("slow_setups")
