@@ -1,0 +1,154 @@
+"""The lobby's tools: one list for every environment, computed once, because it may not vary by connection."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.transports.mcp.clients import Result
+from ors_server.transports.mcp.content import NO_PARAMETERS
+from ors_server.wire import ToolSpec
+
+LIST_ENVIRONMENTS = "list_environments"
+LIST_TASKS = "list_tasks"
+START_EPISODE = "start_episode"
+
+_NAME = {"type": "string", "description": "Name of an environment, as list_environments gives it."}
+
+OWN_TOOLS: tuple[Result, ...] = (
+    {
+        "name": LIST_ENVIRONMENTS,
+        "description": "Lists the environments that can be played here.",
+        "inputSchema": NO_PARAMETERS,
+    },
+    {
+        "name": LIST_TASKS,
+        "description": "Says which splits an environment has and how many tasks are in each.",
+        "inputSchema": {"type": "object", "properties": {"environment": _NAME}, "required": ["environment"]},
+    },
+    {
+        "name": START_EPISODE,
+        "description": (
+            "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id to "
+            "every further tool call of the episode."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "environment": _NAME,
+                "split": {"type": "string", "description": "Name of a split, as list_tasks gives it."},
+                "index": {"type": "integer", "minimum": 0, "description": "Number of the task, from 0."},
+            },
+            "required": ["environment", "split", "index"],
+        },
+    },
+)
+"""The tools with which an agent finds and starts an episode."""
+
+_HANDLE = {"type": "string", "description": "The session_id that start_episode returned."}
+
+
+class Catalogue:
+    """The lobby's tools.
+
+    Attributes:
+        tools: Announcements, the lobby's own first, then the environments' in order of first appearance.
+    """
+
+    def __init__(self, definitions: Iterable[EnvironmentDefinition]) -> None:
+        """Announce the tools of all environments; where names meet, one announcement speaks for all.
+
+        Args:
+            definitions: The environments that are served.
+        """
+        owners: dict[str, dict[str, ToolSpec]] = {}
+        for definition in definitions:
+            for spec in specs_of(definition):
+                owners.setdefault(spec.name, {})[definition.name] = spec
+        for own in OWN_TOOLS:
+            owners.pop(own["name"], None)
+        self._handles = {name: _handle_name(specs.values()) for name, specs in owners.items()}
+        self.tools: list[Result] = [
+            *OWN_TOOLS,
+            *(_announce(name, specs, self._handles[name]) for name, specs in owners.items()),
+        ]
+
+    def handle_of(self, tool: str) -> str | None:
+        """Return the name of the argument that carries the session's id.
+
+        Args:
+            tool: A tool's name.
+
+        Returns:
+            The argument's name, or `None` if no environment has such a tool.
+        """
+        return self._handles.get(tool)
+
+
+def specs_of(definition: EnvironmentDefinition) -> list[ToolSpec]:
+    """Return every tool that some session of an environment may have, in order.
+
+    Args:
+        definition: The environment.
+    """
+    found = {name: tool.spec for name, tool in definition.tools.items()}
+    for toolset in definition.toolsets:
+        for name, tool in toolset.tools.items():
+            found.setdefault(name, tool.spec)
+    return list(found.values())
+
+
+def _handle_name(specs: Iterable[ToolSpec]) -> str:
+    taken = {name for spec in specs for name in (spec.input_schema or NO_PARAMETERS).get("properties", {})}
+    return next(name for name in ("session_id", "ors_session_id", "ors_session_id_") if name not in taken)
+
+
+def _announce(name: str, specs: Mapping[str, ToolSpec], handle: str) -> Result:
+    distinct = {_fingerprint(spec): spec for spec in specs.values()}
+    if len(distinct) == 1:
+        spec = next(iter(distinct.values()))
+        description, schema = spec.description, spec.input_schema or NO_PARAMETERS
+    else:
+        description = "\n\n".join(f"In {owner}: {spec.description}" for owner, spec in specs.items())
+        schema = _merge([spec.input_schema or NO_PARAMETERS for spec in distinct.values()])
+    properties = {handle: _HANDLE, **schema.get("properties", {})}
+    required = [handle, *schema.get("required", ())]
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": {**schema, "properties": properties, "required": required},
+    }
+
+
+def _fingerprint(spec: ToolSpec) -> str:
+    return json.dumps([spec.description, spec.input_schema], sort_keys=True)
+
+
+def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make one object schema that every one of the given admits; the session validates by its own."""
+    renamed = [_rename_definitions(schema, f"d{number}_") for number, schema in enumerate(schemas)]
+    choices: dict[str, list[Any]] = {}
+    for schema in renamed:
+        for name, part in schema.get("properties", {}).items():
+            seen = choices.setdefault(name, [])
+            if part not in seen:
+                seen.append(part)
+    required = set.intersection(*(set(schema.get("required", ())) for schema in renamed))
+    merged: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in choices.items()
+        },
+        "required": [name for name in choices if name in required],
+    }
+    definitions = {name: part for schema in renamed for name, part in schema.get("$defs", {}).items()}
+    return merged | {"$defs": definitions} if definitions else merged
+
+
+def _rename_definitions(schema: dict[str, Any], prefix: str) -> dict[str, Any]:
+    if "$defs" not in schema:
+        return schema
+    text = json.dumps(schema).replace('"#/$defs/', f'"#/$defs/{prefix}')
+    renamed: dict[str, Any] = json.loads(text)
+    renamed["$defs"] = {f"{prefix}{name}": part for name, part in renamed["$defs"].items()}
+    return renamed

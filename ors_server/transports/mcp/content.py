@@ -1,0 +1,177 @@
+"""From blocks, messages and call results to MCP's content, in its wire form.
+
+Results are built as plain dictionaries: the SDK validates whatever a handler returns, so a model here would only be
+taken apart again.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import mcp_types as types
+
+from mcp.shared.exceptions import MCPError
+from ors_server.authoring.client import AbilityError
+from ors_server.authoring.rich import RICH_KEY
+from ors_server.errors import AuthorError, MachineryError, OrsServerError
+from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal
+from ors_server.transports.mcp.clients import Result, missing_abilities_error
+from ors_server.visibility import Visibility
+from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
+
+RESULT_KEY = "org.openrewardstandard/result"
+"""Key of a result's `_meta` that holds the step's figures; nested, because a null right in `_meta` vanishes."""
+SESSION_KEY = "org.openrewardstandard/session"
+"""Key of `_meta` that names a session, in requests and in the lobby's results."""
+CALL_ID_KEY = "org.openrewardstandard/call_id"
+"""Key of a request's `_meta` that makes a repeated call the same call."""
+EXTENSION = "org.openrewardstandard/environments"
+"""Identifier of the extension, and prefix of its methods."""
+MAX_CALL_ID = 128
+"""Longest call id, in characters."""
+
+OVER = "The episode is over. Stop here: further calls are refused."
+"""What the agent reads after the last step's content."""
+
+NO_PARAMETERS: Result = {"type": "object", "properties": {}}
+OUTPUT_SCHEMA: Result = ToolOutput.model_json_schema()
+"""What `structuredContent` looks like where rewards are visible."""
+
+
+def content_of(blocks: Iterable[TextBlock | ImageBlock]) -> list[Result]:
+    """Turn blocks into content objects, in order.
+
+    Args:
+        blocks: Text and images; a text block with a richer form becomes that.
+    """
+    return [_content(block) for block in blocks]
+
+
+def _content(block: TextBlock | ImageBlock) -> Result:
+    if isinstance(block, ImageBlock):
+        return {"type": "image", "data": block.data, "mimeType": block.mimeType}
+    if block.detail is not None and RICH_KEY in block.detail:
+        rich: Result = block.detail[RICH_KEY]
+        return rich
+    return {"type": "text", "text": block.text}
+
+
+def text_content(text: str) -> Result:
+    """Make a text content object.
+
+    Args:
+        text: The text.
+    """
+    return {"type": "text", "text": text}
+
+
+def prompt_messages(messages: Iterable[Message]) -> list[Result]:
+    """Turn a conversation into prompt messages: one per block, since MCP's hold one block each.
+
+    Args:
+        messages: The conversation; what MCP has no place for (system turns, recorded calls) becomes user text.
+    """
+    return [
+        {"role": "assistant" if message.role == "assistant" else "user", "content": _prompt_content(block)}
+        for message in messages
+        for block in message.blocks
+    ]
+
+
+def _prompt_content(block: MessageBlock) -> Result:
+    match block:
+        case TextBlock() | ImageBlock():
+            return _content(block)
+        case _:
+            return text_content(block.model_dump_json(exclude_none=True))
+
+
+def announce(spec: ToolSpec, *, structured: bool) -> Result:
+    """Announce a tool.
+
+    Args:
+        spec: The tool as ORS announces it.
+        structured: Whether its results carry structured content.
+    """
+    tool = {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.input_schema or NO_PARAMETERS,
+    }
+    return tool | {"outputSchema": OUTPUT_SCHEMA} if structured else tool
+
+
+def tool_result(result: CallResult, visibility: Visibility) -> Result:
+    """Turn what a call came to into a result.
+
+    Args:
+        result: Of a tool call.
+        visibility: What the agent sees of rewards.
+
+    Raises:
+        MCPError: If the failure is not one that an agent could do anything about.
+    """
+    match result:
+        case Completed():
+            return _completed(result, visibility)
+        case Refusal():
+            return _refused(result, visibility)
+        case Fault():
+            return _failed(result.error)
+        case _:  # pragma: no cover  (groups are scored through the ORS door)
+            raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
+
+
+def _completed(result: Completed, visibility: Visibility) -> Result:
+    output = result.output
+    content = content_of(output.blocks)
+    if output.finished:
+        content.append(text_content(OVER))
+    wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
+    if visibility is Visibility.HIDDEN:
+        return wire
+    figures = {"reward": output.reward, "finished": output.finished, "step": result.step}
+    wire["_meta"] = {RESULT_KEY: figures | {"metadata": output.metadata}}
+    if visibility is Visibility.VISIBLE:
+        wire["structuredContent"] = output.model_dump()
+    return wire
+
+
+def _refused(result: Refusal, visibility: Visibility) -> Result:
+    wire = error_result(result.error)
+    if visibility is not Visibility.HIDDEN:
+        figures = {"reward": None, "finished": False, "step": result.step, "metadata": None}
+        wire["_meta"] = {RESULT_KEY: figures | {"refused": result.reason.value}}
+    return wire
+
+
+def _failed(error: OrsServerError) -> Result:
+    if isinstance(error, AbilityError):
+        raise missing_abilities_error(error.missing)
+    if isinstance(error, AuthorError):
+        return error_result(f"The tool failed through no fault of yours, and nothing was charged: {error}")
+    raise protocol_error(error)
+
+
+def error_result(text: str) -> Result:
+    """Tell the agent that its call came to nothing.
+
+    Args:
+        text: Why, and what to do.
+    """
+    return {"content": [text_content(text)], "isError": True, "resultType": "complete"}
+
+
+def protocol_error(error: OrsServerError) -> MCPError:
+    """Turn an error into the protocol's own.
+
+    Args:
+        error: Whose fault it is decides the code: a client's is `INVALID_PARAMS`, all others `INTERNAL_ERROR`.
+    """
+    data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        data["retry_after"] = retry_after
+    if isinstance(error, MachineryError | AuthorError):
+        return MCPError(types.INTERNAL_ERROR, str(error), data)
+    code = types.INVALID_PARAMS if error.blame == "client" else types.INTERNAL_ERROR
+    return MCPError(code, str(error), data)

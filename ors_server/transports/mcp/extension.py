@@ -1,0 +1,170 @@
+"""The extension `org.openrewardstandard/environments`: methods for programs that speak only MCP.
+
+No model can call a method. They need the trainer's role all the same, because they show tasks, rewards and every
+session.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from pydantic import Field
+from typing_extensions import override
+
+from mcp.server import Server
+from mcp.server.extension import Extension, MethodBinding
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.sessions.order import SessionOrder
+from ors_server.transports.mcp.catalogue import specs_of
+from ors_server.transports.mcp.clients import Context, Result
+from ors_server.transports.mcp.content import EXTENSION
+from ors_server.transports.mcp.ground import Ground
+from ors_server.visibility import Visibility
+from ors_server.wire import JSONObject
+
+Method: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+
+
+class SplitsParams(types.RequestParams):
+    """Which environment."""
+
+    environment: str | None = None
+    """Name; the default environment without one."""
+
+
+class TasksParams(SplitsParams):
+    """Which tasks: a slice with Python's rules."""
+
+    split: str
+    start: int | None = None
+    stop: int | None = None
+
+
+class CreateParams(SplitsParams):
+    """What session is wanted: a task by value, or by split and index."""
+
+    session_id: str | None = Field(default=None, min_length=1, max_length=128)
+    task_spec: JSONObject | None = None
+    split: str | None = None
+    index: int | None = None
+    toolset: str | None = None
+    secrets: dict[str, str] = Field(default_factory=dict)
+    policy: JSONObject = Field(default_factory=dict)
+    visibility: Visibility | None = None
+
+
+class SessionParams(types.RequestParams):
+    """Which session."""
+
+    session_id: str
+
+
+class EnvironmentsExtension(Extension):
+    """The methods, and what the server says of them in its capabilities."""
+
+    identifier = EXTENSION
+
+    def __init__(self, ground: Ground) -> None:
+        """Keep where sessions live.
+
+        Args:
+            ground: Where sessions live, and who may enter.
+        """
+        self._ground = ground
+        self._engine = ground.engine
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        """Return the names of the methods."""
+        return {"methods": [binding.method for binding in self.methods()]}
+
+    @override
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return the methods, each of which requires the trainer's role."""
+        table: tuple[tuple[str, type[types.RequestParams], Method], ...] = (
+            ("list", types.RequestParams, self._list),
+            ("splits", SplitsParams, self._splits),
+            ("tasks", TasksParams, self._tasks),
+            ("create", CreateParams, self._create),
+            ("prompt", SessionParams, self._prompt),
+            ("episode", SessionParams, self._episode),
+            ("delete", SessionParams, self._delete),
+        )
+        return [
+            MethodBinding(f"{EXTENSION}/{name}", kind, self._for_trainers(run)) for name, kind, run in table
+        ]
+
+    def _for_trainers(self, run: Method) -> Method:
+        async def checked(context: Context, params: Any) -> Any:
+            self._ground.require_trainer(context)
+            return await run(context, params)
+
+        return checked
+
+    async def _list(self, _context: Context, _params: types.RequestParams) -> Result:
+        return {"environments": [_describe(one) for one in self._engine.environments.values()]}
+
+    async def _splits(self, _context: Context, params: SplitsParams) -> Result:
+        definition = self._engine.environment(params.environment)
+        return {
+            "splits": [
+                {
+                    "name": split.name,
+                    "type": split.type,
+                    "num_tasks": await definition.tasks.num_tasks(split.name),
+                }
+                for split in definition.splits
+            ]
+        }
+
+    async def _tasks(self, _context: Context, params: TasksParams) -> Result:
+        tasks = self._engine.environment(params.environment).tasks
+        return {"tasks": await tasks.get_task_range(params.split, params.start, params.stop)}
+
+    async def _create(self, context: Context, params: CreateParams) -> Result:
+        order = SessionOrder(
+            environment=params.environment,
+            session_id=params.session_id,
+            task_spec=params.task_spec,
+            split=params.split,
+            index=params.index,
+            toolset=params.toolset,
+            secrets=params.secrets,
+            policy=params.policy,
+            visibility=params.visibility,
+        )
+        session_id = await self._ground.start(context, order)
+        return {"session_id": session_id, **self._ground.ways_in(session_id)}
+
+    async def _prompt(self, _context: Context, params: SessionParams) -> Result:
+        blocks = await self._engine.prompt(params.session_id)
+        return {"blocks": [block.model_dump() for block in blocks]}
+
+    async def _episode(self, _context: Context, params: SessionParams) -> Result:
+        return (await self._engine.status(params.session_id)).as_json()
+
+    async def _delete(self, _context: Context, params: SessionParams) -> Result:
+        return {"deleted": await self._engine.delete(params.session_id)}
+
+
+def _describe(definition: EnvironmentDefinition) -> Result:
+    return {
+        "name": definition.name,
+        "version": definition.version,
+        "description": definition.description,
+        "tools": [spec.model_dump() for spec in specs_of(definition)],
+    }
+
+
+def add_extension(server: Server[Any], ground: Ground, guard: Callable[[Method], Any]) -> None:
+    """Add the extension's methods to a server.
+
+    Args:
+        server: The server.
+        ground: Where sessions live, and who may enter.
+        guard: Turns the server's own errors into the protocol's.
+    """
+    extension = EnvironmentsExtension(ground)
+    server.extensions[extension.identifier] = extension.settings()
+    for binding in extension.methods():
+        server.add_request_handler(binding.method, binding.params_type, guard(binding.handler))

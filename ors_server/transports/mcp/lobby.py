@@ -1,0 +1,129 @@
+"""What an agent finds at the door itself: environments, tasks to start, and every environment's tools."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+
+from ors_server.errors import ClientError, OrsServerError, SessionNotFoundError
+from ors_server.sessions.order import SessionOrder
+from ors_server.transports.mcp.calls import Caller
+from ors_server.transports.mcp.catalogue import LIST_ENVIRONMENTS, LIST_TASKS, START_EPISODE, Catalogue
+from ors_server.transports.mcp.clients import Context, Result
+from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
+from ors_server.transports.mcp.ground import Ground
+
+INSTRUCTIONS = (
+    f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
+    f"{START_EPISODE}, and pass the session_id that it returns to every tool call of the episode."
+)
+
+
+class Lobby:
+    """Serves the lobby's tools."""
+
+    def __init__(self, ground: Ground, caller: Caller) -> None:
+        """Announce everything that is served.
+
+        Args:
+            ground: Where sessions live.
+            caller: Makes the calls on sessions.
+        """
+        self._ground = ground
+        self._engine = ground.engine
+        self._caller = caller
+        self.catalogue = Catalogue(ground.engine.environments.values())
+        self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
+            LIST_ENVIRONMENTS: self._list_environments,
+            LIST_TASKS: self._list_tasks,
+            START_EPISODE: self._start_episode,
+        }
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
+        """Run one of the lobby's own tools, or one of an episode's.
+
+        Args:
+            context: The request.
+            params: Which tool, and its arguments.
+        """
+        arguments = dict(params.arguments or {})
+        own = self._own.get(params.name)
+        if own is None:
+            return await self._play(context, params, arguments)
+        try:
+            return await own(context, arguments)
+        except _ArgumentError as error:
+            return error_result(str(error))
+        except OrsServerError as error:
+            return error_result(str(error))
+
+    async def _play(
+        self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
+    ) -> Result:
+        handle = self.catalogue.handle_of(params.name)
+        if handle is None:
+            return error_result(f"{params.name!r} is not a valid tool")
+        session_id = arguments.pop(handle, None)
+        if not isinstance(session_id, str):
+            return error_result(
+                f"pass the session_id that {START_EPISODE} returned as the argument {handle!r}"
+            )
+        try:
+            self._ground.enter(context, session_id)
+        except SessionNotFoundError:
+            return error_result(f"no episode has the {handle} {session_id!r}; start one with {START_EPISODE}")
+        except ClientError as error:
+            return error_result(str(error))
+        return await self._caller.call_tool(context, params, session_id, arguments)
+
+    async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
+        lines = [
+            f"{name}: {definition.description.splitlines()[0] if definition.description else 'no description'}"
+            for name, definition in self._engine.environments.items()
+        ]
+        return _text("\n".join(lines))
+
+    async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
+        definition = self._engine.environment(_argument(arguments, "environment", str))
+        lines: list[str] = []
+        for split in definition.splits:
+            count = await definition.tasks.num_tasks(split.name)
+            lines.append(f"{split.name} ({split.type}): {count} tasks, index 0 to {count - 1}")
+        return _text("\n".join(lines))
+
+    async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
+        index = _argument(arguments, "index", int)
+        if index < 0:
+            raise _ArgumentError("the argument 'index' is a number from 0")
+        order = SessionOrder(
+            environment=_argument(arguments, "environment", str),
+            split=_argument(arguments, "split", str),
+            index=index,
+        )
+        session_id = await self._ground.start(context, order)
+        opening = (
+            f"session_id: {session_id}\nPass this session_id to every tool call of this episode. The task:"
+        )
+        content = [text_content(opening), *content_of(await self._engine.prompt(session_id))]
+        return {
+            "content": content,
+            "isError": False,
+            "resultType": "complete",
+            "_meta": {SESSION_KEY: session_id},
+        }
+
+
+class _ArgumentError(ValueError):
+    """An argument of one of the lobby's own tools is missing or of the wrong type."""
+
+
+def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    value = arguments.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        what = "a string" if kind is str else "an integer"
+        raise _ArgumentError(f"the argument {name!r} is {what}")
+    return value
+
+
+def _text(text: str) -> Result:
+    return {"content": [text_content(text)], "isError": False, "resultType": "complete"}
