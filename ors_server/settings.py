@@ -1,0 +1,113 @@
+"""Everything that can be set, with its unit and default: from a file, from `ORS_*` variables, from flags."""
+
+import ipaddress
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from ors_server.visibility import Visibility
+
+
+class Settings(BaseSettings):
+    """The server's settings.
+
+    A flag wins over an `ORS_*` environment variable, which wins over the TOML file named by `ORS_CONFIG`, which
+    wins over the default.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    """Address to bind to; anything but loopback needs API keys."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """TCP port; 0 takes a free one and prints it."""
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Values of the Host header that are accepted beside loopback ones, `name` or `name:port`; `*` accepts all."""
+    allowed_origins: list[str] = Field(default_factory=list)
+    """Values of the Origin header that are accepted beside loopback ones."""
+    api_keys: SecretStr | None = None
+    """API keys as `role:id:key` entries separated by commas; roles are agent, trainer, admin."""
+    api_keys_file: Path | None = None
+    """TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`."""
+    token_secret: SecretStr | None = None
+    """Signs agent tokens, so that several servers agree on them; random at each start by default."""
+    visibility: Visibility = Visibility.META
+    """What agents see of rewards: meta, visible or hidden."""
+    max_sessions: int = Field(default=10_000, ge=1)
+    """Live sessions in all."""
+    max_sessions_per_environment: int | None = Field(default=None, ge=1)
+    """Live sessions of one environment."""
+    max_sessions_per_credential: int | None = Field(default=None, ge=1)
+    """Live sessions that one API key created."""
+    idle_seconds: float = Field(default=900.0, gt=0)
+    """Seconds without a request after which a session expires."""
+    reap_seconds: float = Field(default=5.0, gt=0)
+    """Seconds between two looks for expired sessions."""
+    max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
+    """Most bytes of one request body."""
+    max_output_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    """Most bytes of one tool output."""
+    sse_ping_seconds: float = Field(default=10.0, gt=0)
+    """Seconds between two keep-alive comments of an event stream; clients give up after 30."""
+    teardown_seconds: float = Field(default=60.0, gt=0)
+    """Seconds that an environment's teardown may take."""
+    retain_episodes: int = Field(default=10_000, ge=0)
+    """Ended episodes whose records are kept in memory."""
+    worker_threads: int = Field(default=64, ge=1)
+    """Threads for blocking tools and hooks."""
+    log_format: Literal["console", "json"] = "console"
+    """How log lines look."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severity that is logged: one line per episode at info, one per call at debug."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: flags, environment, file."""
+        del dotenv_settings, file_secret_settings
+        config = cls.model_config.get("toml_file")
+        file_settings = (TomlConfigSettingsSource(settings_cls),) if config else ()
+        return (init_settings, env_settings, *file_settings)
+
+
+def load_settings(config: Path | None = None, **flags: object) -> Settings:
+    """Read the settings.
+
+    Args:
+        config: TOML file with the fields' names as keys; `None` for none.
+        **flags: Values that win over everything; those that are `None` are left out.
+
+    Raises:
+        pydantic.ValidationError: If a value is invalid or a name unknown.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if config is None:
+        return Settings(**given)  # type: ignore[arg-type]
+
+    class FileSettings(Settings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    return FileSettings(**given)  # type: ignore[arg-type]

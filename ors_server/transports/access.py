@@ -1,0 +1,244 @@
+"""Who is calling, and what their role allows: API keys, per-session agent tokens, and the loopback rule."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from ors_server.errors import ForbiddenError, SettingsError, UnauthenticatedError
+
+TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
+"""How an agent token begins."""
+
+MIN_KEY_LENGTH = 16
+"""Characters that an API key has at least."""
+
+
+class Role(IntEnum):
+    """What a caller may do; a higher role may do everything that a lower one may."""
+
+    AGENT = 1
+    """Play one session: prompt, tools, calls."""
+    TRAINER = 2
+    """Everything about sessions, tasks, rewards and records."""
+    ADMIN = 3
+    """Also settings and shutdown."""
+
+    @classmethod
+    def parse(cls, name: str) -> "Role":
+        """Return the role of that name.
+
+        Args:
+            name: `agent`, `trainer` or `admin`.
+
+        Raises:
+            SettingsError: If there is no such role.
+        """
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            raise SettingsError(f"a role is agent, trainer or admin, not {name!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was identified."""
+
+    role: Role
+    credential_id: str | None = None
+    """Id of the key; `None` without keys."""
+    session_id: str | None = None
+    """The one session that an agent may play."""
+
+    def require(self, role: Role) -> None:
+        """Refuse a caller of a lower role.
+
+        Args:
+            role: The least role that is allowed.
+
+        Raises:
+            ForbiddenError: If the caller's role is lower.
+        """
+        if self.role < role:
+            raise ForbiddenError(
+                f"this needs the role {role.name.lower()}; the credential has {self.role.name.lower()}"
+            )
+
+    def require_session(self, session_id: str) -> None:
+        """Refuse an agent that asks for a session other than its own.
+
+        Args:
+            session_id: The session that is asked for.
+
+        Raises:
+            ForbiddenError: If it is not the caller's.
+        """
+        if self.role is Role.AGENT and self.session_id != session_id:
+            raise ForbiddenError("an agent's credential reaches its own session only")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A configured key; only its digest is kept."""
+
+    id: str
+    role: Role
+    digest: bytes
+    """SHA-256 of the key."""
+
+
+class Keyring:
+    """Identifies callers and mints agent tokens."""
+
+    def __init__(self, keys: Iterable[ApiKey] = (), *, token_secret: bytes | None = None) -> None:
+        """Keep the keys.
+
+        Args:
+            keys: The configured keys; without any, every caller is a trainer (the server then binds to loopback).
+            token_secret: Signs agent tokens, so that several gateways agree on them; random by default.
+        """
+        self._keys = {key.digest: key for key in keys}
+        self._secret = token_secret or secrets.token_bytes(32)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no keys are configured."""
+        return not self._keys
+
+    def identify(self, credential: str | None) -> Caller:
+        """Say who is calling.
+
+        Args:
+            credential: An API key or agent token, or `None` where none was sent.
+
+        Raises:
+            UnauthenticatedError: If keys are configured and this is none of them; or the agent token is forged.
+        """
+        if credential is not None and credential.startswith(TOKEN_PREFIX):
+            return self.identify_agent(credential)
+        if self.is_open:
+            return Caller(Role.TRAINER)
+        key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
+        if key is None:
+            raise UnauthenticatedError("send a known API key as X-API-Key or Authorization: Bearer")
+        return Caller(key.role, key.id)
+
+    def identify_agent(self, token: str) -> Caller:
+        """Say whose agent token this is.
+
+        Args:
+            token: The token, from a header or a URL.
+
+        Raises:
+            UnauthenticatedError: If it was not minted here.
+        """
+        try:
+            session, _, signature = token.removeprefix(TOKEN_PREFIX).rpartition(".")
+            session_id = base64.urlsafe_b64decode(session + "=" * (-len(session) % 4)).decode()
+        except ValueError:
+            raise UnauthenticatedError("the agent token is malformed") from None
+        if not hmac.compare_digest(signature.encode(), self._sign(session_id).encode()):
+            raise UnauthenticatedError("the agent token is not one of this server's")
+        return Caller(Role.AGENT, f"agent:{session_id}", session_id)
+
+    def mint(self, session_id: str) -> str:
+        """Make the token with which an agent plays one session; the same session always gets the same token.
+
+        Args:
+            session_id: The session.
+
+        Returns:
+            URL-safe text that nobody without the secret can guess.
+        """
+        session = base64.urlsafe_b64encode(session_id.encode()).decode().rstrip("=")
+        return f"{TOKEN_PREFIX}{session}.{self._sign(session_id)}"
+
+    def _sign(self, session_id: str) -> str:
+        digest = hmac.digest(self._secret, session_id.encode(), "sha256")
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def credential_from(headers: Mapping[str, str]) -> str | None:
+    """Find the credential that a request carries.
+
+    Args:
+        headers: Header values by lower-case name.
+
+    Returns:
+        The value of `X-API-Key`, else of `Authorization: Bearer`, else `None`.
+    """
+    key = headers.get("x-api-key")
+    if key:
+        return key.strip()
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    return value.strip() or None if scheme.lower() == "bearer" else None
+
+
+def parse_keys(text: str) -> list[ApiKey]:
+    """Read keys from one line, as an environment variable holds them.
+
+    Args:
+        text: `role:id:key` entries, separated by commas.
+
+    Raises:
+        SettingsError: If an entry has another form or its key is too short.
+    """
+    keys: list[ApiKey] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        role, _, rest = entry.partition(":")
+        identifier, _, key = rest.partition(":")
+        keys.append(_make_key(identifier, role, key))
+    return keys
+
+
+def read_key_file(path: Path) -> list[ApiKey]:
+    """Read keys from a TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SettingsError: If the file cannot be read or a table has another form.
+    """
+    try:
+        tables = tomllib.loads(path.read_text())["keys"]
+        return [
+            ApiKey(table["id"], Role.parse(table["role"]), bytes.fromhex(table["sha256"]))
+            if "sha256" in table
+            else _make_key(table["id"], table["role"], table["key"])
+            for table in tables
+        ]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"{path}: expected [[keys]] tables with id, role, and key or sha256: {error}"
+        ) from error
+
+
+def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str | None) -> Keyring:
+    """Make the keyring that the settings describe.
+
+    Args:
+        keys: Entries as for `parse_keys`.
+        key_file: File as for `read_key_file`.
+        token_secret: Signs agent tokens; random by default.
+
+    Raises:
+        SettingsError: If keys cannot be read.
+    """
+    found = parse_keys(keys or "")
+    if key_file is not None:
+        found += read_key_file(key_file)
+    return Keyring(found, token_secret=None if token_secret is None else token_secret.encode())
+
+
+def _make_key(identifier: str, role: str, key: str) -> ApiKey:
+    if not identifier or len(key) < MIN_KEY_LENGTH:
+        raise SettingsError(
+            f"a key is written role:id:key with at least {MIN_KEY_LENGTH} characters of key (entry {identifier!r})"
+        )
+    return ApiKey(identifier, Role.parse(role), hashlib.sha256(key.encode()).digest())

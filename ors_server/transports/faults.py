@@ -1,0 +1,89 @@
+"""How every failure looks on every wire: one table."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ors_server import errors
+from ors_server.authoring.boundary import AuthorRaisedError
+from ors_server.authoring.client import AskError
+from ors_server.errors import CapacityError, OrsServerError, StartingError
+
+JSONRPC_INVALID_PARAMS = -32602
+JSONRPC_INTERNAL = -32603
+JSONRPC_UNAUTHORISED = -32001
+"""In JSON-RPC's range for servers' own errors."""
+JSONRPC_NOT_FOUND = -32004
+JSONRPC_UNAVAILABLE = -32005
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How one class of failure looks."""
+
+    status: int
+    """HTTP status of an answer that has not begun yet."""
+    jsonrpc: int
+    """JSON-RPC error code on the MCP door."""
+
+
+FAULTS = MappingProxyType(
+    {
+        errors.OrsServerError: Fault(500, JSONRPC_INTERNAL),
+        errors.ClientError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.InvalidRequestError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.UnauthenticatedError: Fault(401, JSONRPC_UNAUTHORISED),
+        errors.ForbiddenError: Fault(403, JSONRPC_UNAUTHORISED),
+        errors.UnknownEnvironmentError: Fault(404, JSONRPC_INVALID_PARAMS),
+        errors.UnknownSplitError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.UnknownTaskError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.TasksNotListableError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.NotSupportedError: Fault(404, JSONRPC_INVALID_PARAMS),
+        errors.SessionExistsError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.SessionNotFoundError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
+        errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.PayloadTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
+        errors.CallCancelledError: Fault(409, JSONRPC_INTERNAL),
+        errors.SettingsError: Fault(500, JSONRPC_INTERNAL),
+        errors.AuthorError: Fault(500, JSONRPC_INTERNAL),
+        errors.EnvironmentDefinitionError: Fault(500, JSONRPC_INTERNAL),
+        errors.EnvironmentFailedError: Fault(500, JSONRPC_INTERNAL),
+        errors.ToolFailedError: Fault(500, JSONRPC_INTERNAL),
+        errors.ToolTimeoutError: Fault(500, JSONRPC_INTERNAL),
+        errors.ToolOutputError: Fault(500, JSONRPC_INTERNAL),
+        errors.MachineryError: Fault(503, JSONRPC_UNAVAILABLE),
+        errors.CapacityError: Fault(429, JSONRPC_UNAVAILABLE),
+        errors.StartingError: Fault(503, JSONRPC_UNAVAILABLE),
+        errors.StoreError: Fault(503, JSONRPC_UNAVAILABLE),
+        errors.ShuttingDownError: Fault(503, JSONRPC_UNAVAILABLE),
+        AuthorRaisedError: Fault(500, JSONRPC_INTERNAL),
+        AskError: Fault(400, JSONRPC_INVALID_PARAMS),
+    }
+)
+"""A row for every class of error; a test demands it. A class without a row of its own would look like its parent."""
+
+
+def look_up(error: OrsServerError) -> Fault:
+    """Return how an error looks: the row of the nearest class it derives from.
+
+    Args:
+        error: Any error of ours.
+    """
+    return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
+
+
+def extra_headers(error: OrsServerError) -> dict[str, str]:
+    """Return the headers that an error's HTTP answer carries beside the usual ones.
+
+    Args:
+        error: Any error of ours.
+    """
+    if isinstance(error, StartingError):
+        return {"x-backend-state": "starting", "retry-after": str(error.retry_after)}
+    if isinstance(error, CapacityError):
+        return {"retry-after": str(error.retry_after)}
+    if isinstance(error, errors.MachineryError):
+        return {"retry-after": "1"}
+    if isinstance(error, errors.UnauthenticatedError):
+        return {"www-authenticate": "Bearer"}
+    return {}
