@@ -1,0 +1,28 @@
+# The server with the bundled environments, in two stages: everything is built in the first one, and the second
+# one gets a virtual environment and nothing else. tests/packaging runs the same steps without a Docker daemon.
+
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY requirements/runtime.lock requirements/build.lock requirements/
+COPY scripts/install.sh scripts/
+COPY ors_server ors_server
+COPY tasks tasks
+RUN scripts/install.sh /opt/ors-server
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin ors
+COPY --from=build /opt/ors-server /opt/ors-server
+ENV PATH=/opt/ors-server/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    ORS_HOST=0.0.0.0 \
+    ORS_PORT=8080 \
+    ORS_LOG_FORMAT=json
+USER 10001
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f\"http://127.0.0.1:{os.environ['ORS_PORT']}/health\", timeout=4)"]
+# Bound to every address, the server refuses to start without keys:
+#   docker run -p 8080:8080 -e ORS_API_KEYS=trainer:me:SECRET -e 'ORS_ALLOWED_HOSTS=["my.host:8080"]' ors-server
+ENTRYPOINT ["ors-server"]
+CMD ["serve", "math_word_problems"]

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs the server for good: a virtual environment with exactly what the lock says and the project's wheel,
+# which needs nothing of this folder afterwards. The Dockerfile and the packaging tests run it.
+# Usage: [PYTHON=python3] install.sh FOLDER
+set -euo pipefail
+folder=$1
+cd "$(dirname "$0")/.."
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$python" -m venv "$work/build"
+"$work/build/bin/python" -m pip install -q --no-deps --require-hashes -r requirements/build.lock
+"$work/build/bin/python" -m hatchling build -t wheel -d "$work/wheel" >/dev/null
+
+"$python" -m venv "$folder"
+"$folder/bin/python" -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock
+"$folder/bin/python" -m pip install -q --no-deps --no-index "$work"/wheel/*.whl
+"$folder/bin/python" -m pip check >/dev/null
