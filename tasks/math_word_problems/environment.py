@@ -1,0 +1,154 @@
+"""The environment: a question, a calculator, and one answer that is compared exactly."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ors_server import Environment, EpisodePolicy, JSONObject, Split, ToolOutput, tool
+from ors_server_tasks.math_word_problems.answers import ACCEPTED, AnswerError, parse_answer
+from ors_server_tasks.math_word_problems.calculator import CalculatorError, calculate
+from ors_server_tasks.math_word_problems.generator import EDITION, SPLIT_SIZES, generate
+
+UNREADABLE_LIMIT = 3
+"""Submissions that may be no number at all before one more ends the episode."""
+
+_IN_WORDS = {"$": "dollars", "%": "percent"}
+
+
+class MathWordProblems(Environment):
+    """Word problems of 13 kinds and 3 levels; reward 1.0 for the exact answer and 0.0 for any other number.
+
+    A subclass with another `seed` has other tasks of the same kinds.
+    """
+
+    name = "math_word_problems"
+    version = EDITION
+    policy = EpisodePolicy(step_limit=20, reward_range=(0.0, 1.0))
+    seed: ClassVar[str] = "math-word-problems-1"
+    """Decides all tasks of all splits."""
+
+    def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
+        """Keeps the task.
+
+        Args:
+            task_spec: What `get_task` gave.
+            secrets: Not used.
+        """
+        super().__init__(task_spec, secrets)
+        self._unreadable = 0
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[Split]:
+        return [
+            Split(name="train", type="train"),
+            Split(name="validation", type="validation"),
+            Split(name="test", type="test"),
+        ]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return SPLIT_SIZES[split]
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        size = SPLIT_SIZES[split]
+        if not -size <= index < size:
+            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+        return {**generate(cls.seed, split, index % size)}
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        return [
+            cls.get_task(split, index) for index in range(*slice(start, stop).indices(SPLIT_SIZES[split]))
+        ]
+
+    @override
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return cls.get_task_range(split)
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        return [("submit", {"answer": task_spec["answer"]})]
+
+    @classmethod
+    def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        return [("submit", {"answer": "0" if Fraction(task_spec["answer"]) else "1"})]
+
+    @override
+    def get_prompt(self) -> str:
+        unit = self._unit_in_words()
+        unit_note = f" ({unit})" if unit else ""
+        return (
+            f"{self.task_spec['question']}\n\n"
+            f"Call submit with one number{unit_note}: a whole number, a decimal or a fraction such as 7/2. It "
+            "must be exact unless the question asks you to round. The first number that you submit counts. "
+            "The calculator tool computes exactly."
+        )
+
+    @tool(concurrent=True)
+    async def calculator(self, expression: str) -> ToolOutput:
+        """Computes an arithmetic expression exactly.
+
+        It knows + - * / // (quotient) % (remainder) ** (power), parentheses, decimals, and the functions
+        sqrt, abs, min, max, round (halves away from zero), floor, ceil, gcd and lcm. Results that are not
+        exact begin with ~.
+
+        Args:
+            expression: Numbers and operators, such as "12 * (3 + 1/4)"; at most 500 characters.
+        """
+        try:
+            return ToolOutput.ongoing(calculate(expression))
+        except CalculatorError as error:
+            return ToolOutput.ongoing(f"Cannot compute this: {error}.")
+
+    @tool(exclusive=True)
+    async def submit(self, answer: str) -> ToolOutput:
+        """Submits the answer, which ends the episode.
+
+        A text that is not a number does not count as an answer, but only three of those are allowed.
+
+        Args:
+            answer: One number: whole (12), decimal (3.5), fraction (7/2) or mixed (3 1/2). A unit may follow.
+        """
+        try:
+            value = parse_answer(answer, self.task_spec["unit"])
+        except AnswerError as error:
+            return self._refuse(error)
+        is_right = value == Fraction(self.task_spec["answer"])
+        return ToolOutput.final(
+            f"Submitted: {value}.", reward=1.0 if is_right else 0.0, metadata={"value": str(value)}
+        )
+
+    def _refuse(self, error: AnswerError) -> ToolOutput:
+        """Answers a submission that is not a number."""
+        self._unreadable += 1
+        if self._unreadable > UNREADABLE_LIMIT:
+            message = f"{error} This was the last try; the task ends without an answer."
+            return ToolOutput.final(message, reward=0.0, metadata={"value": None})
+        unit = self._unit_in_words()
+        asked = f" The answer is in {unit}." if unit else ""
+        return ToolOutput.ongoing(f"{error} {ACCEPTED}{asked} Submit again.")
+
+    def _unit_in_words(self) -> str:
+        """The unit of the answer as a word, empty for a pure number."""
+        unit: str = self.task_spec["unit"]
+        return _IN_WORDS.get(unit, unit)
