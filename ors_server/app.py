@@ -1,0 +1,202 @@
+"""The composition root: the only module that names concrete parts and puts them together."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import structlog
+from anyio.to_thread import current_default_thread_limiter
+
+from ors_server import __version__
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.loading import define, load_environments
+from ors_server.clock import Clock, SystemClock
+from ors_server.engines.base import Engine
+from ors_server.engines.local import EngineOptions, open_local_engine
+from ors_server.errors import SettingsError, ShuttingDownError
+from ors_server.sessions.manager import SessionLimits
+from ors_server.settings import Settings
+from ors_server.store.base import EpisodeStore
+from ors_server.store.memory import MemoryStore
+from ors_server.transports import http
+from ors_server.transports.access import Keyring, load_keyring
+from ors_server.transports.control import ControlDoor
+from ors_server.transports.mcp.http import PATHS, McpHttp
+from ors_server.transports.ors import OrsDoor
+
+log = structlog.get_logger("ors_server.app")
+
+MCP_ROOTS = frozenset(path.split("/")[1] for path in PATHS)
+CONTROL_ROOT = "_ors"
+
+
+class App:
+    """The server as an ASGI application; its parts live as long as its lifespan."""
+
+    def __init__(
+        self,
+        definitions: Sequence[EnvironmentDefinition],
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        store: EpisodeStore | None = None,
+    ) -> None:
+        """Check the settings; nothing runs yet.
+
+        Args:
+            definitions: The environments, the default one first.
+            settings: The settings.
+            clock: The source of time.
+            store: Where the record is kept; memory by default.
+
+        Raises:
+            SettingsError: If there are no environments, keys cannot be read, or the server would be open to others.
+        """
+        if not definitions:
+            raise SettingsError("name at least one environment to serve")
+        self._definitions = tuple(definitions)
+        self.settings = settings
+        self.keyring = make_keyring(settings)
+        self._clock = clock or SystemClock()
+        self._store = store or MemoryStore(settings.retain_episodes)
+        self._engine: Engine | None = None
+        self._doors: dict[str, http.Application] = {}
+        self._ors: http.Application | None = None
+        self._guarded = http.HostGuard(
+            self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, while the application runs.
+
+        Raises:
+            ShuttingDownError: If it does not run.
+        """
+        if self._engine is None:
+            raise ShuttingDownError("the server does not run; enter its lifespan first")
+        return self._engine
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["App"]:
+        """Run every part; leaving the context ends all sessions."""
+        settings = self.settings
+        current_default_thread_limiter().total_tokens = settings.worker_threads
+        async with AsyncExitStack() as stack:
+            engine = await stack.enter_async_context(
+                open_local_engine(
+                    self._definitions, engine_options(settings), clock=self._clock, store=self._store
+                )
+            )
+            mcp = McpHttp.over(engine, self.keyring, settings)
+            await stack.enter_async_context(mcp.running())
+            self._doors = dict.fromkeys(MCP_ROOTS, mcp)
+            self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings)
+            self._ors = OrsDoor(
+                engine,
+                self.keyring,
+                max_body_bytes=settings.max_body_bytes,
+                ping_seconds=settings.sse_ping_seconds,
+            )
+            self._engine = engine
+            try:
+                yield self
+            finally:
+                self._engine = None
+                self._ors = None
+                self._doors = {}
+
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        """Serve one ASGI connection."""
+        match scope["type"]:
+            case "http":
+                await self._guarded(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1000})
+
+    async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        if self._ors is None:
+            await http.send_fault(send, ShuttingDownError("the server is not running"))
+            return
+        root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
+        await self._doors.get(root, self._ors)(scope, receive, send)
+
+    async def _live(self, receive: http.Receive, send: http.Send) -> None:
+        await receive()
+        started = False
+        try:
+            async with self.running():
+                started = True
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            log.exception("lifespan_failed")
+            failed: dict[str, Any] = {"type": f"lifespan.{'shutdown' if started else 'startup'}.failed"}
+            await send(failed | {"message": f"{type(error).__name__}: {error}"})
+            raise
+        with anyio.CancelScope(shield=True):
+            await send({"type": "lifespan.shutdown.complete"})
+
+
+def create_app(environments: Sequence[str | type], settings: Settings | None = None) -> App:
+    """Make the ASGI application.
+
+    Args:
+        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a path.
+        settings: The settings; read from the environment by default.
+
+    Raises:
+        UnknownEnvironmentError: If a reference leads nowhere.
+        EnvironmentDefinitionError: If an environment breaks a rule.
+        SettingsError: If the settings are contradictory or unsafe.
+    """
+    definitions: list[EnvironmentDefinition] = []
+    for item in environments:
+        definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
+    return App(definitions, settings or Settings())
+
+
+def make_keyring(settings: Settings) -> Keyring:
+    """Read the keys, and refuse to serve strangers without any.
+
+    Args:
+        settings: The settings.
+
+    Raises:
+        SettingsError: If the address is not loopback and no key is configured, or keys cannot be read.
+    """
+    keyring = load_keyring(
+        keys=None if settings.api_keys is None else settings.api_keys.get_secret_value(),
+        key_file=settings.api_keys_file,
+        token_secret=None if settings.token_secret is None else settings.token_secret.get_secret_value(),
+    )
+    if keyring.is_open and not settings.is_loopback:
+        raise SettingsError(
+            f"binding to {settings.host!r} would let everybody on the network be a trainer; "
+            "set ORS_API_KEYS or --api-keys-file, or bind to 127.0.0.1"
+        )
+    return keyring
+
+
+def engine_options(settings: Settings) -> EngineOptions:
+    """Take from the settings what an engine needs.
+
+    Args:
+        settings: The settings.
+    """
+    return EngineOptions(
+        limits=SessionLimits(
+            sessions=settings.max_sessions,
+            sessions_per_environment=settings.max_sessions_per_environment,
+            sessions_per_credential=settings.max_sessions_per_credential,
+            idle_seconds=settings.idle_seconds,
+            reap_seconds=settings.reap_seconds,
+        ),
+        visibility=settings.visibility,
+        max_output_bytes=settings.max_output_bytes,
+        teardown_time_limit=settings.teardown_seconds,
+        server_version=__version__,
+    )

@@ -1,0 +1,162 @@
+"""The little of HTTP that the doors share: reading a bounded body, answering, guarding hosts and origins."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from ors_server.errors import OrsServerError, PayloadTooLargeError
+from ors_server.transports.faults import extra_headers, look_up
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+
+class ClientGoneError(ConnectionError):
+    """The client closed the connection before its request was whole."""
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """Return a request's headers by lower-case name; of a repeated one, the last.
+
+    Args:
+        scope: The ASGI scope.
+    """
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Read a request's body.
+
+    Args:
+        receive: The ASGI channel.
+        limit: Most bytes.
+
+    Raises:
+        PayloadTooLargeError: If there is more.
+        ClientGoneError: If the client left meanwhile.
+    """
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    parts = [body]
+    size = len(body)
+    while message.get("more_body", False):
+        if size > limit:
+            break
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    if size > limit:
+        raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
+    return b"".join(parts)
+
+
+async def send_bytes(
+    send: Send, status: int, body: bytes, content_type: bytes, extra: Mapping[str, str] | None = None
+) -> None:
+    """Send a whole answer.
+
+    Args:
+        send: The ASGI channel.
+        status: HTTP status.
+        body: The body.
+        content_type: Its type.
+        extra: Further headers.
+    """
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    if extra:
+        headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_json(send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None) -> None:
+    """Send a JSON answer.
+
+    Args:
+        send: The ASGI channel.
+        value: A JSON value.
+        status: HTTP status.
+        extra: Further headers.
+    """
+    body = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True).encode()
+    await send_bytes(send, status, body, b"application/json", extra)
+
+
+async def send_fault(send: Send, error: OrsServerError) -> None:
+    """Send an error as `{"detail": text}` with its status.
+
+    Args:
+        send: The ASGI channel.
+        error: Any error of ours.
+    """
+    await send_json(send, {"detail": str(error)}, look_up(error).status, extra_headers(error))
+
+
+class HostGuard:
+    """Refuses requests whose Host or Origin is foreign, so that no web page can reach the server by rebinding DNS."""
+
+    def __init__(self, app: Application, *, hosts: list[str], origins: list[str]) -> None:
+        """Guard an application.
+
+        Args:
+            app: The application.
+            hosts: Accepted Host values beside loopback ones, `name` or `name:port`; `*` accepts all.
+            origins: Accepted Origin values beside loopback ones.
+        """
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is allowed; answer 421 or 403 to others."""
+        if scope["type"] == "http":
+            host, origin = _host_and_origin(scope)
+            if not self._is_known_host(host):
+                detail = f"the Host {host!r} is not served here; add it to the setting allowed_hosts"
+                await send_json(send, {"detail": detail}, 421)
+                return
+            if origin is not None and not self._is_known_origin(origin):
+                detail = f"requests from {origin!r} are not accepted; add it to the setting allowed_origins"
+                await send_json(send, {"detail": detail}, 403)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_known_host(self, host: str) -> bool:
+        if "*" in self._hosts or host in self._hosts:
+            return True
+        name = _without_port(host)
+        return name in LOOPBACK_NAMES or name in self._hosts
+
+    def _is_known_origin(self, origin: str) -> bool:
+        if origin in self._origins:
+            return True
+        try:
+            return urlsplit(origin).hostname in LOOPBACK_NAMES
+        except ValueError:
+            return False
+
+
+def _host_and_origin(scope: Scope) -> tuple[str, str | None]:
+    host, origin = "", None
+    for name, value in scope["headers"]:
+        if name == b"host":
+            host = value.decode("latin-1").lower()
+        elif name == b"origin":
+            origin = value.decode("latin-1")
+    return host, origin
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[: host.find("]") + 1]
+    return host.partition(":")[0]

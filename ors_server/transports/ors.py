@@ -1,0 +1,366 @@
+"""The Open Reward Standard over HTTP and server-sent events.
+
+A raw ASGI application: one table of endpoints, one path for every request. Where the written standard and its
+implementations disagree, the stricter reading that satisfies every known client is served; the conformance manifest
+names each point.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
+
+import structlog
+from pydantic import BaseModel, ValidationError
+
+from ors_server import __version__
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.engines.base import Engine
+from ors_server.errors import InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.sessions.order import SessionOrder
+from ors_server.transports import http
+from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.ors_calls import CallStreams
+from ors_server.transports.sse import END_OF_LIFE, compact_json, event
+from ors_server.wire import (
+    CallRequest,
+    CreateRequest,
+    ScoreGroupRequest,
+    Secret,
+    SplitRequest,
+    TaskRangeRequest,
+    TaskRequest,
+)
+
+log = structlog.get_logger("ors_server.ors")
+
+OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
+"""The shape of the ids that this server makes; an unknown id of this shape is never run."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that was routed and whose caller is known."""
+
+    caller: Caller
+    headers: dict[str, str]
+    body: bytes
+    environment: str | None
+    """The environment's name as it stands in the path; `None` for a bare path."""
+
+    @property
+    def session_id(self) -> str:
+        """The `X-Session-ID` header.
+
+        Raises:
+            InvalidRequestError: If it is missing or empty.
+        """
+        session_id = self.headers.get("x-session-id", "").strip()
+        if not session_id:
+            raise InvalidRequestError("X-Session-ID header is required")
+        return session_id
+
+    def own_session(self) -> str:
+        """Return the session id, refusing an agent that asks for somebody else's.
+
+        Raises:
+            InvalidRequestError: If the header is missing.
+            ForbiddenError: If the session is not the caller's.
+        """
+        self.caller.require(Role.AGENT)
+        session_id = self.session_id
+        self.caller.require_session(session_id)
+        return session_id
+
+    def parse(self, model: type[_Model]) -> _Model:
+        """Validate the body.
+
+        Args:
+            model: What it should be.
+
+        Raises:
+            pydantic.ValidationError: If it is not.
+        """
+        return model.model_validate_json(self.body or b"null")
+
+
+Handler: TypeAlias = Callable[[Request, http.Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One row of the table."""
+
+    method: str
+    handler: Handler
+    has_environment: bool = True
+    """Whether an environment's name may stand before it in the path."""
+    is_open: bool = False
+    """Whether it answers without a credential."""
+
+
+class OrsDoor:
+    """Serves the standard's endpoints."""
+
+    def __init__(
+        self, engine: Engine, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
+    ) -> None:
+        """Open the door.
+
+        Args:
+            engine: Where sessions live.
+            keyring: Identifies callers.
+            max_body_bytes: Most bytes of a request body.
+            ping_seconds: Seconds between two keep-alive comments of a stream.
+        """
+        self._engine = engine
+        self._keyring = keyring
+        self._max_body_bytes = max_body_bytes
+        self._streams = CallStreams(ping_seconds)
+        get, post = "GET", "POST"
+        self._endpoints = {
+            "health": Endpoint(get, self._health, has_environment=False, is_open=True),
+            "version": Endpoint(get, self._version, has_environment=False, is_open=True),
+            "list_environments": Endpoint(get, self._list_environments, has_environment=False, is_open=True),
+            "create_session": Endpoint(post, self._create_session, has_environment=False),
+            "create": Endpoint(post, self._create, has_environment=False),
+            "ping": Endpoint(post, self._ping, has_environment=False),
+            "delete": Endpoint(post, self._delete, has_environment=False),
+            "delete_session": Endpoint(post, self._delete, has_environment=False),
+            "tools": Endpoint(get, self._tools),
+            "splits": Endpoint(get, self._splits),
+            "tasks": Endpoint(post, self._tasks),
+            "num_tasks": Endpoint(post, self._num_tasks),
+            "task": Endpoint(post, self._task),
+            "get_task": Endpoint(post, self._task),
+            "task_range": Endpoint(post, self._task_range),
+            "get_task_range": Endpoint(post, self._task_range),
+            "prompt": Endpoint(get, self._prompt),
+            "messages": Endpoint(get, self._messages),
+            "task_tools": Endpoint(get, self._task_tools),
+            "call": Endpoint(post, self._call),
+            "score_group": Endpoint(post, self._score_group),
+        }
+
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        """Serve one HTTP request."""
+        try:
+            await self._serve(scope, receive, send)
+        except http.ClientGoneError:
+            return
+        except ValidationError as error:
+            await http.send_json(send, {"detail": describe_validation(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
+        except OrsServerError as error:
+            await http.send_fault(send, error)
+        except Exception:  # the border between a defect of ours and everybody else's requests
+            log.exception("request_defect", path=scope["path"])
+            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
+
+    async def _serve(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        segments = [segment for segment in scope["path"].split("/") if segment]
+        environment, endpoint = self._route(segments)
+        if endpoint is None:
+            await http.send_json(send, {"detail": self._why_unknown(segments)}, HTTPStatus.NOT_FOUND)
+            return
+        if scope["method"] != endpoint.method:
+            allow = {"allow": endpoint.method}
+            await http.send_json(send, {"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
+            return
+        headers = http.headers_of(scope)
+        caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
+        body = await http.read_body(receive, self._max_body_bytes)
+        await endpoint.handler(Request(caller, headers, body, environment), send)
+
+    def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
+        if len(segments) == 1:
+            return None, self._endpoints.get(segments[0])
+        if len(segments) == 2 and segments[0].lower() in self._engine.environments:
+            endpoint = self._endpoints.get(segments[1])
+            if endpoint is not None and endpoint.has_environment:
+                return segments[0], endpoint
+        return None, None
+
+    def _why_unknown(self, segments: list[str]) -> str:
+        if len(segments) == 2 and segments[1] in self._endpoints:
+            return f"unknown environment {segments[0]!r}; served are {', '.join(self._engine.environments)}"
+        return "Not Found"
+
+    def _definition(self, request: Request) -> EnvironmentDefinition:
+        return self._engine.environment(request.environment)
+
+    # Discovery
+
+    async def _health(self, _request: Request, send: http.Send) -> None:
+        await http.send_json(send, {"status": "ok"})
+
+    async def _version(self, _request: Request, send: http.Send) -> None:
+        await http.send_json(send, {"version": __version__, "build_sha": None})
+
+    async def _list_environments(self, _request: Request, send: http.Send) -> None:
+        await http.send_json(send, list(self._engine.environments))
+
+    async def _tools(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.AGENT)
+        await http.send_json(send, self._definition(request).listing.model_dump())
+
+    async def _splits(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        await http.send_json(send, [split.model_dump() for split in self._definition(request).splits])
+
+    async def _tasks(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        definition = self._definition(request)
+        wanted = request.parse(SplitRequest)
+        tasks = await definition.tasks.list_tasks(wanted.split)
+        await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
+
+    async def _num_tasks(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        wanted = request.parse(SplitRequest)
+        count = await self._definition(request).tasks.num_tasks(wanted.split)
+        await http.send_json(send, {"num_tasks": count})
+
+    async def _task(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        definition = self._definition(request)
+        wanted = request.parse(TaskRequest)
+        task = await definition.tasks.get_task(wanted.split, wanted.index)
+        await self._send_tasks(send, {"task": task, "env_name": request.environment or definition.name})
+
+    async def _task_range(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        definition = self._definition(request)
+        wanted = request.parse(TaskRangeRequest)
+        tasks = await definition.tasks.get_task_range(wanted.split, wanted.start, wanted.stop)
+        await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
+
+    async def _send_tasks(self, send: http.Send, answer: dict[str, Any]) -> None:
+        try:
+            body = compact_json(answer).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRequestError(f"a task of this environment is not JSON: {error}") from error
+        await http.send_bytes(send, HTTPStatus.OK, body, b"application/json")
+
+    # Sessions
+
+    async def _create_session(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        session_id = str(uuid4())
+        accepts = request.headers.get("accept", "")
+        if "application/json" in accepts and "text/event-stream" not in accepts:
+            await http.send_json(send, {"sid": session_id})
+            return
+        await self._streams.send_whole(send, event("task_id", session_id) + END_OF_LIFE)
+
+    async def _create(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        session_id = request.session_id
+        wanted = request.parse(CreateRequest)
+        order = SessionOrder(
+            environment=wanted.env_name,
+            session_id=session_id,
+            task_spec=wanted.task_spec,
+            split=wanted.split,
+            index=wanted.index,
+            toolset=wanted.toolset_name,
+            secrets={**(wanted.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
+            credential_id=request.caller.credential_id,
+        )
+        await self._engine.create(order)
+        await http.send_json(send, {"sid": session_id})
+
+    async def _ping(self, request: Request, send: http.Send) -> None:
+        await self._engine.ping(request.own_session())
+        await http.send_json(send, {"status": "ok"})
+
+    async def _delete(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        session_id = request.session_id
+        await self._engine.delete(session_id)
+        await http.send_json(send, {"sid": session_id})
+
+    # Play
+
+    async def _prompt(self, request: Request, send: http.Send) -> None:
+        blocks = await self._engine.prompt(request.own_session())
+        await http.send_json(send, [block.model_dump() for block in blocks])
+
+    async def _messages(self, request: Request, send: http.Send) -> None:
+        messages = await self._engine.messages(request.own_session())
+        await http.send_json(send, [message.model_dump() for message in messages])
+
+    async def _task_tools(self, request: Request, send: http.Send) -> None:
+        listing = await self._engine.tools(request.own_session())
+        await http.send_json(send, listing.model_dump())
+
+    async def _call(self, request: Request, send: http.Send) -> None:
+        session_id = request.own_session()
+        wanted = request.parse(CallRequest)
+        visibility = self._engine.visibility_of(session_id)
+        call_id = wanted.task_id or None
+        if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
+            try:
+                call = await self._engine.resume(session_id, call_id)
+            except UnknownCallError as error:
+                await self._streams.send_whole(send, event("error", str(error)))
+                return
+        else:
+            call = await self._engine.call(session_id, wanted.name, wanted.input, call_id=call_id)
+        await self._streams.follow(call, request.caller, visibility, send)
+
+    async def _score_group(self, request: Request, send: http.Send) -> None:
+        request.caller.require(Role.TRAINER)
+        session_id = request.session_id
+        wanted = request.parse(ScoreGroupRequest)
+        visibility = self._engine.visibility_of(session_id)
+        call = await self._engine.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
+        await self._streams.follow(call, request.caller, visibility, send)
+
+
+OPEN_CALLER = Caller(Role.AGENT)
+"""Who asks for what needs no credential."""
+
+
+def read_secrets(header: str | None) -> dict[str, str]:
+    """Read the `X-Secrets` header.
+
+    Args:
+        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None` is empty.
+
+    Returns:
+        Secret values by name.
+
+    Raises:
+        InvalidRequestError: If it has another form; the message never repeats what came.
+    """
+    if header is None:
+        return {}
+    try:
+        decoded = json.loads(base64.b64decode(header, validate=True))
+        return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
+    except (binascii.Error, ValueError, AttributeError, RecursionError):
+        raise InvalidRequestError(
+            'X-Secrets must be base64 of a JSON object {"NAME": {"value": "..."}}; it is not'
+        ) from None
+
+
+def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
+    """Render a body's validation errors as the reference implementation does.
+
+    Args:
+        error: What pydantic found.
+    """
+    described: list[dict[str, Any]] = []
+    for problem in error.errors(include_url=False, include_context=False):
+        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
+        if problem["type"] != "json_invalid" and isinstance(problem["input"], str | int | float | bool | None):
+            row["input"] = problem["input"]
+        described.append(row)
+    return described

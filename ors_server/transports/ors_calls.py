@@ -1,0 +1,105 @@
+"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
+
+from datetime import UTC, datetime
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
+from ors_server.transports import http
+from ors_server.transports.access import Caller
+from ors_server.transports.redaction import may_see_rewards, redact
+from ors_server.transports.sse import comment, compact_json, event, result_events
+from ors_server.visibility import Visibility
+from ors_server.wire import TextBlock, ToolOutput
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class CallStreams:
+    """Writes answers as event streams."""
+
+    def __init__(self, ping_seconds: float) -> None:
+        """Set the rhythm.
+
+        Args:
+            ping_seconds: Seconds between two keep-alive comments.
+        """
+        self._ping_seconds = ping_seconds
+
+    async def send_whole(self, send: http.Send, body: bytes) -> None:
+        """Send a stream that is complete already.
+
+        Args:
+            send: The ASGI channel.
+            body: Its events.
+        """
+        headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
+        """Send a call's id and, when it is there, its result.
+
+        A call that needs no waiting is given one chance to end first, so that it costs one write.
+
+        Args:
+            call: The call.
+            caller: Who reads the answer.
+            visibility: The session's setting.
+            send: The ASGI channel.
+        """
+        opening = event("task_id", call.id)
+        if not call.is_done:
+            await checkpoint()
+        if call.result is not None:
+            await self.send_whole(send, opening + encode_result(call, call.result, caller, visibility))
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.body", "body": opening, "more_body": True})
+        while call.result is None:
+            with anyio.move_on_after(self._ping_seconds):
+                await call.wait()
+            if call.result is None:
+                ping = comment(f"ping - {datetime.now(UTC)}")
+                await send({"type": "http.response.body", "body": ping, "more_body": True})
+        await send({"type": "http.response.body", "body": encode_result(call, call.result, caller, visibility)})
+
+
+def encode_result(call: Call, result: CallResult, caller: Caller, visibility: Visibility) -> bytes:
+    """Write a call's result as the last events of its stream.
+
+    Args:
+        call: The call, which keeps what a trainer reads for replays.
+        result: Its result.
+        caller: Who reads it.
+        visibility: The session's setting.
+    """
+    if isinstance(result, Fault):
+        return event("error", str(result.error) or type(result.error).__name__)
+    if isinstance(result, Refusal):
+        refused = {"ok": False, "error": result.error, "reason": result.reason.value}
+        return result_events(compact_json(refused))
+    if not isinstance(result, Completed):
+        scores = [score.model_dump() for score in result.scores]
+        return result_events(compact_json({"scores": scores}))
+    if not may_see_rewards(caller, visibility):
+        return result_events(_output_json(redact(result.output, caller, visibility)))
+    if call.encoded is None:
+        call.encoded = result_events(_output_json(result.output))
+    return call.encoded
+
+
+def _output_json(output: ToolOutput) -> str:
+    blocks = [
+        {"text": block.text, "detail": block.detail, "type": "text"}
+        if isinstance(block, TextBlock)
+        else {"data": block.data, "mimeType": block.mimeType, "detail": block.detail, "type": "image"}
+        for block in output.blocks
+    ]
+    body = {"blocks": blocks, "metadata": output.metadata, "reward": output.reward, "finished": output.finished}
+    return compact_json({"ok": True, "output": body})

@@ -1,0 +1,66 @@
+"""Server-sent events as both reference clients read them, and results cut so that nothing is lost on the way.
+
+The clients strip white space from the start of every data line, so a piece of a result never begins with a space:
+the results are compact ASCII JSON, in which a space stands only inside a string and may be written as an escape.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+PIECE = 4096
+"""Characters, and bytes, of one piece; well below the 64 KiB that a client's line reader takes."""
+
+END_OF_LIFE = b"event: end\ndata: \n\n"
+
+
+def event(name: str, data: str) -> bytes:
+    """Write one event.
+
+    Args:
+        name: Its name.
+        data: Its data; each line of it becomes a data line.
+    """
+    lines = data.splitlines() or [""]
+    body = "".join(f"data: {line}\n" for line in lines)
+    return f"event: {name}\n{body}\n".encode(errors="replace")
+
+
+def comment(text: str) -> bytes:
+    """Write a comment, which clients ignore; it keeps the connection alive.
+
+    Args:
+        text: Any text on one line.
+    """
+    return f": {text}\n\n".encode()
+
+
+def compact_json(value: Any) -> str:
+    """Write a value as ASCII JSON without spaces.
+
+    Args:
+        value: A JSON value.
+
+    Raises:
+        ValueError: If it holds NaN or an infinity.
+    """
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def result_events(payload: str) -> bytes:
+    """Write a result as `chunk` events and a last `end` event.
+
+    Args:
+        payload: Compact ASCII JSON.
+    """
+    return b"".join(_pieces(payload))
+
+
+def _pieces(payload: str) -> Iterator[bytes]:
+    last = max(0, (len(payload) - 1) // PIECE) * PIECE
+    for start in range(0, last + 1, PIECE):
+        piece = payload[start : start + PIECE]
+        if piece.startswith(" "):
+            piece = "\\u0020" + piece[1:]
+        name = "end" if start == last else "chunk"
+        yield f"event: {name}\ndata: {piece}\n\n".encode("ascii")
