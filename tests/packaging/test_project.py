@@ -1,0 +1,78 @@
+"""What the project's own files promise each other."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ors_server
+
+ROOT = Path(__file__).parents[2]
+LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock")])
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DISTRIBUTIONS = {
+    "typing_extensions": "typing-extensions",
+    "pydantic_settings": "pydantic-settings",
+    "mcp_types": "mcp-types",
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_pins_each_package_with_hashes_and_names_no_place(lock):
+    text = lock.read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*-(-index|-extra|-find|-trusted|i |f )", text, re.MULTILINE)
+    entries = re.split(r"\n(?=\S)", text.strip())
+    for entry in entries:
+        assert re.match(r"[a-z0-9._-]+==[^ ]+", entry), entry
+        assert "--hash=sha256:" in entry
+
+
+def test_the_node_lock_names_no_place_to_download_from():
+    text = (ROOT / "requirements/node/package-lock.json").read_text()
+    assert '"resolved"' not in text
+    assert '"integrity"' in text
+
+
+def test_every_client_has_an_input_a_lock_and_an_environment():
+    inputs = {path.stem for path in ROOT.glob("requirements/clients/*.txt") if "." not in path.stem}
+    locks = {path.stem for path in ROOT.glob("requirements/clients/*.lock")}
+    made = re.search(r"^CLIENTS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert made is not None
+    assert inputs == locks == set(made[1].split())
+
+
+def test_the_newest_version_of_the_changelog_is_the_package_s():
+    newest = re.search(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == ors_server.__version__
+
+
+def test_every_third_party_import_is_a_declared_dependency():
+    declared = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in PROJECT["dependencies"]}
+    ours = {"ors_server", "ors_server_tasks", *sys.stdlib_module_names}
+    optional = {"openreward", "ors"}  # environments written for these bring them along
+    for path in [*ROOT.glob("ors_server/**/*.py"), *ROOT.glob("tasks/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                if top not in ours | optional:
+                    assert DISTRIBUTIONS.get(top, top) in declared, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_every_decision_has_the_three_sections():
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    assert records
+    for record in records:
+        text = record.read_text()
+        assert re.match(rf"# {int(record.name[:4])}\. ", text), record.name
+        for section in ("Context", "Decision", "Consequences"):
+            assert f"\n## {section}\n" in text, f"{record.name} lacks {section}"
