@@ -57,11 +57,11 @@ def test_every_third_party_import_is_a_declared_dependency():
     optional = {"openreward", "ors"}  # environments written for these bring them along
     for path in [*ROOT.glob("ors_server/**/*.py"), *ROOT.glob("tasks/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
-            names = []
+            names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                names = [node.module]
+                names = [node.module or ""]
             for name in names:
                 top = name.split(".")[0]
                 if top not in ours | optional:
