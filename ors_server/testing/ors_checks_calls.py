@@ -1,0 +1,341 @@
+"""Checks of what calls mean: errors, resume, isolation, the end of an episode (E60 to E80, A17)."""
+
+import json
+import uuid
+from typing import Any
+
+import anyio
+
+from ors_server.testing.ors_subject import (
+    Called,
+    NotApplicableError,
+    Seat,
+    Subject,
+    expect,
+    expect_detail,
+    expect_status,
+)
+from ors_server.testing.ors_wire import get, post
+
+UNKNOWN = "unknown task_id"
+ENORMOUS = 20 * 1024**3
+"""Bytes of a body that no server takes."""
+
+
+async def survives_a_raising_tool(server: Subject) -> None:
+    """E60."""
+    server.needs("boom", "add")
+    async with server.session() as seat:
+        error = (await seat.call("boom")).error
+        expect(error is not None, "expected an error event")
+        expect("kaboom line1\nline2 'quoted' \u00e9" in str(error), f"expected the tool's message, got {error!r}")
+        expect((await seat.call("add", a=1)).text == "3", "the session did not go on")
+
+
+async def never_says_nothing(server: Subject) -> None:
+    """E60b."""
+    server.needs("boom_empty", "badret")
+    async with server.session() as seat:
+        for tool in ("boom_empty", "badret"):
+            expect((await seat.call(tool)).error, f"expected {tool} to give an error event with text")
+
+
+async def _refusals(server: Subject) -> list[tuple[Called, str, str]]:
+    async with server.session() as seat:
+        seen = [(await seat.call("no_such_tool"), "is not a valid tool", "not_found")]
+        if "add" in server.tools:
+            for arguments in ({"a": "x"}, {}):
+                seen.append((await seat.call("add", **arguments), "Tool input validation error", "input_validation"))
+        return seen
+
+
+async def refuses_in_the_words_that_clients_match(server: Subject) -> None:
+    """E61."""
+    for called, words, _ in await _refusals(server):
+        expect(called.was_refused, f"expected ok false, got {called.events}")
+        expect(words in called.result["error"], f"expected {words!r}, got {called.result}")
+
+
+async def says_why_it_refuses(server: Subject) -> None:
+    """E61b."""
+    for called, _, reason in await _refusals(server):
+        expect(called.result.get("reason") == reason, f"expected the reason {reason!r}, got {called.result}")
+
+
+async def refuses_a_malformed_call(server: Subject) -> None:
+    """E61c."""
+    async with server.session() as seat:
+        for body in (
+            {"name": "x"}, {"input": {}}, {"name": "x", "input": None}, {"name": "x", "input": []},
+            {"name": 1, "input": {}}, {"name": "x", "input": {}, "extra": 1}, [],
+        ):  # fmt: skip
+            answer = await server.ask("/call", body, X_Session_ID=seat.sid)
+            expect(400 <= answer.status < 500, f"/call with {body}: expected 4xx, got {answer}")  # noqa: PLR2004
+            expect_detail(answer, answer.status, asked=f"/call with {body}")
+
+
+async def resumes_a_dropped_call(server: Subject) -> None:
+    """E62."""
+    server.needs("slow_count", "count")
+    async with server.session() as seat:
+        task_id = await seat.drop("slow_count", seconds=1.0)
+        resumed = await seat.call("slow_count", resume=task_id, seconds=1.0)
+        expect(resumed.task_id == task_id, f"expected the same id, got {resumed.task_id!r}")
+        expect(resumed.text == "1", f"expected the result of the call, got {resumed.events}")
+        replayed = await seat.call("slow_count", resume=task_id, seconds=1.0)
+        expect(replayed.result == resumed.result, "fetching the result again gave another one")
+        expect((await seat.call("count")).text == "2", "the tool ran more than once")
+
+
+async def knows_its_own_ids(server: Subject) -> None:
+    """E63."""
+    server.needs("count")
+    async with server.session() as seat:
+        called = await seat.call("count", resume=uuid.uuid4().hex)
+        expect(called.error == UNKNOWN, f"expected the error {UNKNOWN!r}, got {called.events}")
+        expect((await seat.call("count")).text == "1", "the tool ran")
+
+
+async def keeps_ids_to_their_session(server: Subject) -> None:
+    """E64."""
+    server.needs("whoami", "count")
+    async with server.session() as one, server.session() as two:
+        task_id = (await one.call("count")).task_id
+        stolen = await two.call("count", resume=task_id)
+        expect(stolen.error is not None, f"another session's result was handed out: {stolen.events}")
+        expect((await two.call("count")).text == "1", "the tool ran in the other session")
+
+
+async def takes_null_for_absent(server: Subject) -> None:
+    """E65."""
+    server.needs("tagged")
+    async with server.session() as seat:
+        called = await seat.call("tagged", a=1, tags=None, note=None, z=2.5)
+        expect(not called.was_refused, f"expected null to mean absent, got {called.events}")
+        seen = json.loads(called.text)
+    expect(seen == {"a": 1, "tags": [], "note": "", "z": 2.5}, f"the tool saw {seen}")
+
+
+async def takes_a_made_up_id_as_the_calls_name(server: Subject) -> None:
+    """E66."""
+    server.needs("count")
+    async with server.session() as seat:
+        first = await seat.call("count", resume="rollout-7/step-1")
+        if first.error == UNKNOWN:
+            raise NotApplicableError("the server knows its own task ids only")
+        again = await seat.call("count", resume="rollout-7/step-1")
+        expect(first.text == again.text == "1", f"the repeated call gave {again.events}")
+        expect((await seat.call("count")).text == "2", "the tool ran more than once")
+
+
+async def answers_parallel_calls(server: Subject) -> None:
+    """E67."""
+    server.needs("add", "count")
+    sums: dict[int, str] = {}
+    counts: dict[str, list[int]] = {"one": [], "two": []}
+
+    async def add(seat: Seat, i: int) -> None:
+        sums[i] = (await seat.call("add", a=i, b=i)).text
+
+    async def count(seat: Seat, name: str) -> None:
+        counts[name].append(int((await seat.call("count")).text))
+
+    async with server.session() as one, server.session() as two, anyio.create_task_group() as calls:
+        for i in range(8):
+            calls.start_soon(add, one, i)
+        for seat, name in ((one, "one"), (two, "two")):
+            for _ in range(4):
+                calls.start_soon(count, seat, name)
+    expect(sums == {i: str(2 * i) for i in range(8)}, f"the sums were {sums}")
+    expect(all(sorted(seen) == [1, 2, 3, 4] for seen in counts.values()), f"the counts were {counts}")
+
+
+async def refuses_calls_after_the_end(server: Subject) -> None:
+    """E68."""
+    server.needs("finish", "count")
+    async with server.session() as seat:
+        counted = await seat.call("count")
+        end = await seat.call("finish", reward=0.5)
+        expect(end.output["finished"] is True, f"expected the end, got {end.output}")
+        for tool, arguments in (("count", {}), ("finish", {"reward": 1.0})):
+            after = await seat.call(tool, **arguments)
+            expect(after.was_refused, f"{tool} ran after the end: {after.events}")
+            expect(after.result.get("reason") == "episode_finished", f"expected the reason, got {after.result}")
+        for earlier in (end, counted):
+            replayed = await seat.call("finish", resume=earlier.task_id)
+            expect(replayed.result == earlier.result, f"the result cannot be fetched: {replayed.events}")
+        expect_status(await seat.get("/prompt"), 200, asked="/prompt after the end")
+
+
+async def never_denies_that_a_call_ran(server: Subject) -> None:
+    """E69."""
+    server.needs("slow_count", "finish", "ledger")
+    async with server.session() as seat:
+        async with seat.open("slow_count", {"seconds": 1.0}) as stream:
+            first = await stream.next()
+            while "slow_count started" not in await server.ledger(seat.task_id):
+                await anyio.sleep(0.05)
+            await seat.call("finish", reward=0.5)
+            called = Called(stream, [*([first] if first else []), *await stream.rest()])
+        ran = "slow_count ended" in await server.ledger(seat.task_id)
+    denied = called.error is None and "not run" in str(called.result.get("error", ""))
+    expect(not (ran and denied), f"the tool ran and the answer was {called.events}")
+
+
+async def stalls_nobody(server: Subject) -> None:
+    """E70."""
+    server.needs("slow_sync")
+    order: list[str] = []
+    async with server.session() as busy, server.session() as other, anyio.create_task_group() as calls:
+
+        async def block() -> None:
+            await busy.call("slow_sync", seconds=2.0)
+            order.append("slow")
+
+        calls.start_soon(block)
+        for _ in range(5):
+            expect_status(await other.post("/ping"), 200, asked="/ping beside a blocking tool")
+            await anyio.sleep(0.1)
+        order.append("pings")
+    expect(order == ["pings", "slow"], "a blocking tool stalled another session's /ping")
+
+
+async def follows_the_session_not_the_path(server: Subject) -> None:
+    """E71."""
+    if len(server.environments) == 1:
+        raise NotApplicableError("the server has one environment only")
+    other = server.environments[1]
+    async with server.session() as seat:
+        here = await seat.get("/prompt")
+        there = await server.wire.send(get(f"/{other}/prompt", X_Session_ID=seat.sid))
+    expect_status(there, 200, asked=f"/{other}/prompt for a session of {server.environment}")
+    expect(there.json() == here.json(), f"/{other}/prompt answered another prompt")
+
+
+async def _nan(server: Subject) -> Called:
+    server.needs("nan")
+    async with server.session() as seat:
+        return await seat.call("nan")
+
+
+async def never_writes_nan(server: Subject) -> None:
+    """E72."""
+    called = await _nan(server)
+    text = "".join(called.pieces)
+    expect("NaN" not in text and "Infinity" not in text, f"expected JSON, got {text!r}")
+
+
+async def refuses_a_reward_that_is_no_number(server: Subject) -> None:
+    """E72b."""
+    called = await _nan(server)
+    expect(called.error is not None, f"expected an error, got {called.events}")
+
+
+async def forgets_a_call_that_was_not_begun(server: Subject) -> None:
+    """E73."""
+    server.needs("count", "ledger")
+    async with server.session(server.task(setup_s=1.0)) as seat:
+        request = post(f"/{seat.environment}/call", {"name": "count", "input": {}}, X_Session_ID=seat.sid)
+        spelled = server.wire.encode(request)
+        async with server.wire.connection() as cut:
+            await cut.send(spelled[:-4])
+        told = False
+        async with server.wire.connection() as left:
+            await left.send(spelled)
+            with anyio.move_on_after(0.5):
+                while not told:
+                    told = b"event: task_id" in await left.receive()
+        expect_status(await seat.get("/prompt"), 200, asked="/prompt")
+        expected = "2" if told else "1"
+        expect((await seat.call("count")).text == expected, "a call ran whose client had left")
+
+
+async def wants_a_key(server: Subject) -> None:
+    """E74."""
+    if server.anonymous is None:
+        raise NotApplicableError("no key was given to check the server with")
+    expect_detail(await server.anonymous.send(post("/create", server.task())), 401, asked="/create without a key")
+    wrong = post("/create", server.task(), X_API_Key="wrong", X_Session_ID=str(uuid.uuid4()))
+    expect_detail(await server.anonymous.send(wrong), 401, asked="/create with a wrong key")
+
+
+async def tells_its_version(server: Subject) -> None:
+    """E77."""
+    answer = await server.wire.send(get("/version"))
+    expect_status(answer, 200, asked="/version")
+    expect(isinstance(answer.json().get("version"), str), f"expected a version, got {answer}")
+
+
+async def refuses_a_body_that_is_too_large(server: Subject) -> None:
+    """E78."""
+    request = post("/create", {}, X_Session_ID="large", Content_Length=str(ENORMOUS))
+    answer = await server.wire.send(request, time_limit=5.0)
+    expect_status(answer, 413, asked="a body of 20 GiB")
+
+
+async def survives_a_tool_that_ends_the_world(server: Subject) -> None:
+    """E79."""
+    server.needs("sysexit", "cancelled", "add")
+    async with server.session() as seat, server.session() as other:
+        for tool in ("sysexit", "cancelled"):
+            with anyio.fail_after(10.0):
+                called = await seat.call(tool)
+            expect(called.error or called.was_refused, f"{tool}: expected an error, got {called.events}")
+            expect((await other.call("add", a=1)).text == "3", f"{tool} hurt another session")
+        expect_status(await server.wire.send(get("/health")), 200, asked="/health")
+
+
+async def scores_a_group(server: Subject) -> None:
+    """A17."""
+    scoring, body = 0, {"candidates": [_candidate("a"), _candidate("abc", {"k": 1})]}
+    for name in server.environments:
+        tools = (await server.wire.send(get(f"/{name}/tools"))).json()
+        task = server.task() if name == server.environment else {"split": "train", "index": 0}
+        if name != server.environment and not server.is_acceptance:
+            continue
+        async with server.session({**task, "env_name": name}) as seat:
+            request = post(f"/{name}/score_group", body, X_Session_ID=seat.sid, Accept="text/event-stream")
+            async with server.wire.stream(request) as stream:
+                if not tools.get("supports_score_group"):
+                    expect_status(await stream.answer(), 404, asked=f"/{name}/score_group")
+                    continue
+                called = Called(stream, await stream.rest())
+        scores = called.result["scores"]
+        expect(len(scores) == 2, f"expected a score for each of two candidates, got {scores}")  # noqa: PLR2004
+        expect(all(isinstance(score["reward"], int | float) for score in scores), f"unexpected score in {scores}")
+        scoring += 1
+    if not scoring:
+        raise NotApplicableError("no environment here scores groups")
+
+
+def _candidate(text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    block = {"type": "text", "text": text}
+    return {"messages": [{"role": "assistant", "blocks": [block]}], "metadata": metadata}
+
+
+CHECKS = {
+    "E60": survives_a_raising_tool,
+    "E60b": never_says_nothing,
+    "E61": refuses_in_the_words_that_clients_match,
+    "E61b": says_why_it_refuses,
+    "E61c": refuses_a_malformed_call,
+    "E62": resumes_a_dropped_call,
+    "E63": knows_its_own_ids,
+    "E64": keeps_ids_to_their_session,
+    "E65": takes_null_for_absent,
+    "E66": takes_a_made_up_id_as_the_calls_name,
+    "E67": answers_parallel_calls,
+    "E68": refuses_calls_after_the_end,
+    "E69": never_denies_that_a_call_ran,
+    "E70": stalls_nobody,
+    "E71": follows_the_session_not_the_path,
+    "E72": never_writes_nan,
+    "E72b": refuses_a_reward_that_is_no_number,
+    "E73": forgets_a_call_that_was_not_begun,
+    "E74": wants_a_key,
+    "E77": tells_its_version,
+    "E78": refuses_a_body_that_is_too_large,
+    "E79": survives_a_tool_that_ends_the_world,
+    "A17": scores_a_group,
+}
+"""Requirement id -> the check of it."""

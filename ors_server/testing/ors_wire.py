@@ -1,0 +1,277 @@
+"""A small HTTP and server-sent-events client that shows a server's bytes as they are.
+
+Every request has a connection of its own. Nothing is repaired, retried or followed: a redirect is an answer, a
+malformed reply raises [`BrokenWireError`][ors_server.testing.ors_wire.BrokenWireError]. The module knows the two
+transports and nothing of the Open Reward Standard; `ors_server.testing.ors_suite` judges with it.
+"""
+
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import ByteStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+HEAD_LIMIT = 64 * 1024
+"""Bytes that the status line and the headers of an answer may take."""
+TIME_LIMIT = 30.0
+"""Seconds that one exchange may take unless the caller says otherwise."""
+
+
+class BrokenWireError(Exception):
+    """The server answered with something that is not HTTP, or closed before its answer was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to send: a method, a path, and optionally headers, a session id and a body."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def encode(self, host: str) -> bytes:
+        """Spells the request; a `Content-Length` among the headers is left as it is."""
+        own = {"Host": host, "Connection": "close", "Accept-Encoding": "gzip, deflate"}
+        if self.method == "POST":
+            own["Content-Length"] = str(len(self.body))
+        merged = own | dict(self.headers)
+        lines = [f"{self.method} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in merged.items())]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+
+
+def post(path: str, body: Any = None, **headers: str) -> Request:
+    """Makes a POST with a JSON body, or with none; header names are written with underscores."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is None:
+        return Request("POST", path, headers=named)
+    return Request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
+
+
+def get(path: str, **headers: str) -> Request:
+    """Makes a GET; header names are written with underscores."""
+    return Request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole HTTP answer; header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Parses the body.
+
+        Raises:
+            BrokenWireError: if the body is not JSON, or not declared to be.
+        """
+        if not self.headers.get("content-type", "").startswith("application/json"):
+            kind = self.headers.get("content-type")
+            raise BrokenWireError(f"expected application/json, got {kind!r}: {self.body[:200]!r}")
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise BrokenWireError(f"expected JSON, got {self.body[:200]!r}") from error
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.body[:300].decode(errors='replace')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event; `data` is its data lines joined by line feeds, each less one leading space."""
+
+    name: str
+    data: str
+
+
+class Body:
+    """The body of an answer as it arrives, whatever frames it."""
+
+    def __init__(self, stream: BufferedByteReceiveStream, headers: Mapping[str, str]) -> None:
+        self._stream = stream
+        self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        self._left = int(headers.get("content-length", -1))
+        self.is_complete = False
+        """Whether the body came to the end that its framing promised."""
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Gives the body piece by piece.
+
+        Raises:
+            BrokenWireError: if the connection ends before the body does.
+        """
+        try:
+            async for piece in self._chunks() if self._chunked else self._plain():
+                yield piece
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
+            raise BrokenWireError("the connection ended before the answer was complete") from error
+        except ValueError as error:
+            raise BrokenWireError("a chunk of the answer does not begin with its size") from error
+        self.is_complete = True
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int((await self._stream.receive_until(b"\r\n", 1024)).split(b";")[0], 16):
+            yield await self._stream.receive_exactly(size)
+            await self._stream.receive_exactly(2)
+        while await self._stream.receive_until(b"\r\n", HEAD_LIMIT):
+            pass
+
+    async def _plain(self) -> AsyncIterator[bytes]:
+        if self._left < 0:
+            with contextlib.suppress(anyio.EndOfStream):
+                while True:
+                    yield await self._stream.receive()
+        while self._left > 0:
+            piece = await self._stream.receive(min(self._left, 65536))
+            self._left -= len(piece)
+            yield piece
+
+
+class EventStream:
+    """A server-sent-events answer, read line by line, that remembers how it came."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: Body) -> None:
+        self.status = status
+        self.headers = headers
+        self.lines: list[bytes] = []
+        """Every line so far, without its end."""
+        self.comments = 0
+        """How many comment lines came."""
+        self.longest_silence = 0.0
+        """Seconds, the longest time without a byte."""
+        self._body = body
+        self._events = self._read()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is a stream of events at all."""
+        return self.status == 200 and self.headers.get("content-type", "").startswith("text/event-stream")  # noqa: PLR2004
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer came to the end that its framing promised."""
+        return self._body.is_complete
+
+    async def next(self) -> Event | None:
+        """Waits for an event; None at the end of the answer."""
+        return await anext(self._events, None)
+
+    async def rest(self) -> list[Event]:
+        """Reads to the end of the answer."""
+        return [event async for event in self._events]
+
+    async def answer(self) -> Answer:
+        """Reads an answer that is no stream whole."""
+        body = b"".join([piece async for piece in self._body.pieces()])
+        return Answer(self.status, self.headers, body)
+
+    async def _read_lines(self) -> AsyncIterator[bytes]:
+        pending, last = b"", anyio.current_time()
+        async for piece in self._body.pieces():
+            now = anyio.current_time()
+            self.longest_silence, last = max(self.longest_silence, now - last), now
+            *whole, pending = (pending + piece).split(b"\n")
+            for line in whole:
+                yield line.removesuffix(b"\r")
+        if pending:
+            yield pending
+
+    async def _read(self) -> AsyncIterator[Event]:
+        name, data = "", list[str]()
+        async for line in self._read_lines():
+            self.lines.append(line)
+            label, _, value = line.decode().partition(":")
+            if not line:
+                if name or data:
+                    yield Event(name, "\n".join(data))
+                name, data = "", []
+            elif not label:
+                self.comments += 1
+            elif label == "event":
+                name = value.removeprefix(" ")
+            elif label == "data":
+                data.append(value.removeprefix(" "))
+
+
+class OrsWire:
+    """One server, reached anew for every request."""
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"expected a URL like http://127.0.0.1:8080, got {url!r}")
+        self._host = parts.hostname
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._prefix = parts.path.rstrip("/")
+        self._netloc = parts.netloc.rpartition("@")[2]
+        self._headers = dict(headers or {})
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[ByteStream]:
+        """Opens a connection to write raw bytes to.
+
+        Raises:
+            BrokenWireError: if nobody listens.
+        """
+        try:
+            if self._tls is None:
+                stream: ByteStream = await anyio.connect_tcp(self._host, self._port)
+            else:
+                stream = await anyio.connect_tcp(self._host, self._port, ssl_context=self._tls)
+        except OSError as error:
+            raise BrokenWireError(f"nobody listens at {self._host}:{self._port}") from error
+        async with stream:
+            yield stream
+
+    def encode(self, request: Request) -> bytes:
+        """Spells a request as it would be sent."""
+        headers = {**self._headers, **request.headers}
+        return Request(request.method, self._prefix + request.path, request.body, headers).encode(self._netloc)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, time_limit: float = TIME_LIMIT) -> AsyncIterator[EventStream]:
+        """Sends a request and gives the answer once its headers are there; leaving closes the connection.
+
+        Args:
+            request: what to send.
+            time_limit: seconds until the exchange, the body of the with statement included, is given up.
+
+        Raises:
+            BrokenWireError: if the answer is not HTTP.
+            TimeoutError: if the time limit is over.
+        """
+        with anyio.fail_after(time_limit):
+            async with self.connection() as stream:
+                await stream.send(self.encode(request))
+                buffered = BufferedByteReceiveStream(stream)
+                status, headers = await _read_head(buffered)
+                yield EventStream(status, headers, Body(buffered, headers))
+
+    async def send(self, request: Request, time_limit: float = TIME_LIMIT) -> Answer:
+        """Sends a request and reads the whole answer; raises as `stream` does."""
+        async with self.stream(request, time_limit) as stream:
+            return await stream.answer()
+
+
+async def _read_head(stream: BufferedByteReceiveStream) -> tuple[int, dict[str, str]]:
+    try:
+        head = (await stream.receive_until(b"\r\n\r\n", HEAD_LIMIT)).decode("latin-1")
+    except (anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError) as error:
+        raise BrokenWireError("the connection ended before the answer's headers did") from error
+    first, *lines = head.split("\r\n")
+    version, _, rest = first.partition(" ")
+    if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+        raise BrokenWireError(f"expected an HTTP/1.x status line, got {first!r}")
+    pairs = (line.partition(":") for line in lines)
+    return int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in pairs}
