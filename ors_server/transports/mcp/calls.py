@@ -2,15 +2,23 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import mcp_types as types
-
 from mcp.shared.exceptions import MCPError
+
 from ors_server.engines.base import Engine
-from ors_server.sessions.calls import Call
-from ors_server.transports.mcp.clients import Context, HandshakeClient, McpClient, Result, is_modern
+from ors_server.sessions.calls import Call, CallResult
+from ors_server.transports.mcp.clients import (
+    Context,
+    HandshakeClient,
+    McpClient,
+    Result,
+    is_modern,
+    may_be_asked,
+)
 from ors_server.transports.mcp.content import CALL_ID_KEY, MAX_CALL_ID, tool_result
 from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.rounds import Asked, Rounds
@@ -59,8 +67,30 @@ class Reporter:
             await self._client.context.session.report_progress(progress, total, message)
 
 
-class Caller:
-    """Makes calls on behalf of MCP requests."""
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a request brings that goes on with an earlier one."""
+
+    state: str | None = None
+    """What the client was given with the questions."""
+    responses: Mapping[str, object] = field(default_factory=dict)
+    """By the questions' keys."""
+
+    @classmethod
+    def of(cls, params: types.InputResponseRequestParams) -> "Answers":
+        """Read them from a request's parameters.
+
+        Args:
+            params: The parameters.
+        """
+        return cls(params.request_state, dict(params.input_responses or {}))
+
+
+NO_ANSWERS = Answers()
+
+
+class Player:
+    """Makes calls on sessions on behalf of MCP requests."""
 
     def __init__(self, engine: Engine, rounds: Rounds, levels: LogLevels) -> None:
         """Keep what all calls share.
@@ -77,17 +107,19 @@ class Caller:
     async def call_tool(
         self,
         context: Context,
-        params: types.CallToolRequestParams,
         session_id: str,
-        arguments: Mapping[str, Any],
+        tool: str,
+        arguments: dict[str, Any],
+        answers: Answers = NO_ANSWERS,
     ) -> Result:
         """Play one step.
 
         Args:
             context: The request.
-            params: What it asks for.
             session_id: The episode's session.
-            arguments: The tool's arguments.
+            tool: The tool's name.
+            arguments: Its arguments.
+            answers: What the request brings for an earlier question.
 
         Returns:
             A result, or questions.
@@ -98,25 +130,23 @@ class Caller:
         call_id = _call_id(context)
 
         async def play(client: McpClient) -> Result:
-            return await self._play(client, session_id, params.name, dict(arguments), call_id)
+            return await self._play(client, session_id, tool, arguments, call_id)
 
-        return await self.converse(context, params, session_id, params.name, play)
+        return await self.converse(context, session_id, answers, play)
 
     async def converse(
         self,
         context: Context,
-        params: types.InputResponseRequestParams,
         session_id: str,
-        name: str,
+        answers: Answers,
         run: Callable[[McpClient], Awaitable[Result]],
     ) -> Result:
         """Run something that may ask the client, in the way of the client's era.
 
         Args:
             context: The request.
-            params: Its answers, if it brings some.
             session_id: The session that it is about.
-            name: What is run: the name of a tool or prompt, or a resource's URI.
+            answers: What the request brings for an earlier question.
             run: Runs it on behalf of the client that it is given.
 
         Returns:
@@ -127,14 +157,12 @@ class Caller:
         """
         if not is_modern(context):
             return await run(HandshakeClient(context, self._levels.of(context)))
-        if params.request_state is None and not _may_be_asked(context):
+        if answers.state is None and not may_be_asked(context):
             return await run(McpClient(context))
-        what = json.dumps([context.method, name, (context.params or {}).get("arguments")], sort_keys=True)
-        asked = Asked(owner=session_id, what=what, call_id=_call_id(context))
-        answers = dict(params.input_responses or {})
-        if params.request_state is not None:
-            return await self._rounds.go_on(params.request_state, asked, context, answers)
-        return await self._rounds.begin(asked, context, answers, run)
+        asked = Asked(owner=session_id, what=_subject(context), call_id=_call_id(context))
+        if answers.state is not None:
+            return await self._rounds.go_on(answers.state, asked, context, answers.responses)
+        return await self._rounds.begin(asked, context, answers.responses, run)
 
     async def _play(
         self, client: McpClient, session_id: str, tool: str, arguments: dict[str, Any], call_id: str | None
@@ -142,28 +170,27 @@ class Caller:
         visibility = self._engine.visibility_of(session_id)
         if not _wants_progress(client.context):
             call = await self._engine.call(session_id, tool, arguments, call_id=call_id, client=client)
-            await _outlive(call, call_id)
-        else:
-            reporter = Reporter(client)
-            call = await self._engine.call(
-                session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
-            )
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(reporter.beat)
-                try:
-                    await _outlive(call, call_id)
-                finally:
-                    tasks.cancel_scope.cancel()
-                    if reporter in call.listeners:
-                        call.listeners.remove(reporter)
-        return tool_result(await call.wait(), visibility)
+            return tool_result(call.result or await _outlive(call, call_id), visibility)
+        reporter = Reporter(client)
+        call = await self._engine.call(
+            session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reporter.beat)
+            try:
+                result = await _outlive(call, call_id)
+            finally:
+                tasks.cancel_scope.cancel()
+                if reporter in call.listeners:
+                    call.listeners.remove(reporter)
+        return tool_result(result, visibility)
 
 
-def _may_be_asked(context: Context) -> bool:
-    declared = context.session.client_capabilities
-    return declared is not None and not (
-        declared.elicitation is None and declared.sampling is None and declared.roots is None
-    )
+def _subject(context: Context) -> str:
+    """Return what a request is about: a later request must say the same to go on with it."""
+    params = context.params or {}
+    subject = [context.method, params.get("name"), params.get("uri"), params.get("arguments")]
+    return json.dumps(subject, sort_keys=True)
 
 
 def _call_id(context: Context) -> str | None:
@@ -177,14 +204,14 @@ def _call_id(context: Context) -> str | None:
 
 
 def _wants_progress(context: Context) -> bool:
-    meta = (context.params or {}).get("_meta") or {}
-    return meta.get("progressToken") is not None
+    meta = (context.params or {}).get("_meta")
+    return isinstance(meta, Mapping) and meta.get("progressToken") is not None
 
 
-async def _outlive(call: Call, call_id: str | None) -> None:
+async def _outlive(call: Call, call_id: str | None) -> CallResult:
     """Wait for a call; a client that leaves withdraws it, unless it gave an id with which it can come back."""
     try:
-        await call.wait()
+        return await call.wait()
     except anyio.get_cancelled_exc_class():
         if call_id is None:
             call.cancel()

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as types
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
-from typing_extensions import override
-
 from mcp.server.connection import allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from typing_extensions import override
+
 from ors_server.authoring.client import (
     NEEDS,
     Ability,
@@ -49,6 +49,18 @@ def is_modern(context: Context) -> bool:
         context: The request.
     """
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def may_be_asked(context: Context) -> bool:
+    """Say whether the client behind a request declared that it can do anything for a tool.
+
+    Args:
+        context: The request.
+    """
+    declared = context.session.client_capabilities
+    return declared is not None and not (
+        declared.elicitation is None and declared.sampling is None and declared.roots is None
+    )
 
 
 def abilities_of(context: Context) -> frozenset[Ability]:

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import mcp_types as types
-
 from mcp.shared.exceptions import MCPError
-from ors_server.authoring.client import AbilityError
+
+from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
-from ors_server.errors import AuthorError, MachineryError, OrsServerError
-from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal
+from ors_server.errors import AuthorError, CapacityError, OrsServerError, StartingError
+from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal, RefusalReason
+from ors_server.transports.faults import look_up
 from ors_server.transports.mcp.clients import Result, missing_abilities_error
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
@@ -139,7 +140,8 @@ def _completed(result: Completed, visibility: Visibility) -> Result:
 def _refused(result: Refusal, visibility: Visibility) -> Result:
     wire = error_result(result.error)
     if visibility is not Visibility.HIDDEN:
-        figures = {"reward": None, "finished": False, "step": result.step, "metadata": None}
+        is_over = result.reason is RefusalReason.EPISODE_FINISHED
+        figures = {"reward": None, "finished": is_over, "step": result.step, "metadata": None}
         wire["_meta"] = {RESULT_KEY: figures | {"refused": result.reason.value}}
     return wire
 
@@ -147,7 +149,7 @@ def _refused(result: Refusal, visibility: Visibility) -> Result:
 def _failed(error: OrsServerError) -> Result:
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)
-    if isinstance(error, AuthorError):
+    if isinstance(error, AuthorError | AskError):
         return error_result(f"The tool failed through no fault of yours, and nothing was charged: {error}")
     raise protocol_error(error)
 
@@ -162,16 +164,12 @@ def error_result(text: str) -> Result:
 
 
 def protocol_error(error: OrsServerError) -> MCPError:
-    """Turn an error into the protocol's own.
+    """Turn an error of ours into the protocol's.
 
     Args:
-        error: Whose fault it is decides the code: a client's is `INVALID_PARAMS`, all others `INTERNAL_ERROR`.
+        error: Any error of ours; the table of faults knows its code.
     """
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
-    retry_after = getattr(error, "retry_after", None)
-    if retry_after is not None:
-        data["retry_after"] = retry_after
-    if isinstance(error, MachineryError | AuthorError):
-        return MCPError(types.INTERNAL_ERROR, str(error), data)
-    code = types.INVALID_PARAMS if error.blame == "client" else types.INTERNAL_ERROR
-    return MCPError(code, str(error), data)
+    if isinstance(error, CapacityError | StartingError):
+        data["retry_after"] = error.retry_after
+    return MCPError(look_up(error).jsonrpc, str(error), data)

@@ -1,20 +1,21 @@
 """The door: one low-level MCP server for every endpoint, which finds the episode of each request anew."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as types
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
+from mcp_types import SERVER_INFO_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
 from ors_server.errors import OrsServerError
 from ors_server.transports.mcp import episode
-from ors_server.transports.mcp.calls import Caller
-from ors_server.transports.mcp.clients import Context, Result
+from ors_server.transports.mcp.calls import Answers, Player
+from ors_server.transports.mcp.clients import Context, Result, is_modern
 from ors_server.transports.mcp.content import protocol_error
 from ors_server.transports.mcp.extension import add_extension
 from ors_server.transports.mcp.ground import Ground
@@ -41,9 +42,10 @@ class McpDoor:
         self._rounds = Rounds()
         self._levels = LogLevels()
         self._engine = ground.engine
-        self._caller = Caller(ground.engine, self._rounds, self._levels)
-        self._lobby = Lobby(ground, self._caller)
+        self._player = Player(ground.engine, self._rounds, self._levels)
+        self._lobby = Lobby(ground, self._player)
         self.server = self._make_server(version)
+        self._identity = self.server.server_info_stamp
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -76,7 +78,7 @@ class McpDoor:
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
         add_extension(server, self._ground, self._guard)
-        server.middleware.append(self._instruct)
+        server.middleware[:] = [self._first]
         return server
 
     def _guard(self, handler: Handler) -> Any:
@@ -90,17 +92,40 @@ class McpDoor:
 
         return guarded
 
-    async def _instruct(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Put the episode's own instructions into the handshake."""
+    async def _first(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Put the episode's own instructions into the handshake, and take the short way with tool calls.
+
+        The SDK validates a call's parameters twice and its result once more. A plain call needs neither: it is
+        checked here, and its result is made in its wire form.
+        """
+        if ctx.method == "tools/call" and ctx.params is not None and is_plain_call(ctx):
+            return await self._call_plainly(ctx, ctx.params)
         if ctx.method != "initialize":
             return await call_next(ctx)
-        instructions = await self._guard(self._instructions)(ctx, None)
+        try:
+            instructions = await self._instructions(ctx)
+        except OrsServerError as error:
+            raise protocol_error(error) from error
         result = await call_next(ctx)
-        if isinstance(result, dict):
-            return {**result, **instructions}
-        return result
+        return {**result, **instructions} if isinstance(result, dict) else result
 
-    async def _instructions(self, context: Context, _params: object) -> Result:
+    async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:
+        tool, arguments = params["name"], params.get("arguments") or {}
+        try:
+            session_id = self._ground.address(context)
+            if session_id is None:
+                result = await self._lobby.call_tool(context, tool, arguments)
+            else:
+                result = await self._player.call_tool(context, session_id, tool, arguments)
+        except OrsServerError as error:
+            raise protocol_error(error) from error
+        return self._stamp(result) if is_modern(context) else result
+
+    def _stamp(self, result: Result) -> Result:
+        """Say who answers, as every result of the later era must."""
+        return {**result, "_meta": {**result.get("_meta", {}), SERVER_INFO_META_KEY: self._identity}}
+
+    async def _instructions(self, context: Context) -> Result:
         session_id = self._ground.address(context)
         return {
             "instructions": INSTRUCTIONS
@@ -108,10 +133,10 @@ class McpDoor:
             else await episode.instructions(self._engine, session_id)
         }
 
-    async def _discover(self, context: Context, params: types.RequestParams) -> HandlerResult:
+    async def _discover(self, context: Context, _params: object) -> HandlerResult:
         return {
             **_TRANSIENT,
-            **(await self._instructions(context, params)),
+            **(await self._instructions(context)),
             "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
             "capabilities": self.server.get_capabilities(
                 protocol_version=context.protocol_version
@@ -128,10 +153,11 @@ class McpDoor:
         return {"tools": tools, **_TRANSIENT}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
+        tool, arguments, answers = params.name, params.arguments or {}, Answers.of(params)
         session_id = self._ground.address(context)
         if session_id is None:
-            return await self._lobby.call_tool(context, params)
-        return await self._caller.call_tool(context, params, session_id, params.arguments or {})
+            return await self._lobby.call_tool(context, tool, arguments, answers)
+        return await self._player.call_tool(context, session_id, tool, arguments, answers)
 
     async def _list_prompts(self, context: Context, _params: object) -> HandlerResult:
         session_id = self._ground.address(context)
@@ -142,7 +168,7 @@ class McpDoor:
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> HandlerResult:
         session_id = self._episode(context, "prompts")
-        return await episode.get_prompt(self._engine, self._caller, context, params, session_id)
+        return await episode.get_prompt(self._engine, self._player, context, params, session_id)
 
     async def _list_resources(self, context: Context, _params: object) -> HandlerResult:
         session_id = self._ground.address(context)
@@ -164,7 +190,7 @@ class McpDoor:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> HandlerResult:
         session_id = self._episode(context, "resources")
-        return await episode.read_resource(self._engine, self._caller, context, params, session_id)
+        return await episode.read_resource(self._engine, self._player, context, params, session_id)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> HandlerResult:
         return episode.complete(self._engine, params, self._ground.address(context))
@@ -182,3 +208,27 @@ async def _accept(
 ) -> types.EmptyResult:
     """Accept a subscription: the resources of an episode do not change, so nothing is ever sent."""
     return types.EmptyResult()
+
+
+_PLAIN = frozenset({"name", "arguments", "_meta"})
+
+
+def is_plain_call(context: Context) -> bool:
+    """Say whether a tool call needs nothing of what the SDK would check.
+
+    Args:
+        context: The request.
+
+    Returns:
+        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else, on a
+        connection that may make calls.
+    """
+    params = context.params
+    if params is None or not params.keys() <= _PLAIN:
+        return False
+    well_formed = (
+        isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments", {}), dict | None)
+        and isinstance(params.get("_meta", {}), dict)
+    )
+    return well_formed and (is_modern(context) or context.session.client_params is not None)

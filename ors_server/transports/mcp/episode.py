@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-
 from mcp.shared.exceptions import MCPError
+
 from ors_server.authoring.offers import PromptOffer, ResourceOffer
 from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError
-from ors_server.transports.mcp.calls import Caller
+from ors_server.transports.mcp.calls import Answers, Player
 from ors_server.transports.mcp.clients import Context, McpClient, Result, is_modern
 from ors_server.transports.mcp.content import announce, content_of, prompt_messages
 from ors_server.visibility import Visibility
@@ -97,13 +97,13 @@ def _announce_prompt(offer: PromptOffer) -> Result:
 
 
 async def get_prompt(
-    engine: Engine, caller: Caller, context: Context, params: types.GetPromptRequestParams, session_id: str
+    engine: Engine, player: Player, context: Context, params: types.GetPromptRequestParams, session_id: str
 ) -> Result:
     """Return the task's prompt, or one of the environment's.
 
     Args:
         engine: Where sessions live.
-        caller: Runs what may ask the client.
+        player: Runs what may ask the client.
         context: The request.
         params: Which prompt, and its arguments.
         session_id: The episode's session.
@@ -125,7 +125,7 @@ async def get_prompt(
             "resultType": "complete",
         }
 
-    return await caller.converse(context, params, session_id, params.name, run)
+    return await player.converse(context, session_id, Answers.of(params), run)
 
 
 def list_resources(engine: Engine, session_id: str) -> list[Result]:
@@ -165,13 +165,13 @@ def _announce_resource(key: str, offer: ResourceOffer) -> Result:
 
 
 async def read_resource(
-    engine: Engine, caller: Caller, context: Context, params: types.ReadResourceRequestParams, session_id: str
+    engine: Engine, player: Player, context: Context, params: types.ReadResourceRequestParams, session_id: str
 ) -> Result:
     """Return the task, or one of the environment's resources.
 
     Args:
         engine: Where sessions live.
-        caller: Runs what may ask the client.
+        player: Runs what may ask the client.
         context: The request.
         params: The URI.
         session_id: The episode's session.
@@ -190,7 +190,7 @@ async def read_resource(
         text = {"text": found.content} if isinstance(found.content, str) else _blob(found.content)
         return _contents({"uri": params.uri, "mimeType": found.mime_type, **text})
 
-    return await caller.converse(context, params, session_id, params.uri, run)
+    return await player.converse(context, session_id, Answers.of(params), run)
 
 
 def _blob(content: bytes) -> Result:

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import mcp_types as types
+from mcp.server import Server
+from mcp.server.extension import Extension, MethodBinding
 from pydantic import Field
 from typing_extensions import override
 
-from mcp.server import Server
-from mcp.server.extension import Extension, MethodBinding
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports.mcp.catalogue import specs_of

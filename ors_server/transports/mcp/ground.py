@@ -1,36 +1,135 @@
 """Where sessions live and who may enter them, as the MCP door sees it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from ors_server.engines.base import Engine
+from ors_server.errors import ForbiddenError
 from ors_server.sessions.order import SessionOrder
+from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.clients import Context
 from ors_server.transports.mcp.content import SESSION_KEY
 
+VISITOR_KEY = "ors_server.visitor"
+"""Where an HTTP request's ASGI scope holds its visitor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who makes a request, and at which session's endpoint."""
+
+    caller: Caller
+    session_id: str | None = None
+    """The session that the URL or a header names; `None` leaves it to the request itself."""
+
 
 class Ground:
-    """Finds sessions for requests."""
+    """Finds the session that each request is about, and checks that the caller may enter it.
 
-    def __init__(self, engine: Engine) -> None:
+    Attributes:
+        engine: Where sessions live.
+    """
+
+    def __init__(self, engine: Engine, keyring: Keyring, only_visitor: Visitor | None = None) -> None:
+        """Keep what decides.
+
+        Args:
+            engine: Where sessions live.
+            keyring: Mints agent tokens.
+            only_visitor: Who makes every request that has no HTTP, as over stdio.
+        """
         self.engine = engine
+        self._keyring = keyring
+        self._only_visitor = only_visitor or Visitor(Caller(Role.TRAINER))
 
     def address(self, context: Context) -> str | None:
-        request = context.request
-        if request is not None:
-            session_id = request.path_params.get("session_id") or request.headers.get("x-session-id")
-            if session_id is not None:
-                return str(session_id)
-        session_id = (context.meta or {}).get(SESSION_KEY)
-        return None if session_id is None else str(session_id)
+        """Return the session that a request is about: by URL, by header, by `_meta`, by the caller's token.
 
-    def enter(self, context: Context, session_id: str) -> None:
-        pass
+        Args:
+            context: The request.
+
+        Returns:
+            The session's id, or `None` for the lobby.
+
+        Raises:
+            ForbiddenError: If the caller may not enter that session.
+            MCPError: If `_meta` names a session by something that is no string.
+        """
+        visitor = self._visitor(context)
+        session_id = visitor.session_id
+        if session_id is None and context.meta is not None:
+            named = context.meta.get(SESSION_KEY)
+            if named is not None and not isinstance(named, str):
+                raise MCPError(types.INVALID_PARAMS, f"{SESSION_KEY} is a string")
+            session_id = named
+        if session_id is None:
+            session_id = visitor.caller.session_id
+        if session_id is not None:
+            visitor.caller.require_session(session_id)
+        return session_id
+
+    async def enter(self, context: Context, session_id: str) -> None:
+        """Check that the caller may play a session that an argument of the lobby's tools names.
+
+        Args:
+            context: The request.
+            session_id: The session.
+
+        Raises:
+            ForbiddenError: If it belongs to another agent.
+            SessionNotFoundError: If it is not live.
+        """
+        caller = self._visitor(context).caller
+        if caller.role > Role.AGENT:
+            return
+        origin = (await self.engine.status(session_id)).origin
+        if caller.credential_id is None or origin.credential_id != caller.credential_id:
+            raise ForbiddenError("an agent's credential reaches the episodes that it started only")
 
     async def start(self, context: Context, order: SessionOrder) -> str:
-        return (await self.engine.create(order)).origin.session_id
+        """Make a session for the caller.
+
+        Args:
+            context: The request.
+            order: What is wanted.
+
+        Returns:
+            The session's id.
+        """
+        caller = self._visitor(context).caller
+        status = await self.engine.create(replace(order, credential_id=caller.credential_id))
+        return status.origin.session_id
 
     def require_trainer(self, context: Context) -> None:
-        pass
+        """Refuse callers that are not trainers.
+
+        Args:
+            context: The request.
+
+        Raises:
+            ForbiddenError: If the caller's role is lower.
+        """
+        self._visitor(context).caller.require(Role.TRAINER)
 
     def ways_in(self, session_id: str) -> Mapping[str, str]:
-        return {"path": f"/sessions/{session_id}/mcp"}
+        """Return where and with what a session can be played.
+
+        Args:
+            session_id: The session.
+        """
+        token = self._keyring.mint(session_id)
+        return {
+            "path": f"/sessions/{session_id}/mcp",
+            "agent_path": f"/agent/{token}/mcp",
+            "agent_token": token,
+        }
+
+    def _visitor(self, context: Context) -> Visitor:
+        request = context.request
+        if request is None:
+            return self._only_visitor
+        visitor: Visitor = request.scope[VISITOR_KEY]
+        return visitor

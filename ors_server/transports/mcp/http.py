@@ -1,28 +1,44 @@
 """The door over HTTP: both eras behind one session manager, under every path at which an episode or the lobby is."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from ors_server import __version__
 from ors_server.engines.base import Engine
+from ors_server.errors import OrsServerError, SessionNotFoundError
 from ors_server.settings import Settings
-from ors_server.transports.access import Keyring
+from ors_server.transports.access import Keyring, credential_from
+from ors_server.transports.http import LOOPBACK_NAMES, Receive, Scope, Send, headers_of, send_fault
 from ors_server.transports.mcp.door import McpDoor
-from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.ground import VISITOR_KEY, Ground, Visitor
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
+"""The lobby, an episode for whoever has a credential, and an episode for whoever knows the URL."""
+
+SESSION_HEADER = "x-session-id"
+"""Names the session on the lobby's path, with the value that the ORS door uses."""
 
 
 class McpHttp:
-    def __init__(self, door: McpDoor, security: TransportSecuritySettings, max_body: int = 4 * 1024 * 1024) -> None:
-        self._door = door
+    """Serves MCP over HTTP as an ASGI application."""
+
+    def __init__(self, engine: Engine, keyring: Keyring, settings: Settings) -> None:
+        """Open the door over an engine.
+
+        Args:
+            engine: Where sessions live.
+            keyring: Identifies callers.
+            settings: The server's settings.
+        """
+        self._keyring = keyring
+        self._door = McpDoor(Ground(engine, keyring), version=__version__)
         self._manager = StreamableHTTPSessionManager(
-            door.server, security_settings=security, max_request_body_size=max_body
+            self._door.server,
+            security_settings=security(settings),
+            max_request_body_size=settings.max_body_bytes,
         )
 
     @classmethod
@@ -34,22 +50,59 @@ class McpHttp:
             keyring: Identifies callers.
             settings: The server's settings.
         """
-        hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*", "127.0.0.1", "localhost", *settings.allowed_hosts]
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection="*" not in settings.allowed_hosts,
-            allowed_hosts=hosts,
-            allowed_origins=["http://127.0.0.1:*", "http://localhost:*", *settings.allowed_origins],
-        )
-        del keyring
-        return cls(McpDoor(Ground(engine), version=__version__), security, settings.max_body_bytes)
+        return cls(engine, keyring, settings)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """Hold what outlives single requests; entered once, before the first request."""
         async with self._door.running(), self._manager.run():
             yield
 
-    def routes(self) -> list[Route]:
-        return [Route(path, endpoint=self) for path in PATHS]
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        try:
+            scope[VISITOR_KEY] = self._identify(scope)
+        except OrsServerError as error:
+            await send_fault(send, error)
+            return
         await self._manager.handle_request(scope, receive, send)
+
+    def _identify(self, scope: Scope) -> Visitor:
+        """Say who makes a request, and at which endpoint.
+
+        Raises:
+            SessionNotFoundError: If the path is none of ours.
+            UnauthenticatedError: If the caller is unknown.
+        """
+        headers = headers_of(scope)
+        match scope["path"].rstrip("/").split("/")[1:]:
+            case ["mcp"]:
+                session_id = headers.get(SESSION_HEADER)
+            case ["sessions", session_id, "mcp"]:
+                pass
+            case ["agent", token, "mcp"]:
+                caller = self._keyring.identify_agent(token)
+                return Visitor(caller, caller.session_id)
+            case _:
+                raise SessionNotFoundError(
+                    f"there is nothing at {scope['path']}; the paths are {', '.join(PATHS)}"
+                )
+        return Visitor(self._keyring.identify(credential_from(headers)), session_id)
+
+
+def security(settings: Settings) -> TransportSecuritySettings:
+    """Make the transport's own protection against DNS rebinding agree with the server's.
+
+    Args:
+        settings: The server's settings.
+    """
+    names = [*sorted(LOOPBACK_NAMES), *settings.allowed_hosts]
+    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in sorted(LOOPBACK_NAMES)]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection="*" not in settings.allowed_hosts,
+        allowed_hosts=[spelling for name in names for spelling in (name, f"{name}:*")],
+        allowed_origins=[
+            *settings.allowed_origins,
+            *(spelling for origin in origins for spelling in (origin, f"{origin}:*")),
+        ],
+    )

@@ -3,11 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import mcp_types as types
-
-from ors_server.errors import ClientError, OrsServerError, SessionNotFoundError
+from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.order import SessionOrder
-from ors_server.transports.mcp.calls import Caller
+from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
 from ors_server.transports.mcp.catalogue import LIST_ENVIRONMENTS, LIST_TASKS, START_EPISODE, Catalogue
 from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
@@ -22,16 +20,16 @@ INSTRUCTIONS = (
 class Lobby:
     """Serves the lobby's tools."""
 
-    def __init__(self, ground: Ground, caller: Caller) -> None:
+    def __init__(self, ground: Ground, player: Player) -> None:
         """Announce everything that is served.
 
         Args:
             ground: Where sessions live.
-            caller: Makes the calls on sessions.
+            player: Makes the calls on sessions.
         """
         self._ground = ground
         self._engine = ground.engine
-        self._caller = caller
+        self._player = player
         self.catalogue = Catalogue(ground.engine.environments.values())
         self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
             LIST_ENVIRONMENTS: self._list_environments,
@@ -39,42 +37,42 @@ class Lobby:
             START_EPISODE: self._start_episode,
         }
 
-    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Result:
+    async def call_tool(
+        self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers = NO_ANSWERS
+    ) -> Result:
         """Run one of the lobby's own tools, or one of an episode's.
 
         Args:
             context: The request.
-            params: Which tool, and its arguments.
+            tool: The tool's name.
+            arguments: Its arguments; those of an episode's tool name the session too.
+            answers: What the request brings for an earlier question.
         """
-        arguments = dict(params.arguments or {})
-        own = self._own.get(params.name)
+        own = self._own.get(tool)
         if own is None:
-            return await self._play(context, params, arguments)
+            return await self._play(context, tool, arguments, answers)
         try:
             return await own(context, arguments)
-        except _ArgumentError as error:
-            return error_result(str(error))
-        except OrsServerError as error:
+        except (_ArgumentError, OrsServerError) as error:
             return error_result(str(error))
 
-    async def _play(
-        self, context: Context, params: types.CallToolRequestParams, arguments: dict[str, Any]
-    ) -> Result:
-        handle = self.catalogue.handle_of(params.name)
+    async def _play(self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers) -> Result:
+        handle = self.catalogue.handle_of(tool)
         if handle is None:
-            return error_result(f"{params.name!r} is not a valid tool")
-        session_id = arguments.pop(handle, None)
+            return error_result(f"{tool!r} is not a valid tool")
+        session_id = arguments.get(handle)
         if not isinstance(session_id, str):
             return error_result(
                 f"pass the session_id that {START_EPISODE} returned as the argument {handle!r}"
             )
+        rest = {name: value for name, value in arguments.items() if name != handle}
         try:
-            self._ground.enter(context, session_id)
+            await self._ground.enter(context, session_id)
+            return await self._player.call_tool(context, session_id, tool, rest, answers)
         except SessionNotFoundError:
             return error_result(f"no episode has the {handle} {session_id!r}; start one with {START_EPISODE}")
-        except ClientError as error:
+        except ForbiddenError as error:
             return error_result(str(error))
-        return await self._caller.call_tool(context, params, session_id, arguments)
 
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
         lines = [

@@ -11,9 +11,9 @@ from secrets import token_urlsafe
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.shared.exceptions import MCPError
 from typing_extensions import override
 
-from mcp.shared.exceptions import MCPError
 from ors_server.authoring.client import Answer, AskError, Question
 from ors_server.errors import ShuttingDownError
 from ors_server.transports.mcp.clients import (
