@@ -99,8 +99,8 @@ class MathWordProblems(Environment):
         unit_note = f" ({unit})" if unit else ""
         return (
             f"{self.task_spec['question']}\n\n"
-            f"Call submit with one number{unit_note}: a whole number, a decimal or a fraction such as 7/2. It "
-            "must be exact unless the question asks you to round. The first number that you submit counts. "
+            f"Call submit with one number{unit_note}: a whole number, a decimal or a fraction such as 7/2. "
+            "It must be exact unless the question asks you to round. The first number you submit counts. "
             "The calculator tool computes exactly."
         )
 

@@ -47,7 +47,7 @@ def mean_of_days(draw: Draw) -> Problem:
 def total_from_mean(draw: Draw) -> Problem:
     """Asks for n m."""
     thing, unit = draw.pick(
-        (("parcels", "kilograms"), ("melons", "kilograms"), ("dogs", "kilograms"), ("planks", "meters"))
+        (("parcels", "kilograms"), ("melons", "kilograms"), ("pumpkins", "kilograms"), ("planks", "meters"))
     )
     count, tenths = draw.between(4, 25), draw.between(11, 89)
     measure = "weight" if unit == "kilograms" else "length"

@@ -97,7 +97,7 @@ def whole_from_part(draw: Draw) -> Problem:
     """Asks for part / p%."""
     percent = draw.pick((5, 8, 12, 15, 16, 24, 30, 35, 36, 45, 48, 60, 65, 72, 85))
     vehicles = whole_for(draw, percent, 150, 1500)
-    kind = draw.pick(("electric", "red", "older than ten years", "registered in another state", "vans"))
+    kind = draw.pick(("electric", "red", "more than ten years old", "registered in another state", "vans"))
     question = (
         f"In a parking garage {vehicles * percent // WHOLE:,} vehicles are {kind}. That is {percent}% of all "
         "the vehicles in the garage. How many vehicles are in the garage?"
