@@ -20,6 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that the status line and the headers of an answer may take."""
+FLOOD_PIECE = 1024 * 1024
+"""Bytes that a flood sends at a time."""
 TIME_LIMIT = 30.0
 """Seconds that one exchange may take unless the caller says otherwise."""
 
@@ -262,6 +264,34 @@ class OrsWire:
         """Sends a request and reads the whole answer; raises as `stream` does."""
         async with self.stream(request, time_limit) as stream:
             return await stream.answer()
+
+
+    async def flood(self, request: Request, most: int, time_limit: float = TIME_LIMIT) -> Answer:
+        """Sends a request whose body, of spaces, goes on until the server answers.
+
+        Args:
+            request: what to send; its headers say how long the body claims to be.
+            most: bytes of the body after which to stop and listen.
+            time_limit: seconds until the exchange is given up.
+
+        Raises:
+            BrokenWireError: if the answer is not HTTP.
+            TimeoutError: if the server says nothing.
+        """
+        with anyio.fail_after(time_limit):
+            async with self.connection() as stream, anyio.create_task_group() as sending:
+                await stream.send(self.encode(request))
+                sending.start_soon(_flood, stream, most)
+                buffered = BufferedByteReceiveStream(stream)
+                status, headers = await _read_head(buffered)
+                sending.cancel_scope.cancel()
+                return Answer(status, headers, b"")
+
+
+async def _flood(stream: ByteStream, most: int) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        for _ in range(most // FLOOD_PIECE):
+            await stream.send(b" " * FLOOD_PIECE)
 
 
 async def _read_head(stream: BufferedByteReceiveStream) -> tuple[int, dict[str, str]]:

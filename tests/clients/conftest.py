@@ -8,6 +8,7 @@ there is skipped.
 import contextlib
 import json
 import os
+import re
 import socket
 import socketserver
 import subprocess
@@ -24,6 +25,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REFENV = ROOT / "tests" / "fixtures" / "refenv.py"
 SCRIPTS = Path(__file__).parent / "scripts"
+TASK_ID = re.compile(rb"event: task_id\r?\ndata: \S+\r?\n\r?\n")
+"""The event that tells the id of a call."""
 START_LIMIT = 60.0
 """Seconds that a server may take to answer its first request."""
 PLAY_LIMIT = 240.0
@@ -163,17 +166,17 @@ class Play:
 class CuttingProxy(socketserver.ThreadingTCPServer):
     """A TCP proxy that once cuts a connection in the middle of an answer.
 
-    It watches what the server says and, the first time that `after` appears, passes that on and closes both sides.
+    It watches what is asked and, the first time that an answer to a request with these words has told the id of its
+    call, closes both sides.
     """
 
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, target: tuple[str, int], request: bytes, after: bytes) -> None:
+    def __init__(self, target: tuple[str, int], request: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Pump)
         self.target = target
         self.request_words = request
-        self.after = after
         self.cuts = 0
 
     @property
@@ -217,14 +220,14 @@ class _Pump(socketserver.BaseRequestHandler):
 
     def _is_moment(self, heard: bytes) -> bool:
         first = self.server.cuts == 0
-        return first and self.server.request_words in self.asked and self.server.after in heard
+        return first and self.server.request_words in self.asked and TASK_ID.search(heard) is not None
 
 
 @contextlib.contextmanager
-def running_proxy(url: str, request: bytes, after: bytes) -> Iterator[CuttingProxy]:
-    """Runs a proxy before a server that cuts the first answer to `request` once it has passed `after` on."""
+def running_proxy(url: str, request: bytes) -> Iterator[CuttingProxy]:
+    """Runs a proxy before a server that cuts the first call with some words in it."""
     host, port = url.removeprefix("http://").split(":")
-    with CuttingProxy((host, int(port)), request, after) as proxy:
+    with CuttingProxy((host, int(port)), request) as proxy:
         thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
@@ -239,8 +242,8 @@ def cutting_proxy() -> Iterator[Callable[..., CuttingProxy]]:
     """Starts cutting proxies on demand; they live until the end of the module."""
     with contextlib.ExitStack() as proxies:
 
-        def start(url: str, request: bytes, after: bytes) -> CuttingProxy:
-            return proxies.enter_context(running_proxy(url, request, after))
+        def start(url: str, request: bytes) -> CuttingProxy:
+            return proxies.enter_context(running_proxy(url, request))
 
         yield start
 

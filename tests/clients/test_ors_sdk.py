@@ -10,7 +10,7 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def proxy(server_url, cutting_proxy):
-    return cutting_proxy(server_url, request=b"slow_count", after=b"event: task_id\r\ndata: ")
+    return cutting_proxy(server_url, request=b"slow_count")
 
 
 @pytest.fixture(scope="module")
