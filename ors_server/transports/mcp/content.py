@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
-from ors_server.errors import AuthorError, CapacityError, OrsServerError, StartingError
+from ors_server.errors import AuthorError, CapacityError, OrsServerError, SessionNotFoundError, StartingError
 from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal, RefusalReason
 from ors_server.transports.faults import look_up
 from ors_server.transports.mcp.clients import Result, missing_abilities_error
@@ -32,6 +32,8 @@ MAX_CALL_ID = 128
 
 OVER = "The episode is over. Stop here: further calls are refused."
 """What the agent reads after the last step's content."""
+
+NO_SESSION = "no live session has this id: it never existed, was deleted, or expired; start a new episode"
 
 NO_PARAMETERS: Result = {"type": "object", "properties": {}}
 OUTPUT_SCHEMA: Result = ToolOutput.model_json_schema()
@@ -172,4 +174,5 @@ def protocol_error(error: OrsServerError) -> MCPError:
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
     if isinstance(error, CapacityError | StartingError):
         data["retry_after"] = error.retry_after
-    return MCPError(look_up(error).jsonrpc, str(error), data)
+    text = NO_SESSION if isinstance(error, SessionNotFoundError) else str(error)
+    return MCPError(look_up(error).jsonrpc, text, data)

@@ -38,7 +38,11 @@ async def instructions(engine: Engine, session_id: str) -> str:
     Args:
         engine: Where sessions live.
         session_id: The episode's session.
+
+    Raises:
+        SessionNotFoundError: If it is not live.
     """
+    engine.definition_of(session_id)
     text = ""
     with anyio.move_on_after(PROMPT_PATIENCE):
         try:
