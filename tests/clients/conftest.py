@@ -34,7 +34,8 @@ PLAY_LIMIT = 240.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of the tests that wait long for something that runs beside the others."""
+    """Declares the marks, that of tests that wait long for something beside the others among them."""
+    config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
     config.addinivalue_line("markers", "waits: runs after all others, since what it waits for runs beside them")
 
 
@@ -94,27 +95,48 @@ def running(command: list[str], url: str) -> Iterator[str]:
             process.wait(20)
 
 
-def serve_command(environments: list[str], port: int, *options: str) -> list[str]:
-    """Spells the command that serves some environments on a port of loopback."""
-    program = "from ors_server.cli.main import main; main()"
-    return [sys.executable, "-c", program, "serve", *environments, "--port", str(port), *options]
+def serve_command(environments: tuple[str, ...], port: int, packages: Path | None = None) -> list[str]:
+    """Spells the command that serves some environments on a port of loopback.
+
+    Args:
+        environments: what to serve.
+        port: where.
+        packages: a folder with packages that the environments import and the server does not have.
+    """
+    borrow = f"import sys; sys.path.append({str(packages)!r}); " if packages else ""
+    program = f"{borrow}from ors_server.cli.main import main; main()"
+    return [sys.executable, "-c", program, "serve", *environments, "--port", str(port)]
 
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Callable[..., str]]:
-    """Starts servers of our own on demand; they live until the end of the session."""
+def serve_with() -> Iterator[Callable[..., str]]:
+    """Starts servers of our own on demand, which may borrow a client's packages; they live to the end."""
     with contextlib.ExitStack() as servers:
 
-        def start(*environments: str, options: tuple[str, ...] = ()) -> str:
+        def start(client: str | None, *environments: str) -> str:
             port = free_port()
-            command = serve_command(list(environments), port, *options)
+            packages = next(client_python(client).parents[1].glob("lib/python*/site-packages")) if client else None
+            command = serve_command(environments, port, packages)
+            return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def reference_server() -> Iterator[Callable[[str, Path], str]]:
+    """Starts another package's server on demand, by running a module with that client's interpreter."""
+    with contextlib.ExitStack() as servers:
+
+        def start(client: str, module: Path) -> str:
+            port = free_port()
+            command = [str(client_python(client)), str(module), str(port)]
             return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
 
         yield start
 
 
 @pytest.fixture(scope="session")
-def server_url(serve: Callable[..., str]) -> str:
+def server_url(serve_with: Callable[..., str]) -> str:
     """The URL of a server with the acceptance environments, `refenv` being the default one.
 
     `ORS_TEST_SERVER_URL` names another server to play instead, which must serve them too.
@@ -122,7 +144,7 @@ def server_url(serve: Callable[..., str]) -> str:
     elsewhere = os.environ.get("ORS_TEST_SERVER_URL")
     if elsewhere:
         return elsewhere
-    return serve(*(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")))
+    return serve_with(None, *(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")))
 
 
 class Play:

@@ -5,7 +5,7 @@ Both plays are started with the first test of the session and judged at its end,
 
 import pytest
 
-pytestmark = [pytest.mark.waits, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.waits, pytest.mark.timeout(240), pytest.mark.requirement("E35")]
 
 
 @pytest.mark.parametrize("client", ["openreward", "ors_sdk"])

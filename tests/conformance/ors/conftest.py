@@ -1,0 +1,140 @@
+"""Our server, in this process and over real sockets, as the Open Reward Standard's suite sees it."""
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from ors_server.app import App, create_app
+from ors_server.authoring.loading import define, load_environments
+from ors_server.settings import Settings
+from ors_server.testing.ors_suite import Choice, Verdict, check_server
+
+REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
+ENVIRONMENTS = tuple(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv"))
+KEY = "a-trainer-key-of-thirty-two-letters"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
+
+
+class QuietServer(uvicorn.Server):
+    """A server that leaves the process's signals alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def listening(app: Any) -> AsyncIterator[str]:
+    """Serves an application on a free port of loopback for the length of a with statement; gives its URL."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="on")
+    server, stopped = QuietServer(config), anyio.Event()
+
+    async def run() -> None:
+        try:
+            await server.serve()
+        finally:
+            stopped.set()
+
+    async with anyio.create_task_group() as running:
+        running.start_soon(run)
+        with anyio.fail_after(30):
+            while not server.started:
+                await anyio.sleep(0.01)
+        try:
+            yield "http://{}:{}".format(*server.servers[0].sockets[0].getsockname())
+        finally:
+            server.should_exit = True
+            with anyio.CancelScope(shield=True):
+                await stopped.wait()
+
+
+class HandClock:
+    """A clock that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self._moved = anyio.Event()
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.time)
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.time + seconds
+        while self.time < until:
+            await self._moved.wait()
+
+    async def advance(self, seconds: float) -> None:
+        """Moves time on and lets everybody who waited for it run."""
+        self.time += seconds
+        self._moved.set()
+        self._moved = anyio.Event()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def serve() -> Callable[..., AbstractAsyncContextManager[str]]:
+    """Serves the acceptance environments, or one of the test's own, by settings and a clock."""
+
+    def start(
+        clock: HandClock | None = None, environment: type | None = None, **settings: Any
+    ) -> AbstractAsyncContextManager[str]:
+        found = [load_environments([item]) for item in ENVIRONMENTS] if environment is None else [[define(environment)]]
+        return listening(App(list(itertools.chain.from_iterable(found)), Settings(**settings), clock=clock))
+
+    return start
+
+
+@pytest.fixture
+def hand_clock() -> Callable[[], HandClock]:
+    """Makes a clock, within the event loop that will wait on it."""
+    return HandClock
+
+
+async def _judge(ids: frozenset[str]) -> dict[str, Verdict]:
+    keyed = frozenset({"E74"})
+    found: list[Verdict] = []
+    async with listening(create_app(ENVIRONMENTS, Settings())) as url:
+        choice = Choice(only=(ids - keyed) or frozenset({"none"}), slow=True, risky=True)
+        found += (await check_server(url, choice)).verdicts
+    if ids & keyed:
+        async with listening(create_app(ENVIRONMENTS, Settings(api_keys=f"trainer:t:{KEY}"))) as url:
+            found += (await check_server(url, Choice(only=keyed, api_key=KEY))).verdicts
+    return {verdict.requirement.id: verdict for verdict in found}
+
+
+@pytest.fixture(scope="session")
+def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
+    """How our server stands to every requirement that a collected test demands; the checks run side by side."""
+    marks = (m for item in request.session.items for m in item.iter_markers("requirement"))
+    return anyio.run(_judge, frozenset(mark.args[0] for mark in marks))
+
+
+@pytest.fixture
+def demand(request: pytest.FixtureRequest, verdicts: dict[str, Verdict]) -> Callable[[], None]:
+    """Demands that our server meets the requirement that the test is marked with."""
+
+    def judge() -> None:
+        mark = request.node.get_closest_marker("requirement")
+        verdict = verdicts[mark.args[0]]
+        assert verdict.outcome == "pass", f"{verdict.outcome}: {verdict.reason}"
+
+    return judge

@@ -1,0 +1,47 @@
+"""The manifest, the checks and the tests know the same requirements."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from ors_server.testing.ors_manifest import BY_ID, REQUIREMENTS, Level
+from ors_server.testing.ors_suite import CHECKS, RISKY, SLOW
+
+TESTS = Path(__file__).parents[2]
+WHERE = (TESTS / "conformance" / "ors", TESTS / "clients")
+
+
+def demanded() -> Counter[str]:
+    """Counts the tests of each requirement by reading their marks."""
+    ids = Counter[str]()
+    for path in (file for folder in WHERE for file in sorted(folder.glob("test_*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="requirement"), args=[ast.Constant(value=str(key))]):
+                    ids[key] += 1
+    return ids
+
+
+def test_every_requirement_has_an_id_of_its_own():
+    assert len(BY_ID) == len(REQUIREMENTS)
+
+
+def test_every_requirement_that_is_checked_over_the_wire_has_a_check_and_no_other_has():
+    assert set(CHECKS) == {r.id for r in REQUIREMENTS if r.checked == "wire"}
+    assert set(CHECKS) >= SLOW | RISKY
+
+
+def test_every_requirement_is_demanded_by_a_test():
+    assert set(BY_ID) - set(demanded()) == set()
+
+
+def test_every_test_demands_a_requirement_that_exists():
+    assert set(demanded()) - set(BY_ID) == set()
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda r: r.id)
+def test_every_requirement_says_what_it_rests_on(requirement):
+    assert requirement.level in Level
+    assert requirement.section == "practice" or "/" in requirement.section
+    assert requirement.text
