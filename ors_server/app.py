@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete parts and puts them together."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -60,6 +60,8 @@ class App:
         self.keyring = make_keyring(settings)
         self._clock = clock or SystemClock()
         self._store = store or MemoryStore(settings.retain_episodes)
+        self.on_shutdown: Callable[[], None] | None = None
+        """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
         self._engine: Engine | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
@@ -92,7 +94,7 @@ class App:
             mcp = McpHttp.over(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
-            self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings)
+            self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings, shutdown=self.on_shutdown)
             self._ors = OrsDoor(
                 engine,
                 self.keyring,

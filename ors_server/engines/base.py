@@ -98,6 +98,17 @@ class Engine(Protocol):
         """
         ...
 
+    async def cancel(self, session_id: str, call_id: str) -> bool:
+        """Ask a running call to stop; it is then recorded as cancelled and pays nothing.
+
+        Returns:
+            Whether it was running; a call that is done keeps its result.
+
+        Raises:
+            UnknownCallError: If the session knows no such call.
+        """
+        ...
+
     async def score_group(
         self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None
     ) -> Call:

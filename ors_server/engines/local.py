@@ -10,8 +10,8 @@ from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
-from ors_server.errors import SessionNotFoundError
-from ors_server.sessions.calls import Call
+from ors_server.errors import CallCancelledError, SessionNotFoundError
+from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.manager import SessionLimits, SessionManager
 from ors_server.sessions.order import SessionOrder, SessionStatus
 from ors_server.sessions.services import Services
@@ -133,6 +133,20 @@ class LocalEngine:
             call_id: The call's id.
         """
         return self._manager.find(session_id).resume(call_id)
+
+    async def cancel(self, session_id: str, call_id: str) -> bool:
+        """Ask a running call to stop, and wait until it has.
+
+        Args:
+            session_id: The session.
+            call_id: The call's id.
+        """
+        call = self._manager.find(session_id).resume(call_id)
+        if call.is_done:
+            return False
+        call.cancel()
+        result = await call.wait()
+        return isinstance(result, Fault) and isinstance(result.error, CallCancelledError)
 
     async def score_group(
         self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None

@@ -1,28 +1,139 @@
-"""The control API for trainers."""
+"""The control API, below `/_ors`: finds the row of a request, enforces it, and writes the answer."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+from pydantic import BaseModel
 
 from ors_server.engines.base import Engine
-from ors_server.errors import NotSupportedError
+from ors_server.errors import EnvironmentFailedError, OrsServerError
 from ors_server.settings import Settings
 from ors_server.transports import http
-from ors_server.transports.access import Keyring
+from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.control_handlers import ControlHandlers
+from ors_server.transports.control_models import Description, Problem
+from ors_server.transports.control_openapi import describe
+from ors_server.transports.control_routes import (
+    MethodNotAllowedError,
+    Operation,
+    Request,
+    UnknownPathError,
+    WrongRequestError,
+    check_path,
+    segments_of,
+)
+from ors_server.transports.control_table import make_table
+from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.sse import compact_json
+
+log = structlog.get_logger("ors_server.control")
 
 
 class ControlDoor:
     """Serves everything below `/_ors`."""
 
-    def __init__(self, engine: Engine, keyring: Keyring, settings: Settings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        keyring: Keyring,
+        settings: Settings,
+        *,
+        shutdown: Callable[[], None] | None = None,
+    ) -> None:
         """Open the door.
 
         Args:
             engine: Where sessions live.
             keyring: Identifies callers.
             settings: The server's settings.
+            shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
-        self._engine = engine
         self._keyring = keyring
-        self._settings = settings
+        self._max_body_bytes = settings.max_body_bytes
+        handlers = ControlHandlers(engine, keyring, settings, shutdown)
+        self.table = make_table(handlers)
+        handlers.description = Description(describe(self.table, needs_credential=not keyring.is_open))
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
-        del receive
-        await http.send_fault(send, NotSupportedError(f"no {scope['path']}"))
+        try:
+            status, body = await self._answer(scope, receive)
+            await http.send_bytes(send, status, body, b"application/json")
+        except http.ClientGoneError:
+            return
+        except OrsServerError as error:
+            await _send_problem(send, error)
+        except Exception:  # the border between a defect of ours and the caller
+            log.exception("control_defect", method=scope["method"])
+            await _send_problem(send, OrsServerError("the server failed; its log has the details"))
+
+    async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, bytes]:
+        operation, values = self._find(scope)
+        headers = http.headers_of(scope)
+        caller = OPEN_CALLER
+        if operation.role is not None:
+            caller = self._keyring.identify(credential_from(headers))
+            caller.require(operation.role)
+        if "session_id" in values:
+            caller.require_session(values["session_id"])
+        request = Request(
+            caller=caller,
+            path=check_path(values),
+            base_url=base_url(scope, headers),
+            query_string=scope["query_string"].decode("latin-1"),
+            raw_body=await http.read_body(receive, self._max_body_bytes),
+        )
+        return operation.status, encode(await operation.handler(request))
+
+    def _find(self, scope: http.Scope) -> tuple[Operation, Mapping[str, str]]:
+        segments = segments_of(scope.get("raw_path") or scope["path"].encode())
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        allowed: list[str] = []
+        for operation in self.table:
+            values = None if segments is None else operation.match(segments)
+            if values is not None and operation.method == method:
+                return operation, values
+            if values is not None:
+                allowed.append(operation.method)
+        if not allowed:
+            raise UnknownPathError(f"nothing is at {scope['path']!r}; see /_ors/openapi.json")
+        raise MethodNotAllowedError(f"this path knows {', '.join(allowed)}, not {method}", allowed=allowed)
+
+
+def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
+    """Say where the caller reached the server: scheme, host and mount point, without a slash at the end.
+
+    Args:
+        scope: The ASGI scope.
+        headers: The request's headers.
+    """
+    return f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{scope.get('root_path', '')}"
+
+
+OPEN_CALLER = Caller(Role.AGENT)
+"""Who asks for what needs no credential."""
+
+
+def encode(answer: BaseModel) -> bytes:
+    """Write an answer as JSON.
+
+    Args:
+        answer: Any answer; what authors put into it may be no JSON at all.
+
+    Raises:
+        EnvironmentFailedError: If it is none.
+    """
+    try:
+        return compact_json(answer.model_dump(mode="json", by_alias=True)).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError("the environment gave something that is not JSON") from error
+
+
+async def _send_problem(send: http.Send, error: OrsServerError) -> None:
+    fault = look_up(error)
+    mistakes = error.mistakes if isinstance(error, WrongRequestError) else None
+    problem = Problem(detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes)
+    extra = extra_headers(error)
+    if isinstance(error, MethodNotAllowedError):
+        extra["allow"] = ", ".join(error.allowed)
+    await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)

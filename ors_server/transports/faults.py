@@ -7,6 +7,12 @@ from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
+from ors_server.transports.control_routes import (
+    MalformedBodyError,
+    MethodNotAllowedError,
+    UnknownPathError,
+    WrongRequestError,
+)
 
 JSONRPC_INVALID_PARAMS = -32602
 JSONRPC_INTERNAL = -32603
@@ -24,21 +30,28 @@ class Fault:
     """HTTP status of an answer that has not begun yet."""
     jsonrpc: int
     """JSON-RPC error code on the MCP door."""
+    control: int | None = None
+    """HTTP status on the control API, where the ORS door has to follow its reference implementation."""
+
+    @property
+    def control_status(self) -> int:
+        """HTTP status on the control API."""
+        return self.status if self.control is None else self.control
 
 
 FAULTS = MappingProxyType(
     {
         errors.OrsServerError: Fault(500, JSONRPC_INTERNAL),
         errors.ClientError: Fault(400, JSONRPC_INVALID_PARAMS),
-        errors.InvalidRequestError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.InvalidRequestError: Fault(400, JSONRPC_INVALID_PARAMS, control=422),
         errors.UnauthenticatedError: Fault(401, JSONRPC_UNAUTHORISED),
         errors.ForbiddenError: Fault(403, JSONRPC_UNAUTHORISED),
         errors.UnknownEnvironmentError: Fault(404, JSONRPC_INVALID_PARAMS),
-        errors.UnknownSplitError: Fault(400, JSONRPC_INVALID_PARAMS),
-        errors.UnknownTaskError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.UnknownSplitError: Fault(400, JSONRPC_INVALID_PARAMS, control=404),
+        errors.UnknownTaskError: Fault(400, JSONRPC_INVALID_PARAMS, control=404),
         errors.TasksNotListableError: Fault(400, JSONRPC_INVALID_PARAMS),
         errors.NotSupportedError: Fault(404, JSONRPC_INVALID_PARAMS),
-        errors.SessionExistsError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.SessionExistsError: Fault(400, JSONRPC_INVALID_PARAMS, control=409),
         errors.SessionNotFoundError: Fault(404, JSONRPC_NOT_FOUND),
         errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
@@ -57,10 +70,14 @@ FAULTS = MappingProxyType(
         errors.StoreError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.ShuttingDownError: Fault(503, JSONRPC_UNAVAILABLE),
         AuthorRaisedError: Fault(500, JSONRPC_INTERNAL),
+        UnknownPathError: Fault(404, JSONRPC_INVALID_PARAMS),
+        MethodNotAllowedError: Fault(405, JSONRPC_INVALID_PARAMS),
+        MalformedBodyError: Fault(400, JSONRPC_INVALID_PARAMS),
+        WrongRequestError: Fault(422, JSONRPC_INVALID_PARAMS),
         AskError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )
-"""A row for every class of error; a test demands it. A class without a row of its own would look like its parent."""
+"""A row for every class of error, as a test demands; a class without one would look like its parent."""
 
 
 def look_up(error: OrsServerError) -> Fault:

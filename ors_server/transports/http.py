@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from ors_server.errors import OrsServerError, PayloadTooLargeError
+from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
 from ors_server.transports.faults import extra_headers, look_up
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -79,7 +79,9 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_json(send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None) -> None:
+async def send_json(
+    send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None
+) -> None:
     """Send a JSON answer.
 
     Args:
@@ -93,17 +95,18 @@ async def send_json(send: Send, value: Any, status: int = 200, extra: Mapping[st
 
 
 async def send_fault(send: Send, error: OrsServerError) -> None:
-    """Send an error as `{"detail": text}` with its status.
+    """Send an error as `{"detail", "code", "blame"}` with its status; the standard has the first.
 
     Args:
         send: The ASGI channel.
         error: Any error of ours.
     """
-    await send_json(send, {"detail": str(error)}, look_up(error).status, extra_headers(error))
+    problem = {"detail": str(error), "code": error.code, "blame": error.blame}
+    await send_json(send, problem, look_up(error).status, extra_headers(error))
 
 
 class HostGuard:
-    """Refuses requests whose Host or Origin is foreign, so that no web page can reach the server by rebinding DNS."""
+    """Refuses requests with a foreign Host or Origin, so that no web page gets in by rebinding DNS."""
 
     def __init__(self, app: Application, *, hosts: list[str], origins: list[str]) -> None:
         """Guard an application.
@@ -123,11 +126,11 @@ class HostGuard:
             host, origin = _host_and_origin(scope)
             if not self._is_known_host(host):
                 detail = f"the Host {host!r} is not served here; add it to the setting allowed_hosts"
-                await send_json(send, {"detail": detail}, 421)
+                await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)
                 return
             if origin is not None and not self._is_known_origin(origin):
                 detail = f"requests from {origin!r} are not accepted; add it to the setting allowed_origins"
-                await send_json(send, {"detail": detail}, 403)
+                await send_fault(send, ForbiddenError(detail))
                 return
         await self._app(scope, receive, send)
 

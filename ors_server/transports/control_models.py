@@ -1,0 +1,322 @@
+"""What the control API gives."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from ors_server.errors import Blame
+from ors_server.policy import EpisodePolicy
+from ors_server.sessions.calls import RefusalReason
+from ors_server.trajectory import Step, StepStatus
+from ors_server.visibility import Visibility
+from ors_server.wire import Block, JSONObject, Message, Split, ToolListing, ToolOutput
+
+
+class Answer(BaseModel):
+    """Base of what callers get."""
+
+    model_config = ConfigDict(
+        frozen=True, json_schema_serialization_defaults_required=True, use_attribute_docstrings=True
+    )
+
+
+# Failures
+
+
+class Mistake(Answer):
+    """One thing that is wrong with a request."""
+
+    place: list[str | int]
+    """Where: `body`, `query` or `path`, then the names and indices that lead there."""
+    message: str
+    code: str
+
+
+class Problem(Answer):
+    """Every answer that is no success."""
+
+    detail: str
+    """What was expected, what came, and what to do."""
+    code: str
+    """Stable name of the failure."""
+    blame: Blame
+    """Who has to act: the client, the environment's author, the machinery underneath, or us."""
+    mistakes: list[Mistake] | None = None
+    """What is wrong with the request, one by one, where it was checked against a schema."""
+
+
+# The server
+
+
+class Health(Answer):
+    """That the process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Answer):
+    """That new sessions are welcome."""
+
+    status: Literal["ready"] = "ready"
+
+
+class Version(Answer):
+    """Which server this is."""
+
+    name: Literal["ors-server"] = "ors-server"
+    version: str
+
+
+class Description(RootModel[dict[str, Any]]):
+    """An OpenAPI 3.1 document."""
+
+
+class SettingsView(Answer):
+    """The settings in force, without secrets."""
+
+    values: dict[str, Any]
+    """Values by name, in the units that the settings document."""
+    secrets: dict[str, bool]
+    """Whether each secret is set, by name."""
+
+
+class Stopping(Answer):
+    """That the server is about to stop."""
+
+    status: Literal["stopping"] = "stopping"
+
+
+# Environments
+
+
+class EnvironmentBrief(Answer):
+    """An environment in a list."""
+
+    name: str
+    version: str
+    description: str
+    default: bool
+    """Whether a session that names no environment gets this one."""
+
+
+class EnvironmentList(Answer):
+    """The environments, the default one first."""
+
+    environments: list[EnvironmentBrief]
+
+
+class SplitCount(Split):
+    """A split and how many tasks it has."""
+
+    tasks: int | None
+    """`None` where the environment failed to say."""
+
+
+class EnvironmentView(EnvironmentBrief):
+    """An environment in full."""
+
+    visibility: Visibility | None
+    """What its agents see of rewards; `None` leaves it to the server's setting."""
+    policy: EpisodePolicy
+    splits: list[SplitCount]
+    tools: ToolListing
+    """What every session offers; a task may add tools of its own."""
+    toolsets: list[str]
+    """Names that a session may order."""
+
+
+class TaskView(Answer):
+    """One task."""
+
+    index: int
+    task_spec: JSONObject
+
+
+class TaskPage(Answer):
+    """A slice of a split's tasks."""
+
+    environment: str
+    split: str
+    total: int
+    """How many tasks the split has."""
+    tasks: list[TaskView]
+
+
+# Sessions
+
+
+class AgentAccess(Answer):
+    """What an agent needs to play one session, and nothing more."""
+
+    session_id: str
+    agent_token: str
+    """Sent as `X-API-Key` or bearer token; reaches this session's prompt, tools and calls only."""
+    agent_url: str
+    """MCP endpoint that needs no other credential."""
+    mcp_url: str
+    """MCP endpoint for callers with a credential of their own."""
+
+
+class EpisodeView(Answer):
+    """The authoritative figures of an episode."""
+
+    phase: str
+    """created, ready, playing, finished, failed, expired or deleted."""
+    steps: int
+    episode_return: Annotated[float, Field(alias="return")]
+    """Sum of the rewards of all steps."""
+    reward_sum: float
+    """The part that tools paid."""
+    penalty_sum: float
+    """The part that the policy charged; zero or negative."""
+    penalties: dict[str, float]
+    """The penalty sum by cause."""
+    discounted_return: float
+    last_reward: float | None
+    best_reward: float | None
+    ungraded_steps: int
+    failed_steps: int
+    stop_reason: str | None
+    created_at: datetime
+    started_at: datetime | None
+    last_call_at: datetime | None
+    finished_at: datetime | None
+
+
+class SessionView(Answer):
+    """A session's state and totals."""
+
+    session_id: str
+    environment: str
+    environment_version: str
+    server_version: str
+    task_hash: str
+    """SHA-256 of the task's canonical JSON."""
+    split: str | None
+    index: int | None
+    policy: EpisodePolicy
+    """The rules in force, overrides included."""
+    credential_id: str | None
+    """Id of the key that created the session; never the key."""
+    visibility: Visibility
+    idle_seconds: float | None
+    """Seconds since the last request; `None` once the session is gone."""
+    running_calls: int
+    setup_error: str | None
+    episode: EpisodeView
+
+
+class CreatedSession(AgentAccess):
+    """A session that was made; its setup may still run."""
+
+    status: SessionView
+
+
+class SessionPage(Answer):
+    """Live sessions, oldest first."""
+
+    sessions: list[SessionView]
+    next_cursor: str | None
+    """Leads to the next page; `None` on the last one."""
+
+
+class StepView(Answer):
+    """One tool call of an episode and its output, as the server saw it."""
+
+    number: int
+    call_id: str
+    tool: str
+    arguments: JSONObject
+    status: StepStatus
+    blocks: list[Block]
+    reward: float | None
+    """What was paid, penalties included; `None` when nothing was judged and nothing charged."""
+    components: dict[str, float]
+    """The reward's parts: `tool` and one entry per penalty cause."""
+    finished: bool
+    error: str | None
+    error_code: str | None
+    metadata: JSONObject | None
+    started_at: datetime
+    duration: float
+    """Seconds."""
+
+    @classmethod
+    def of(cls, step: Step) -> Self:
+        """Show a recorded step.
+
+        Args:
+            step: The record.
+        """
+        fields = {name: getattr(step, name) for name in cls.model_fields}
+        return cls.model_validate(fields | {"components": dict(step.components)})
+
+
+class StepPage(Answer):
+    """A slice of an episode's steps."""
+
+    session_id: str
+    total: int
+    """How many steps the episode has so far."""
+    steps: list[StepView]
+
+
+class PromptView(Answer):
+    """What an agent is told at the beginning."""
+
+    blocks: list[Block]
+
+
+class MessagesView(Answer):
+    """What an agent is told at the beginning, as a conversation."""
+
+    messages: list[Message]
+
+
+# Calls
+
+
+class CompletedCall(Answer):
+    """The tool gave an output, or a charged mistake was answered by the server."""
+
+    call_id: str
+    kind: Literal["completed"] = "completed"
+    step: int
+    is_error: bool
+    """Whether the output tells the agent of a mistake of its own."""
+    output: ToolOutput
+    """For agents, reward and metadata are empty unless the session's visibility is `visible`."""
+
+
+class RefusedCall(Answer):
+    """The call was not run, or its result was discarded; nothing was paid."""
+
+    call_id: str
+    kind: Literal["refused"] = "refused"
+    step: int | None
+    """`None` for a call after the end, which is no step."""
+    reason: RefusalReason
+    detail: str
+
+
+class FailedCall(Answer):
+    """The call failed through no fault of the agent's; nothing was paid."""
+
+    call_id: str
+    kind: Literal["failed"] = "failed"
+    code: str
+    blame: Blame
+    detail: str
+
+
+class CallAnswer(RootModel[Annotated[CompletedCall | RefusedCall | FailedCall, Field(discriminator="kind")]]):
+    """What a call came to; `kind` tells which."""
+
+
+class CancelAnswer(Answer):
+    """Whether a call was stopped."""
+
+    call_id: str
+    cancelled: bool
+    """False when it had its result already, which stays."""
