@@ -107,7 +107,11 @@ class McpDoor:
         except OrsServerError as error:
             raise protocol_error(error) from error
         result = await call_next(ctx)
-        return {**result, **instructions} if isinstance(result, dict) else result
+        if not isinstance(result, dict):
+            return result
+        # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
+        capabilities = {**result["capabilities"], "experimental": self.server.extensions}
+        return {**result, **instructions, "capabilities": capabilities}
 
     async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:
         tool, arguments = params["name"], params.get("arguments") or {}

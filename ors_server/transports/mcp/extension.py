@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import mcp_types as types
 from mcp.server import Server
 from mcp.server.extension import Extension, MethodBinding
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
@@ -25,7 +25,13 @@ from ors_server.wire import JSONObject
 Method: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
-class SplitsParams(types.RequestParams):
+class NoParams(types.RequestParams):
+    """No parameters of its own; the others' names are spelled as in ORS bodies, not in camel case."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class SplitsParams(NoParams):
     """Which environment."""
 
     environment: str | None = None
@@ -53,7 +59,7 @@ class CreateParams(SplitsParams):
     visibility: Visibility | None = None
 
 
-class SessionParams(types.RequestParams):
+class SessionParams(NoParams):
     """Which session."""
 
     session_id: str
@@ -81,8 +87,8 @@ class EnvironmentsExtension(Extension):
     @override
     def methods(self) -> Sequence[MethodBinding]:
         """Return the methods, each of which requires the trainer's role."""
-        table: tuple[tuple[str, type[types.RequestParams], Method], ...] = (
-            ("list", types.RequestParams, self._list),
+        table: tuple[tuple[str, type[NoParams], Method], ...] = (
+            ("list", NoParams, self._list),
             ("splits", SplitsParams, self._splits),
             ("tasks", TasksParams, self._tasks),
             ("create", CreateParams, self._create),
@@ -101,7 +107,7 @@ class EnvironmentsExtension(Extension):
 
         return checked
 
-    async def _list(self, _context: Context, _params: types.RequestParams) -> Result:
+    async def _list(self, _context: Context, _params: NoParams) -> Result:
         return {"environments": [_describe(one) for one in self._engine.environments.values()]}
 
     async def _splits(self, _context: Context, params: SplitsParams) -> Result:

@@ -4,7 +4,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpx2
@@ -134,13 +134,13 @@ class Shelf(Environment):
         return "Put things on the shelf."
 
     @tool
-    async def say(self, text: list[str], loud: bool = False) -> str:
+    async def say(self, text: list[str], loud: Literal["yes", "no"] = "no") -> str:
         """Says words.
 
         Args:
             text: The words.
         """
-        return " ".join(text) + ("!" if loud else "")
+        return " ".join(text) + ("!" if loud == "yes" else "")
 
     @tool
     async def put(self, session_id: str) -> str:

@@ -1,0 +1,85 @@
+"""The real `mcp` client starts the server itself and speaks to it over its standard streams, in both eras."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+pytestmark = pytest.mark.anyio
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "mcp_fixture.py"
+PROGRAM = "from ors_server.cli.main import main; main()"
+LIMIT = 60.0
+"""Seconds within which anything in these tests happens."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def started(mode: str, *options: str, **environment: str) -> AsyncIterator[Client]:
+    """Starts a server process and connects to it."""
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", PROGRAM, "serve", f"{FIXTURE}:Counter", "--stdio", *options],
+        env={**os.environ, **environment},
+    )
+    with anyio.fail_after(LIMIT):
+        async with Client(parameters, mode=mode) as client:
+            yield client
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+async def test_one_episode_is_played_over_stdio(mode):
+    async with started(mode, "--episode", "counter/test/0") as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        steps = [text_of(await client.call_tool("count", {})) for _ in range(3)]
+        last = await client.call_tool("stop", {"said": 3})
+        late = await client.call_tool("count", {})
+        instructions = client.instructions
+    assert tools == ["count", "stop"]
+    assert steps == ["step 1", "step 2", "step 3"]
+    assert last.meta["org.openrewardstandard/result"]["reward"] == 1.0
+    assert late.is_error
+    assert "Call count until it says 3" in str(instructions)
+
+
+async def test_the_environment_variable_chooses_the_episode(mode):
+    async with started(mode, ORS_EPISODE="counter/test/1") as client:
+        prompt = await client.get_prompt("task")
+    assert "until it says 5" in prompt.messages[0].content.text
+
+
+async def test_without_a_choice_stdio_is_the_lobby(mode):
+    async with started(mode) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        started_episode = await client.call_tool(
+            "start_episode", {"environment": "counter", "split": "test", "index": 0}
+        )
+        session_id = started_episode.meta["org.openrewardstandard/session"]
+        counted = await client.call_tool("count", {"session_id": session_id})
+    assert names == ["list_environments", "list_tasks", "start_episode", "count", "stop"]
+    assert text_of(counted) == "step 1"
+
+
+async def test_the_client_of_one_episode_is_its_agent_and_no_trainer():
+    async with started("auto", "--episode", "counter/test/0") as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("count", {}, meta={"org.openrewardstandard/call_id": ""})
+    assert caught.value.code == types.INVALID_PARAMS
