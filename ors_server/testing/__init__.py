@@ -1,1 +1,1 @@
-"""What is shipped to test environments and servers with: conformance suites, a fake clock, an in-process client."""
+"""What environments and servers are tested with: conformance suites and their manifests."""

@@ -3,6 +3,7 @@
 import base64
 import json
 import uuid
+from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ from ors_server.testing.ors_subject import (
     NotApplicableError,
     Seat,
     Subject,
+    as_list,
     expect,
     expect_detail,
     expect_status,
@@ -20,10 +22,6 @@ from ors_server.testing.ors_wire import Answer, get, post
 SETUP_SECONDS = 3.0
 """How long the setups take during which something else must be answered."""
 GONE = (404, 410)
-
-
-def _is_refusal(answer: Answer) -> bool:
-    return 400 <= answer.status < 500  # noqa: PLR2004
 
 
 async def creates_a_session_id(server: Subject) -> None:
@@ -76,11 +74,16 @@ async def takes_the_default_environment_for_granted(server: Subject) -> None:
 async def wants_a_session_id(server: Subject) -> None:
     """E24."""
     name = server.environment
-    call = {"name": "x", "input": {}}
+    call: dict[str, Any] = {"name": "x", "input": {}}
     for request in (
-        post("/create", server.task()), post("/ping"), post("/delete"), post("/delete_session"),
-        get(f"/{name}/prompt"), get(f"/{name}/task_tools"), post(f"/{name}/call", call),
-    ):  # fmt: skip
+        post("/create", server.task()),
+        post("/ping"),
+        post("/delete"),
+        post("/delete_session"),
+        get(f"/{name}/prompt"),
+        get(f"/{name}/task_tools"),
+        post(f"/{name}/call", call),
+    ):
         expect_detail(await server.wire.send(request), 400, asked=f"{request.path} without X-Session-ID")
 
 
@@ -88,12 +91,15 @@ async def wants_one_source_of_the_task(server: Subject) -> None:
     """E25."""
     spec: dict[str, Any] = {"id": "both"}
     bodies: tuple[dict[str, Any], ...] = (
-        {}, {"task_spec": None}, {"split": server.split}, {"index": 0},
+        {},
+        {"task_spec": None},
+        {"split": server.split},
+        {"index": 0},
         {"task_spec": spec, "split": server.split, "index": 0},
-    )  # fmt: skip
+    )
     for body in bodies:
         _, answer = await server.create(body)
-        expect(_is_refusal(answer), f"/create with {body}: expected 4xx, got {answer}")
+        expect(answer.is_refusal, f"/create with {body}: expected 4xx, got {answer}")
         expect_detail(answer, answer.status, asked=f"/create with {body}")
 
 
@@ -124,7 +130,7 @@ async def lets_one_of_many_creations_win(server: Subject) -> None:
         for body in marks:
             creations.start_soon(create, body if server.is_acceptance else {**body, "index": 0})
     await server.wire.send(post("/delete", X_Session_ID=sid))
-    won = sum(answer.status == 200 for answer in answers)  # noqa: PLR2004
+    won = sum(answer.status == HTTPStatus.OK for answer in answers)
     if not server.is_acceptance:
         raise NotApplicableError("only the acceptance environment has tasks that differ")
     expect(won == 1, f"{won} of 8 concurrent /create were answered with 200")
@@ -165,7 +171,9 @@ async def takes_secrets_from_the_body(server: Subject) -> None:
     server.needs("whoami")
     seen = await _whoami(server, secrets={"K": "body", "L": "body"})
     expect(seen == {"K": "body", "L": "body"}, f"the environment saw {seen}")
-    seen = await _whoami(server, _secrets_header({"K": {"value": "header"}}), secrets={"K": "body", "L": "body"})
+    seen = await _whoami(
+        server, _secrets_header({"K": {"value": "header"}}), secrets={"K": "body", "L": "body"}
+    )
     expect(seen == {"K": "header", "L": "body"}, f"expected the header to win, the environment saw {seen}")
 
 
@@ -173,7 +181,7 @@ async def refuses_an_unknown_toolset(server: Subject) -> None:
     """E30."""
     sid, answer = await server.create({**server.task(), "toolset_name": "no-such-toolset"})
     await server.wire.send(post("/delete", X_Session_ID=sid))
-    expect(_is_refusal(answer), f"expected 4xx, got {answer}")
+    expect(answer.is_refusal, f"expected 4xx, got {answer}")
 
 
 async def takes_a_repeated_creation_for_a_retry(server: Subject) -> None:
@@ -192,8 +200,11 @@ async def takes_a_repeated_creation_for_a_retry(server: Subject) -> None:
 async def answers_during_setup(server: Subject) -> None:
     """E32."""
     _needs_ledger(server)
-    async with server.session(server.task(setup_s=SETUP_SECONDS)) as seat, anyio.create_task_group() as waiting:
-        prompts: list[Answer] = []
+    prompts: list[Answer] = []
+    async with (
+        server.session(server.task(setup_s=SETUP_SECONDS)) as seat,
+        anyio.create_task_group() as waiting,
+    ):
 
         async def prompt() -> None:
             prompts.append(await seat.get("/prompt"))
@@ -201,7 +212,7 @@ async def answers_during_setup(server: Subject) -> None:
         waiting.start_soon(prompt)
         expect_status(await seat.post("/ping"), 200, asked="/ping during setup")
         expect(not prompts, "/ping was answered only after /prompt")
-        expect(await server.ledger(seat.task_id) == ["setup"], "expected setup to have begun, once")
+        expect(await server.wait_for(seat.task_id, "setup") == ["setup"], "expected one setup to have begun")
         expect(not prompts, "/prompt did not wait for setup")
     for answer in prompts:
         expect_status(answer, 200, asked="/prompt, which waited for setup")
@@ -217,8 +228,8 @@ async def prompts_with_blocks(server: Subject) -> None:
         answer = await seat.get("/prompt")
         again = await seat.get("/prompt")
     expect_status(answer, 200, asked="/prompt")
-    blocks = answer.json()
-    expect(isinstance(blocks, list) and blocks, f"expected an array of blocks, got {answer}")
+    blocks = as_list(answer.json(), "/prompt")
+    expect(blocks, "/prompt: expected at least one block")
     for block in blocks:
         keys = {"text": {"text", "detail", "type"}, "image": {"data", "mimeType", "detail", "type"}}
         expect(set(block) == keys.get(block.get("type")), f"unexpected block {block}")
@@ -232,18 +243,24 @@ async def adds_the_tools_of_the_task(server: Subject) -> None:
     expect_status(answer, 200, asked="/task_tools")
     names = [tool["name"] for tool in answer.json()["tools"]]
     expect(set(names) >= set(server.tools), f"expected all of {sorted(server.tools)}, got {names}")
-    expect(all(set(t) == {"name", "description", "input_schema"} for t in answer.json()["tools"]), "unexpected keys")
+    expect(
+        all(set(t) == {"name", "description", "input_schema"} for t in answer.json()["tools"]),
+        "unexpected keys",
+    )
     if server.is_acceptance:
-        expect("hint" in names and "hint" not in server.tools, f"expected hint in /task_tools alone, got {names}")
+        expect(
+            "hint" in names and "hint" not in server.tools, f"expected hint in /task_tools alone, got {names}"
+        )
 
 
 async def _expect_gone(server: Subject, sid: str, what: str) -> None:
     name = server.environment
     for request in (
-        post("/ping", X_Session_ID=sid), get(f"/{name}/prompt", X_Session_ID=sid),
+        post("/ping", X_Session_ID=sid),
+        get(f"/{name}/prompt", X_Session_ID=sid),
         get(f"/{name}/task_tools", X_Session_ID=sid),
         post(f"/{name}/call", {"name": "x", "input": {}}, X_Session_ID=sid),
-    ):  # fmt: skip
+    ):
         expect_detail(await server.wire.send(request), *GONE, asked=f"{request.path} for {what} session")
 
 
@@ -266,10 +283,9 @@ async def says_why_setup_failed(server: Subject) -> None:
             detail = expect_detail(answer, 500, asked="a session whose setup failed")
             expect("setup failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
     sid, created = await server.create(server.task(init_fail=True))
-    answer = created if created.status != 200 else await server.wire.send(  # noqa: PLR2004
-        get(f"/{server.environment}/prompt", X_Session_ID=sid)
-    )
-    detail = expect_detail(answer, 500, asked="a session whose constructor failed")
+    if created.status == HTTPStatus.OK:
+        created = await server.wire.send(get(f"/{server.environment}/prompt", X_Session_ID=sid))
+    detail = expect_detail(created, 500, asked="a session whose constructor failed")
     expect("init failed on purpose" in str(detail), f"expected the reason, got {detail!r}")
 
 
@@ -328,8 +344,7 @@ async def does_not_tear_down_under_a_call(server: Subject) -> None:
     async with server.session() as seat:
         async with seat.open("slow_count", {"seconds": 1.5}) as stream:
             await stream.next()
-            while "slow_count started" not in await server.ledger(seat.task_id):
-                await anyio.sleep(0.05)
+            await server.wait_for(seat.task_id, "slow_count started")
             expect_status(await seat.post("/delete"), 200, asked="/delete during a call")
             await stream.rest()
         events = await server.ledger(seat.task_id)
@@ -345,7 +360,7 @@ async def tells_a_conversation(server: Subject) -> None:
             continue
         async with server.session({**task, "env_name": name}) as seat:
             answer = await seat.get("/messages")
-        if answer.status == 404:  # noqa: PLR2004
+        if answer.status == HTTPStatus.NOT_FOUND:
             raise NotApplicableError("the server has no /messages")
         expect_status(answer, 200, asked=f"/{name}/messages")
         for message in answer.json():

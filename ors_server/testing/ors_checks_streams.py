@@ -46,8 +46,17 @@ async def _calls(server: Subject) -> list[Called]:
     """Makes calls that are answered in every way that this server's environment offers."""
     calls: list[tuple[str, dict[str, Any]]] = [("no_such_tool", {})]
     if server.is_acceptance:
-        calls += [("noargs", {}), ("empty", {}), ("image", {}), ("boom", {}), ("badret", {}), ("add", {"a": "x"}),
-                  ("big", {"n": 20_000}), ("finish", {"reward": None}), ("count", {})]  # fmt: skip
+        calls += [
+            ("noargs", {}),
+            ("empty", {}),
+            ("image", {}),
+            ("boom", {}),
+            ("badret", {}),
+            ("add", {"a": "x"}),
+            ("big", {"n": 20_000}),
+            ("finish", {"reward": None}),
+            ("count", {}),
+        ]
     async with server.session() as seat:
         return [await seat.call(tool, **arguments) for tool, arguments in calls if _offered(server, tool)]
 
@@ -71,9 +80,13 @@ async def writes_all_four_keys(server: Subject) -> None:
     async with server.session() as seat:
         for tool in ("noargs", "empty", "image", "finish"):
             output = (await seat.call(tool)).output
-            expect(set(output) == {"blocks", "metadata", "reward", "finished"}, f"{tool} gave {sorted(output)}")
+            expect(
+                set(output) == {"blocks", "metadata", "reward", "finished"}, f"{tool} gave {sorted(output)}"
+            )
             expect(type(output["finished"]) is bool, f"{tool}: finished is {output['finished']!r}")
-            expect(isinstance(output["reward"], float | int | None), f"{tool}: reward is {output['reward']!r}")
+            expect(
+                isinstance(output["reward"], float | int | None), f"{tool}: reward is {output['reward']!r}"
+            )
 
 
 async def writes_short_lines(server: Subject) -> None:
@@ -106,7 +119,9 @@ async def begins_no_piece_with_white_space(server: Subject) -> None:
             called = await seat.call("spaces", n=20_000, lead=lead, fill=fill)
             lost = [piece[:20] for piece in called.pieces if piece != piece.lstrip()]
             expect(not lost, f"a piece begins with {lost[0][:1]!r}" if lost else "")
-            expect(called.text == "x" * lead + fill * 20_000 + "end", f"the text of {fill!r} came back changed")
+            expect(
+                called.text == "x" * lead + fill * 20_000 + "end", f"the text of {fill!r} came back changed"
+            )
 
 
 async def breaks_the_silence(server: Subject) -> None:
@@ -128,9 +143,13 @@ async def never_just_stops(server: Subject) -> None:
             first = await stream.next()
             expect_status(await seat.post("/delete"), 200, asked="/delete during a call")
             deleted = Called(stream, [*([first] if first else []), *await stream.rest()])
-        expect(deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}")
+        expect(
+            deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}"
+        )
         streams.append(deleted.stream)
-    expect(all(stream.is_complete for stream in streams), "a stream's connection ended before its framing did")
+    expect(
+        all(stream.is_complete for stream in streams), "a stream's connection ended before its framing did"
+    )
 
 
 async def streams_without_delay(server: Subject) -> None:
@@ -141,7 +160,10 @@ async def streams_without_delay(server: Subject) -> None:
     kind = headers.get("content-type", "")
     expect(kind.startswith("text/event-stream"), f"expected text/event-stream, got {kind!r}")
     expect("content-encoding" not in headers, f"the stream is compressed: {headers.get('content-encoding')}")
-    expect(headers.get("x-accel-buffering") == "no", "expected X-Accel-Buffering: no, or a proxy may hold events back")
+    expect(
+        headers.get("x-accel-buffering") == "no",
+        "expected X-Accel-Buffering: no, or a proxy may hold events back",
+    )
 
 
 CHECKS = {

@@ -1,10 +1,11 @@
 """What an Open Reward Standard server must, should and may do, one requirement a line.
 
-The specification (openrewardstandard.io, November 2026) and the two implementations disagree in places, so each
-requirement names what it rests on: a page of the specification, or `practice`, which is what the `openreward`
-0.1.167 and `ors-sdk` 0.1.0 clients, TRL 1.16.0 and inspect-openreward 0.3.0 need from a server or suffer from.
-A requirement is checked over the `wire` by `ors_server.testing.ors_suite`, against any server, or it needs
-power over the server's `process` (its clock, its settings, its logs) and is checked by the project's own tests.
+The specification (openrewardstandard.io, November 2026) and the two implementations disagree in places, so
+each requirement names what it rests on: a page of the specification, or `practice`, which is what the
+`openreward` 0.1.167 and `ors-sdk` 0.1.0 clients, TRL 1.16.0 and inspect-openreward 0.3.0 need from a server
+or suffer from. A requirement is checked over the `wire` by `ors_server.testing.ors_suite`, against any
+server, or it needs power over the server's `process` (its clock, its settings, its logs) and is checked by
+the project's own tests.
 """
 
 import re

@@ -1,20 +1,23 @@
-"""The server under test as the checks of the Open Reward Standard see it: its default environment and sessions.
+"""The server under test as the suite sees it: its default environment and its sessions.
 
-Checks say what they miss by raising: [`NotMetError`][ors_server.testing.ors_subject.NotMetError] where the server
-behaves otherwise, [`NotApplicableError`][ors_server.testing.ors_subject.NotApplicableError] where it cannot be
-judged, for example because its environment has no tool to judge it with.
+Checks say what they miss by raising: [`NotMetError`][ors_server.testing.ors_subject.NotMetError] where the
+server behaves otherwise, [`NotApplicableError`][ors_server.testing.ors_subject.NotApplicableError] where it
+cannot be judged, for example because its environment has no tool to judge it with.
 """
 
 import json
-
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import anyio
+
 from ors_server.testing.ors_wire import Answer, Event, EventStream, OrsWire, get, post
 
+ASK_AGAIN = 0.02
+"""Seconds between two questions for something that has to happen on the server."""
 ACCEPTANCE_TOOLS = frozenset({"echo", "count", "slow_count", "ledger", "finish"})
 """Tools by which the environment of the deep checks is known."""
 
@@ -37,6 +40,26 @@ def expect(condition: object, message: str) -> None:
         raise NotMetError(message)
 
 
+def as_list(value: Any, message: str) -> list[Any]:
+    """Judges that something is an array.
+
+    Raises:
+        NotMetError: with the message, if it is not.
+    """
+    expect(isinstance(value, list), f"{message}: expected an array, got {value!r}")
+    return cast("list[Any]", value)
+
+
+def as_object(value: Any, message: str) -> dict[str, Any]:
+    """Judges that something is a JSON object.
+
+    Raises:
+        NotMetError: with the message, if it is not.
+    """
+    expect(isinstance(value, dict), f"{message}: expected an object, got {value!r}")
+    return cast("dict[str, Any]", value)
+
+
 def expect_status(answer: Answer, *statuses: int, asked: str) -> None:
     """Judges the status of an answer.
 
@@ -54,8 +77,8 @@ def expect_detail(answer: Answer, *statuses: int, asked: str) -> Any:
         NotMetError: if its status is none of the given ones or it has no detail.
     """
     expect_status(answer, *statuses, asked=asked)
-    body = answer.json()
-    expect(isinstance(body, dict) and "detail" in body, f"{asked}: expected a detail, got {answer}")
+    body = as_object(answer.json(), asked)
+    expect("detail" in body, f"{asked}: expected a detail, got {answer}")
     return body["detail"]
 
 
@@ -128,7 +151,7 @@ class Seat:
     @asynccontextmanager
     async def open(
         self, tool: str, arguments: Mapping[str, Any], resume: str | None = None, time_limit: float = 60.0
-    ) -> AsyncIterator[EventStream]:
+    ) -> AsyncGenerator[EventStream]:
         """Makes a call, or resumes one by its id, and gives its stream; leaving drops the connection."""
         body: dict[str, Any] = {"name": tool, "input": dict(arguments)}
         if resume is not None:
@@ -200,25 +223,29 @@ class Subject:
         missing = [name for name in tools if name not in self.tools]
         if missing:
             names = ", ".join(missing)
-            raise NotApplicableError(f"{self.environment!r} is not the acceptance environment: it has no {names}")
+            raise NotApplicableError(
+                f"{self.environment!r} is not the acceptance environment: it has no {names}"
+            )
 
     async def ask(self, path: str, body: Any = None, **headers: str) -> Answer:
         """Posts to a path of the default environment."""
         return await self.wire.send(post(f"/{self.environment}{path}", body, **headers))
 
     def task(self, **fields: Any) -> dict[str, Any]:
-        """Makes what /create needs for a task of its own in the acceptance environment, else for the first one."""
+        """Makes what /create needs: a task of its own in the acceptance environment, else the first one."""
         if self.is_acceptance:
             return {"task_spec": {"id": f"check-{uuid.uuid4()}", "target": "hello", **fields}}
         return {"split": self.split, "index": 0}
 
-    async def create(self, body: dict[str, Any], sid: str | None = None, **headers: str) -> tuple[str, Answer]:
+    async def create(
+        self, body: dict[str, Any], sid: str | None = None, **headers: str
+    ) -> tuple[str, Answer]:
         """Asks for a session and gives its id and the answer, whatever that is."""
         sid = sid or str(uuid.uuid4())
         return sid, await self.wire.send(post("/create", body, X_Session_ID=sid, **headers))
 
     @asynccontextmanager
-    async def session(self, body: dict[str, Any] | None = None, **headers: str) -> AsyncIterator[Seat]:
+    async def session(self, body: dict[str, Any] | None = None, **headers: str) -> AsyncGenerator[Seat]:
         """Opens a session for the length of a with statement.
 
         Raises:
@@ -228,7 +255,9 @@ class Subject:
         sid, answer = await self.create(body, **headers)
         expect_status(answer, 200, asked="POST /create")
         name = body.get("env_name") or self.environment
-        seat = Seat(self.wire, sid, name, str((body.get("task_spec") or {}).get("id", "")))
+        seat = Seat(
+            self.wire, sid, name, str(as_object(body.get("task_spec", {}), "task_spec").get("id", ""))
+        )
         try:
             yield seat
         finally:
@@ -238,6 +267,12 @@ class Subject:
         """Asks the acceptance environment what happened to the sessions of a task."""
         async with self.session() as seat:
             return cast("list[str]", json.loads((await seat.call("ledger", task_id=task_id)).text))
+
+    async def wait_for(self, task_id: str, event: str) -> list[str]:
+        """Asks the ledger again and again until it has an event, and gives the ledger."""
+        while event not in (events := await self.ledger(task_id)):  # noqa: ASYNC110 (the event is in another process)
+            await anyio.sleep(ASK_AGAIN)
+        return events
 
 
 async def find(url: str, api_key: str | None = None) -> Subject:
@@ -252,8 +287,8 @@ async def find(url: str, api_key: str | None = None) -> Subject:
         BrokenWireError: if it does not speak HTTP.
     """
     wire = OrsWire(url, {"X-API-Key": api_key} if api_key else None)
-    environments = (await wire.send(get("/list_environments"))).json()
-    expect(isinstance(environments, list) and environments, f"expected names of environments, got {environments}")
+    environments = as_list((await wire.send(get("/list_environments"))).json(), "/list_environments")
+    expect(environments, "/list_environments: expected at least one name")
     name = environments[0]
     tools = (await wire.send(get(f"/{name}/tools"))).json()["tools"]
     splits = (await wire.send(get(f"/{name}/splits"))).json()
@@ -263,5 +298,3 @@ async def find(url: str, api_key: str | None = None) -> Subject:
         sizes[split["name"]] = answer.json()["num_tasks"]
     by_name = {tool["name"]: tool for tool in tools}
     return Subject(wire, environments, by_name, splits, sizes, api_key, OrsWire(url) if api_key else None)
-
-

@@ -1,4 +1,4 @@
-"""The conformance suite of the Open Reward Standard: plays a server by its URL and reports on each requirement.
+"""The conformance suite of the Open Reward Standard: plays any server by its URL and judges it.
 
 ```python
 report = await check_server("http://127.0.0.1:8080")
@@ -6,8 +6,9 @@ for verdict in report.verdicts:
     print(verdict.requirement.id, verdict.outcome, verdict.reason)
 ```
 
-The deep checks call the tools of an acceptance environment and are skipped where the default environment has none
-of them. The suite opens some hundred sessions, and closes them; it wants a server that nobody trains on.
+The deep checks call the tools of an acceptance environment and are skipped where the default environment
+has none of them. The suite opens some hundred sessions, and closes them; it wants a server that nobody
+trains on.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

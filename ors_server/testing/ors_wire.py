@@ -1,22 +1,25 @@
 """A small HTTP and server-sent-events client that shows a server's bytes as they are.
 
-Every request has a connection of its own. Nothing is repaired, retried or followed: a redirect is an answer, a
-malformed reply raises [`BrokenWireError`][ors_server.testing.ors_wire.BrokenWireError]. The module knows the two
-transports and nothing of the Open Reward Standard; `ors_server.testing.ors_suite` judges with it.
+Every request has a connection of its own. Nothing is repaired, retried or followed: a redirect is an
+answer, a malformed reply raises [`BrokenWireError`][ors_server.testing.ors_wire.BrokenWireError]. The
+module knows the two transports and nothing of the Open Reward Standard; `ors_server.testing.ors_suite`
+judges with it.
 """
 
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from typing_extensions import override
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that the status line and the headers of an answer may take."""
@@ -45,7 +48,10 @@ class Request:
         if self.method == "POST":
             own["Content-Length"] = str(len(self.body))
         merged = own | dict(self.headers)
-        lines = [f"{self.method} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in merged.items())]
+        lines = [
+            f"{self.method} {self.path} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in merged.items()),
+        ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
@@ -70,6 +76,11 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server blames its client."""
+        return HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR
+
     def json(self) -> Any:
         """Parses the body.
 
@@ -84,6 +95,7 @@ class Answer:
         except ValueError as error:
             raise BrokenWireError(f"expected JSON, got {self.body[:200]!r}") from error
 
+    @override
     def __str__(self) -> str:
         return f"{self.status} {self.body[:300].decode(errors='replace')}"
 
@@ -157,7 +169,9 @@ class EventStream:
     @property
     def is_stream(self) -> bool:
         """Whether the answer is a stream of events at all."""
-        return self.status == 200 and self.headers.get("content-type", "").startswith("text/event-stream")  # noqa: PLR2004
+        return self.status == HTTPStatus.OK and self.headers.get("content-type", "").startswith(
+            "text/event-stream"
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -220,7 +234,7 @@ class OrsWire:
         self._headers = dict(headers or {})
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[ByteStream]:
+    async def connection(self) -> AsyncGenerator[ByteStream]:
         """Opens a connection to write raw bytes to.
 
         Raises:
@@ -239,10 +253,12 @@ class OrsWire:
     def encode(self, request: Request) -> bytes:
         """Spells a request as it would be sent."""
         headers = {**self._headers, **request.headers}
-        return Request(request.method, self._prefix + request.path, request.body, headers).encode(self._netloc)
+        return Request(request.method, self._prefix + request.path, request.body, headers).encode(
+            self._netloc
+        )
 
     @asynccontextmanager
-    async def stream(self, request: Request, time_limit: float = TIME_LIMIT) -> AsyncIterator[EventStream]:
+    async def stream(self, request: Request, time_limit: float = TIME_LIMIT) -> AsyncGenerator[EventStream]:
         """Sends a request and gives the answer once its headers are there; leaving closes the connection.
 
         Args:
@@ -265,8 +281,7 @@ class OrsWire:
         async with self.stream(request, time_limit) as stream:
             return await stream.answer()
 
-
-    async def flood(self, request: Request, most: int, time_limit: float = TIME_LIMIT) -> Answer:
+    async def flood(self, request: Request, most: int, time_limit: float = TIME_LIMIT) -> int:
         """Sends a request whose body, of spaces, goes on until the server answers.
 
         Args:
@@ -274,18 +289,21 @@ class OrsWire:
             most: bytes of the body after which to stop and listen.
             time_limit: seconds until the exchange is given up.
 
+        Returns:
+            The status of the answer.
+
         Raises:
             BrokenWireError: if the answer is not HTTP.
             TimeoutError: if the server says nothing.
         """
+        status = 0
         with anyio.fail_after(time_limit):
             async with self.connection() as stream, anyio.create_task_group() as sending:
                 await stream.send(self.encode(request))
                 sending.start_soon(_flood, stream, most)
-                buffered = BufferedByteReceiveStream(stream)
-                status, headers = await _read_head(buffered)
+                status, _ = await _read_head(BufferedByteReceiveStream(stream))
                 sending.cancel_scope.cancel()
-                return Answer(status, headers, b"")
+        return status
 
 
 async def _flood(stream: ByteStream, most: int) -> None:
@@ -297,7 +315,12 @@ async def _flood(stream: ByteStream, most: int) -> None:
 async def _read_head(stream: BufferedByteReceiveStream) -> tuple[int, dict[str, str]]:
     try:
         head = (await stream.receive_until(b"\r\n\r\n", HEAD_LIMIT)).decode("latin-1")
-    except (anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound, anyio.BrokenResourceError) as error:
+    except (
+        anyio.EndOfStream,
+        anyio.IncompleteRead,
+        anyio.DelimiterNotFound,
+        anyio.BrokenResourceError,
+    ) as error:
         raise BrokenWireError("the connection ended before the answer's headers did") from error
     first, *lines = head.split("\r\n")
     version, _, rest = first.partition(" ")

@@ -1,8 +1,8 @@
 """Real servers on loopback, and real clients in environments of their own that play them.
 
-A client script runs with the interpreter of `$ORS_TEST_VENVS/<client>` (default `.venvs/<client>` in the project's
-root; `make clients` makes them) and prints one JSON document; tests judge it. A client whose environment is not
-there is skipped.
+A client script runs with the interpreter of `$ORS_TEST_VENVS/<client>` (default `.venvs/<client>` in the
+project's root; `make clients` makes them) and prints one JSON document; tests judge it. A client whose
+environment is not there is skipped.
 """
 
 import contextlib
@@ -36,7 +36,9 @@ PLAY_LIMIT = 240.0
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks, that of tests that wait long for something beside the others among them."""
     config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
-    config.addinivalue_line("markers", "waits: runs after all others, since what it waits for runs beside them")
+    config.addinivalue_line(
+        "markers", "waits: runs after all others, since what it waits for runs beside them"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,9 +70,11 @@ def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
     pause = threading.Event()
     for _ in range(int(START_LIMIT / 0.05)):
         if process.poll() is not None:
-            raise RuntimeError(f"the server at {url} ended with status {process.returncode} before it answered")
+            raise RuntimeError(
+                f"the server at {url} ended with status {process.returncode} before it answered"
+            )
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            urllib.request.urlopen(f"{url}/health", timeout=1).close()  # noqa: S310 (always http on loopback)
+            urllib.request.urlopen(f"{url}/health", timeout=1).close()
             return
         pause.wait(0.05)
     raise RuntimeError(f"the server at {url} did not answer within {START_LIMIT} seconds")
@@ -115,7 +119,9 @@ def serve_with() -> Iterator[Callable[..., str]]:
 
         def start(client: str | None, *environments: str) -> str:
             port = free_port()
-            packages = next(client_python(client).parents[1].glob("lib/python*/site-packages")) if client else None
+            packages = (
+                next(client_python(client).parents[1].glob("lib/python*/site-packages")) if client else None
+            )
             command = serve_command(environments, port, packages)
             return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
 
@@ -188,8 +194,8 @@ class Play:
 class CuttingProxy(socketserver.ThreadingTCPServer):
     """A TCP proxy that once cuts a connection in the middle of an answer.
 
-    It watches what is asked and, the first time that an answer to a request with these words has told the id of its
-    call, closes both sides.
+    It watches what is asked and, the first time that an answer to a request with these words has told the
+    id of its call, closes both sides.
     """
 
     allow_reuse_address = True

@@ -9,9 +9,23 @@ TRAIN = [
     {"id": "train-3", "target": "ors"},
 ]
 SCENARIOS = (
-    "discovery", "twenty_tasks", "tools", "nulls", "secrets", "errors", "nan", "big_outputs", "parallel",
-    "sessions_at_once", "finishing", "messages", "terminal", "score_group", "variants", "synchronous",
-)  # fmt: skip
+    "discovery",
+    "twenty_tasks",
+    "tools",
+    "nulls",
+    "secrets",
+    "errors",
+    "nan",
+    "big_outputs",
+    "parallel",
+    "sessions_at_once",
+    "finishing",
+    "messages",
+    "terminal",
+    "score_group",
+    "variants",
+    "synchronous",
+)
 
 
 @pytest.fixture(scope="module")

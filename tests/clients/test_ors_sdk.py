@@ -3,9 +3,18 @@
 import pytest
 
 SCENARIOS = (
-    "discovery", "twenty_tasks", "tools", "secrets", "errors", "broken_setup", "big_outputs", "parallel", "finishing",
-    "other_environment", "synchronous",
-)  # fmt: skip
+    "discovery",
+    "twenty_tasks",
+    "tools",
+    "secrets",
+    "errors",
+    "broken_setup",
+    "big_outputs",
+    "parallel",
+    "finishing",
+    "other_environment",
+    "synchronous",
+)
 
 
 @pytest.fixture(scope="module")

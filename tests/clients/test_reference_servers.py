@@ -7,11 +7,28 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from ors_server.testing.ors_manifest import Level
 from ors_server.testing.ors_suite import Choice, Report, check_server
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-LACKS = {"E13b", "E16", "E17", "E21", "E28b", "E31", "E39b", "E42", "E51b", "E56", "E60b", "E64", "E65", "E72b", "E73"}
+LACKS = {
+    "E13b",
+    "E16",
+    "E17",
+    "E21",
+    "E28b",
+    "E31",
+    "E39b",
+    "E42",
+    "E51b",
+    "E56",
+    "E60b",
+    "E64",
+    "E65",
+    "E72b",
+    "E73",
+}
 """What neither of the two servers does, though a server should."""
 
 
@@ -65,5 +82,3 @@ def test_an_environment_of_theirs_is_served_unchanged_by_ours(serve_with, client
     report = anyio.run(check_server, url, Choice(risky=True))
     assert failed(report, Level.MUST) == set()
     assert failed(report, Level.SHOULD) <= {"E31"}
-
-

@@ -22,7 +22,10 @@ def test_builds_its_training_set_from_as_many_tasks_as_it_wants(answer):
 
 
 def test_builds_its_training_set_from_chosen_tasks(answer):
-    assert [(row["task_index"], row["target"]) for row in answer("chosen")["rows"]] == [(3, "ors"), (1, "world")]
+    assert [(row["task_index"], row["target"]) for row in answer("chosen")["rows"]] == [
+        (3, "ors"),
+        (1, "world"),
+    ]
 
 
 def test_builds_its_training_set_from_a_whole_split(answer):

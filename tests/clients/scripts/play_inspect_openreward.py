@@ -1,8 +1,9 @@
-"""Runs an Inspect evaluation on a server through `inspect-openreward` and prints what it saw as one JSON document.
+"""Runs an Inspect evaluation on a server through `inspect-openreward` and prints what it saw as one JSON
+document.
 
-Usage: `python play_inspect_openreward.py URL PART...`, with the interpreter of a virtual environment that has `inspect-ai`
-and `inspect-openreward`. The model is a scripted one: it calls the tools it is told to. The script judges nothing:
-the test that starts it does.
+Usage: `python play_inspect_openreward.py URL PART...`, with the interpreter of a virtual environment that
+has `inspect-ai` and `inspect-openreward`. The model is a scripted one: it calls the tools it is told to.
+The script judges nothing: the test that starts it does.
 """
 
 import json
@@ -14,11 +15,11 @@ from typing import Any
 os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
 
-from inspect_ai import Task  # noqa: E402
-from inspect_ai import eval as run_evaluation  # noqa: E402
-from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_openreward import openreward_dataset, openreward_scorer, openreward_solver  # noqa: E402
-from openreward import OpenReward  # noqa: E402
+from inspect_ai import Task
+from inspect_ai import eval as run_evaluation
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_openreward import openreward_dataset, openreward_scorer, openreward_solver
+from openreward import OpenReward
 
 
 def counted(output: ModelOutput) -> ModelOutput:
@@ -79,7 +80,10 @@ if __name__ == "__main__":
             "silent": [words("nothing to do")],
         }
         seen = {
-            "dataset": [dict(s.metadata["openreward_task"].task_spec) for s in openreward_dataset(environment, "train")],
+            "dataset": [
+                dict(s.metadata["openreward_task"].task_spec)
+                for s in openreward_dataset(environment, "train")
+            ],
             **{name: evaluate(environment, outputs) for name, outputs in scripts.items()},
         }
     sys.stdout.write(json.dumps({name: seen[name] for name in sys.argv[2:]}))

@@ -1,8 +1,8 @@
 """Plays a server with the `openreward` client and prints what it saw as one JSON document.
 
 Usage: `python play_openreward.py URL SCENARIO...`, with the interpreter of a virtual environment that has
-`openreward`. Each scenario is a function below; its answer, or the error that escaped it, stands under its name.
-The script judges nothing: the test that starts it does.
+`openreward`. Each scenario is a function below; its answer, or the error that escaped it, stands under its
+name. The script judges nothing: the test that starts it does.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from typing import Any
 os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
 
-from openreward import AsyncOpenReward, OpenReward  # noqa: E402
-from openreward.api.environments.types import GroupCandidate, Message, TextBlock  # noqa: E402
-from openreward.api.errors import ScoreGroupFailed, ScoreGroupUnsupported, ToolCallError, ToolFailed  # noqa: E402
+from openreward import AsyncOpenReward, OpenReward
+from openreward.api.environments.types import GroupCandidate, Message, TextBlock
+from openreward.api.errors import ScoreGroupFailed, ScoreGroupUnsupported, ToolCallError, ToolFailed
 
 
 def text_of(output: Any) -> str:
@@ -96,8 +96,14 @@ async def twenty_tasks(api: Any) -> Any:
             wrong = await session.call_tool("echo", {"text": "nonsense"})
             right = await session.call_tool("echo", {"text": target})
             after = await refusal(session, "add", {"a": 1})
-        episodes.append({"target": target, "rewards": [wrong.reward, right.reward], "finished": right.finished,
-                         "after": after})  # fmt: skip
+        episodes.append(
+            {
+                "target": target,
+                "rewards": [wrong.reward, right.reward],
+                "finished": right.finished,
+                "after": after,
+            }
+        )
     return episodes
 
 
@@ -130,9 +136,11 @@ async def secrets(api: Any) -> Any:
     pairs = {"openai_api_key": "v1", "SCOPED": ("v2", ["example.org"])}
     async with api.get("refenv").session(split="train", index=0, secrets=pairs) as session:
         seen["given"] = json.loads(text_of(await session.call_tool("whoami", {})))
-    async with client("user-key").environments as keyed:
-        async with keyed.get("refenv").session(split="train", index=0, secrets=pairs) as session:
-            seen["with_key"] = json.loads(text_of(await session.call_tool("whoami", {})))
+    async with (
+        client("user-key").environments as keyed,
+        keyed.get("refenv").session(split="train", index=0, secrets=pairs) as session,
+    ):
+        seen["with_key"] = json.loads(text_of(await session.call_tool("whoami", {})))
     async with api.get("refenv").session(split="train", index=0) as session:
         seen["none"] = json.loads(text_of(await session.call_tool("whoami", {})))
     return seen
@@ -192,7 +200,9 @@ async def parallel(api: Any) -> Any:
     async with env.session(split="train", index=0) as one, env.session(split="train", index=1) as two:
         sums = await asyncio.gather(*(one.call_tool("add", {"a": i, "b": i}) for i in range(12)))
         counts = await asyncio.gather(*(s.call_tool("count", {}) for s in (one, two) for _ in range(6)))
-        slow = await asyncio.gather(one.call_tool("slow_sync", {"seconds": 0.5}), two.call_tool("add", {"a": 1}))
+        slow = await asyncio.gather(
+            one.call_tool("slow_sync", {"seconds": 0.5}), two.call_tool("add", {"a": 1})
+        )
     return {
         "sums": [text_of(o) for o in sums],
         "one": sorted(int(text_of(o)) for o in counts[:6]),
@@ -321,14 +331,34 @@ def synchronous() -> Any:
         env = api.get("refenv")
         with env.session(task=env.get_task("train", 2)) as session:
             target = session.get_prompt()[0].text.split("'")[1]
-            return {"tools": len(session.list_tools()), "output": shown(session.call_tool("echo", {"text": target}))}
+            return {
+                "tools": len(session.list_tools()),
+                "output": shown(session.call_tool("echo", {"text": target})),
+            }
 
 
 SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
     f.__name__: f
-    for f in (discovery, twenty_tasks, tools, nulls, secrets, errors, nan, big_outputs, parallel, sessions_at_once,
-              dropped, finishing, messages, terminal, score_group, variants, slow_setup)
-}  # fmt: skip
+    for f in (
+        discovery,
+        twenty_tasks,
+        tools,
+        nulls,
+        secrets,
+        errors,
+        nan,
+        big_outputs,
+        parallel,
+        sessions_at_once,
+        dropped,
+        finishing,
+        messages,
+        terminal,
+        score_group,
+        variants,
+        slow_setup,
+    )
+}
 
 
 async def play(names: list[str]) -> dict[str, Any]:

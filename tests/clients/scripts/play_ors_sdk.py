@@ -1,8 +1,8 @@
 """Plays a server with the `ors-sdk` client and prints what it saw as one JSON document.
 
-Usage: `python play_ors_sdk.py URL SCENARIO...`, with the interpreter of a virtual environment that has `ors-sdk`.
-Each scenario is a function below; its answer, or the error that escaped it, stands under its name. The script
-judges nothing: the test that starts it does.
+Usage: `python play_ors_sdk.py URL SCENARIO...`, with the interpreter of a virtual environment that has
+`ors-sdk`. Each scenario is a function below; its answer, or the error that escaped it, stands under its
+name. The script judges nothing: the test that starts it does.
 """
 
 import asyncio
@@ -71,8 +71,14 @@ async def twenty_tasks(api: Any) -> Any:
             wrong = await session.call_tool("echo", {"text": "nonsense"})
             right = await session.call_tool("echo", {"text": target})
             after = await refusal(session, "add", {"a": 1})
-        episodes.append({"target": target, "rewards": [wrong.reward, right.reward], "finished": right.finished,
-                         "after": after})  # fmt: skip
+        episodes.append(
+            {
+                "target": target,
+                "rewards": [wrong.reward, right.reward],
+                "finished": right.finished,
+                "after": after,
+            }
+        )
     return episodes
 
 
@@ -203,14 +209,29 @@ def synchronous() -> Any:
         env = client.environment("refenv")
         with env.session(task=env.get_task("train", 2)) as session:
             target = session.get_prompt()[0].text.split("'")[1]
-            return {"tools": len(session.list_tools()), "output": shown(session.call_tool("echo", {"text": target}))}
+            return {
+                "tools": len(session.list_tools()),
+                "output": shown(session.call_tool("echo", {"text": target})),
+            }
 
 
 SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
     f.__name__: f
-    for f in (discovery, twenty_tasks, tools, secrets, errors, broken_setup, big_outputs, parallel, dropped,
-              finishing, other_environment, slow_setup)
-}  # fmt: skip
+    for f in (
+        discovery,
+        twenty_tasks,
+        tools,
+        secrets,
+        errors,
+        broken_setup,
+        big_outputs,
+        parallel,
+        dropped,
+        finishing,
+        other_environment,
+        slow_setup,
+    )
+}
 
 
 async def play(names: list[str]) -> dict[str, Any]:

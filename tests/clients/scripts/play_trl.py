@@ -1,7 +1,9 @@
-"""Plays a server through TRL's `OpenRewardSpec`, as its trainer would, and prints what it saw as one JSON document.
+"""Plays a server through TRL's `OpenRewardSpec`, as its trainer would, and prints what it saw as one JSON
+document.
 
 Usage: `python play_trl.py URL`, with the interpreter of a virtual environment that has `trl`, `datasets`,
-`transformers` and `openreward`; neither a model nor torch is needed. The script judges nothing: the test that starts it does.
+`transformers` and `openreward`; neither a model nor torch is needed. The script judges nothing: the test
+that starts it does.
 """
 
 import json
@@ -13,8 +15,8 @@ os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
-from transformers.utils import get_json_schema  # noqa: E402
-from trl.experimental.openreward import OpenRewardSpec  # noqa: E402
+from transformers.utils import get_json_schema
+from trl.experimental.openreward import OpenRewardSpec
 
 URL = sys.argv[1]
 
@@ -37,7 +39,7 @@ def rollouts() -> dict[str, Any]:
     rewards = spec.reward_funcs(environments=environments)
     played = [{"rewards": e.rewards, "finished": e.finished, "metadata": e.metadata} for e in environments]
     for env in environments:
-        env._close()  # noqa: SLF001 (what the trainer calls)
+        env._close()
     return {"prompts": prompts, "said": said, "rewards": rewards, "played": played}
 
 
@@ -62,7 +64,7 @@ def tools() -> dict[str, Any]:
     }
     seen["reset"] = env.reset(task_index=0)
     seen["after_reset"] = {"reward": env.reward, "finished": env.finished, "count": env.count()}
-    env._close()  # noqa: SLF001 (what the trainer calls)
+    env._close()
     return seen
 
 
@@ -71,7 +73,7 @@ def named() -> dict[str, Any]:
     env = OpenRewardSpec(URL, env_name="refenv", num_tasks=1).environment_factory()
     prompt = env.reset(task_spec={"id": "brought", "target": "brought"})
     said = env.echo(text="brought")
-    env._close()  # noqa: SLF001 (what the trainer calls)
+    env._close()
     return {"prompt": prompt, "said": said, "reward": env.reward}
 
 

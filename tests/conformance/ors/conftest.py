@@ -11,6 +11,8 @@ from typing import Any
 import anyio
 import pytest
 import uvicorn
+from pydantic import SecretStr
+
 from ors_server.app import App, create_app
 from ors_server.authoring.loading import define, load_environments
 from ors_server.settings import Settings
@@ -48,7 +50,7 @@ async def listening(app: Any) -> AsyncIterator[str]:
     async with anyio.create_task_group() as running:
         running.start_soon(run)
         with anyio.fail_after(30):
-            while not server.started:
+            while not server.started:  # noqa: ASYNC110 (uvicorn sets no event)
                 await anyio.sleep(0.01)
         try:
             yield "http://{}:{}".format(*server.servers[0].sockets[0].getsockname())
@@ -97,7 +99,11 @@ def serve() -> Callable[..., AbstractAsyncContextManager[str]]:
     def start(
         clock: HandClock | None = None, environment: type | None = None, **settings: Any
     ) -> AbstractAsyncContextManager[str]:
-        found = [load_environments([item]) for item in ENVIRONMENTS] if environment is None else [[define(environment)]]
+        found = (
+            [load_environments([item]) for item in ENVIRONMENTS]
+            if environment is None
+            else [[define(environment)]]
+        )
         return listening(App(list(itertools.chain.from_iterable(found)), Settings(**settings), clock=clock))
 
     return start
@@ -116,14 +122,17 @@ async def _judge(ids: frozenset[str]) -> dict[str, Verdict]:
         choice = Choice(only=(ids - keyed) or frozenset({"none"}), slow=True, risky=True)
         found += (await check_server(url, choice)).verdicts
     if ids & keyed:
-        async with listening(create_app(ENVIRONMENTS, Settings(api_keys=f"trainer:t:{KEY}"))) as url:
+        async with listening(
+            create_app(ENVIRONMENTS, Settings(api_keys=SecretStr(f"trainer:t:{KEY}")))
+        ) as url:
             found += (await check_server(url, Choice(only=keyed, api_key=KEY))).verdicts
     return {verdict.requirement.id: verdict for verdict in found}
 
 
 @pytest.fixture(scope="session")
 def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
-    """How our server stands to every requirement that a collected test demands; the checks run side by side."""
+    """How our server stands to every requirement that a collected test demands; the checks run side by
+    side."""
     marks = (m for item in request.session.items for m in item.iter_markers("requirement"))
     return anyio.run(_judge, frozenset(mark.args[0] for mark in marks))
 

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from ors_server.testing.ors_manifest import BY_ID, REQUIREMENTS, Level
 from ors_server.testing.ors_suite import CHECKS, RISKY, SLOW
 

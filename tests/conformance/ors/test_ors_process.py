@@ -1,12 +1,13 @@
-"""What no stranger can see over the wire: time, restarts, limits and logs (the manifest's `process` requirements)."""
+"""What no stranger can see over the wire: time, restarts, limits and logs (the manifest's `process`
+requirements)."""
 
 import base64
 import json
 import uuid
 from typing import Any
 
-import anyio
 import pytest
+
 from ors_server import Environment, ToolOutput, tool
 from ors_server.settings import Settings
 from ors_server.testing.ors_subject import Subject, find
@@ -21,14 +22,6 @@ GONE = {404, 410}
 
 async def ping(server: Subject, sid: str) -> int:
     return (await server.wire.send(post("/ping", X_Session_ID=sid))).status
-
-
-async def ledger_until(server: Subject, task_id: str, event: str) -> list[str]:
-    """Asks the ledger until it has an event."""
-    with anyio.fail_after(30):
-        while event not in (events := await server.ledger(task_id)):
-            await anyio.sleep(0.02)
-    return events
 
 
 @pytest.mark.requirement("E19")
@@ -66,7 +59,7 @@ async def test_a_session_does_not_end_under_a_running_call(serve, hand_clock):
     async with serve(clock) as url:
         server = await find(url)
         async with server.session() as seat, seat.open("slow_count", {"seconds": 1.0}) as stream:
-            await ledger_until(server, seat.task_id, "slow_count started")
+            await server.wait_for(seat.task_id, "slow_count started")
             await clock.advance(IDLE_LIMIT * 2)
             events = await stream.rest()
             assert json.loads(events[-1].data)["output"]["blocks"][0]["text"] == "1"
@@ -81,7 +74,7 @@ async def test_teardown_runs_once_when_a_session_expires(serve, hand_clock):
         body = server.task()
         sid, _ = await server.create(body)
         await clock.advance(IDLE_LIMIT + 10)
-        assert await ledger_until(server, body["task_spec"]["id"], "teardown") == ["setup", "teardown"]
+        assert await server.wait_for(body["task_spec"]["id"], "teardown") == ["setup", "teardown"]
         await server.wire.send(post("/delete", X_Session_ID=sid))
         assert await server.ledger(body["task_spec"]["id"]) == ["setup", "teardown"]
 
