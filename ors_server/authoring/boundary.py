@@ -1,22 +1,29 @@
 """The border to author code: what an author's function raises comes out as one of our errors, whatever it was.
 
-Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included. Only a cancellation that the
-server itself asked for passes through.
+Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel the task
+that it runs in. Only a cancellation that the server itself asked for passes through.
 """
 
 import asyncio
 import functools
 import inspect
+import math
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
 from anyio.to_thread import run_sync
 
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
 
 Function: TypeAlias = Callable[..., Any]
+
+MAX_ERROR_TEXT = 8_192
+"""Characters of an author's error message that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +70,24 @@ async def call_author(
     Raises:
         AuthorRaisedError: If it raised anything, or was cancelled by anybody but the server.
     """
+    task = asyncio.current_task()
+    cancellations = 0 if task is None else task.cancelling()
     try:
         if is_async(function) if on_loop is None else on_loop:
-            return await function(*args)
-        result = await _in_thread(function, args, stray or Stray())
-        return await result if inspect.isawaitable(result) else result
+            result = function(*args)
+        else:
+            result = await _in_thread(function, args, stray or Stray())
+        result = await result if inspect.isawaitable(result) else result
     except OrsServerError:
         raise
     except BaseException as error:
-        if isinstance(error, asyncio.CancelledError | GeneratorExit) and _is_being_cancelled():
+        if _is_ours(error, task):
             raise
+        await _take_back(task, cancellations)
         raise AuthorRaisedError(error) from error
+    if task is not None and task.cancelling() > cancellations and not _is_being_cancelled():
+        await _take_back(task, cancellations)
+    return result
 
 
 class AuthorRaisedError(AuthorError):
@@ -93,12 +107,13 @@ class AuthorRaisedError(AuthorError):
         self.error = error
 
 
-async def call_hook(function: Callable[..., Any], *args: Any) -> Any:
+async def call_hook(function: Callable[..., Any], *args: Any, stray: Stray | None = None) -> Any:
     """Call an author's function whose failure means that the environment cannot go on.
 
     Args:
         function: The function.
         *args: Its positional arguments.
+        stray: Told of the worker thread, so that the caller can wait for it after giving up.
 
     Returns:
         What the function returned.
@@ -107,7 +122,7 @@ async def call_hook(function: Callable[..., Any], *args: Any) -> Any:
         EnvironmentFailedError: If it raised; the message is `Type: message`.
     """
     try:
-        return await call_author(function, *args)
+        return await call_author(function, *args, stray=stray)
     except AuthorRaisedError as raised:
         raise EnvironmentFailedError(str(raised)) from raised.error
 
@@ -118,31 +133,80 @@ def describe(error: BaseException) -> str:
     Args:
         error: Any exception.
     """
-    text = str(error)
+    text = text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's message, whatever its class does: bounded, encodable, and never raising.
+
+    Args:
+        error: Any exception.
+    """
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001  (an author's `__str__` may raise anything)
+        return ""
+    if len(text) > MAX_ERROR_TEXT:
+        text = f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
+    return encodable(text)
+
+
+def encodable(text: str) -> str:
+    """Return a text with every character that UTF-8 cannot express replaced by a question mark.
+
+    Args:
+        text: Any text.
+    """
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:
     ended = anyio.Event()
     loop = asyncio.get_running_loop()
+    decision = (
+        threading.Lock()
+    )  # whoever takes it first decides: the thread runs the function, or nobody ever does
 
     def body() -> Any:
+        if not decision.acquire(blocking=False):
+            return None
         try:
             return function(*args)
         except BaseException as error:  # noqa: BLE001  (carried over the thread's border, raised on the other side)
             return _Raised(error)
         finally:
-            loop.call_soon_threadsafe(ended.set)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.set)
 
     stray.ended = ended
-    result = await run_sync(body, abandon_on_cancel=True)
+    try:
+        result = await run_sync(body, abandon_on_cancel=True)
+    except BaseException:
+        if decision.acquire(blocking=False):
+            stray.ended = None
+        raise
     if isinstance(result, _Raised):
         raise result.error
     return result
 
 
+def _is_ours(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+    if isinstance(error, asyncio.CancelledError):
+        return _is_being_cancelled()
+    if isinstance(error, GeneratorExit):  # the coroutine is being closed, from outside its task
+        return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001
+    return False
+
+
 def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return anyio.current_effective_deadline() == -math.inf
 
 
+async def _take_back(task: "asyncio.Task[Any] | None", cancellations: int) -> None:
+    if task is None or task.cancelling() <= cancellations or _is_being_cancelled():
+        return
+    while task.cancelling() > cancellations:
+        task.uncancel()
+    with suppress(asyncio.CancelledError):  # one that was asked for and not delivered yet
+        await cancel_shielded_checkpoint()

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import structlog
+
 from ors_server.authoring.client import (
     Ability,
     Answer,
@@ -21,6 +23,8 @@ from ors_server.authoring.client import (
     Sampled,
 )
 from ors_server.wire import JSONObject
+
+log = structlog.get_logger("ors_server.context")
 
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Told (progress, total, message) while a tool runs."""
@@ -57,7 +61,12 @@ class CallContext:
             message: A short text for a person.
         """
         for listener in list(self.listeners):
-            await listener(progress, total, message)
+            try:
+                await listener(progress, total, message)
+            except Exception:  # a listener that left is no failure of the tool's
+                log.debug("listener_lost", session_id=self.session_id, call_id=self.call_id, exc_info=True)
+                if listener in self.listeners:
+                    self.listeners.remove(listener)
 
     def can(self, ability: Ability) -> bool:
         """Say whether the calling program offers an ability.
@@ -75,7 +84,10 @@ class CallContext:
             data: Any JSON value, most often a string.
             logger: Who speaks.
         """
-        await self.client.log(level, data, logger)
+        try:
+            await self.client.log(level, data, logger)
+        except Exception:  # a program that left is no failure of the tool's
+            log.debug("client_lost", session_id=self.session_id, call_id=self.call_id, exc_info=True)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
         """Ask the calling program several things at once and wait for all the answers.
