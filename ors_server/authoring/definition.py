@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
+from ors_server.authoring.boundary import Stray
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
@@ -27,6 +28,10 @@ from ors_server.wire import (
 Blocks: TypeAlias = list[TextBlock | ImageBlock]
 Instance: TypeAlias = Any
 """An environment object of one session, native or foreign."""
+
+
+Lifecycle: TypeAlias = Callable[[Instance, Stray], Awaitable[None]]
+"""Setup or teardown of an instance; the second argument is told of the worker thread of a blocking one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,9 @@ class Hooks:
     """What the server calls on an instance; each is awaited and raises `EnvironmentFailedError`."""
 
     make: Callable[[JSONObject, Mapping[str, str]], Awaitable[Instance]]
-    setup: Callable[[Instance], Awaitable[None]] | None
+    setup: Lifecycle | None
     """`None` when the class does not override it, so that a session is ready at once."""
-    teardown: Callable[[Instance], Awaitable[None]] | None
+    teardown: Lifecycle | None
     prompt: Callable[[Instance], Awaitable[Blocks]]
     messages: Callable[[Instance], Awaitable[list[Message]]]
     task_tools: Callable[[Instance], Awaitable[list[ToolSpec]]] | None

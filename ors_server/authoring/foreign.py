@@ -6,12 +6,12 @@ the packages leave open (limits, penalties, turns) is ours.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import call_hook, is_async
+from ors_server.authoring.boundary import Stray, call_hook, is_async
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -127,7 +127,9 @@ def _define_tool(function: Any, name: str, where: str) -> ToolDefinition | None:
 def _binder(name: str, *, takes_model: bool) -> Callable[[Any], Callable[[Any, Any], Any]]:
     def bind(owner: Any) -> Callable[[Any, Any], Any]:
         method = getattr(owner, name)
-        return (lambda parsed, _context: method(parsed)) if takes_model else (lambda _parsed, _context: method())
+        return (
+            (lambda parsed, _context: method(parsed)) if takes_model else (lambda _parsed, _context: method())
+        )
 
     return bind
 
@@ -164,26 +166,28 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
         return await call_hook(construct)
 
-    async def setup(instance: Instance) -> None:
-        await call_hook(instance.setup)
+    async def setup(instance: Instance, stray: Stray) -> None:
+        await call_hook(instance.setup, stray=stray)
 
-    async def teardown(instance: Instance) -> None:
-        await call_hook(instance.teardown)
+    async def teardown(instance: Instance, stray: Stray) -> None:
+        await call_hook(instance.teardown, stray=stray)
 
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
             return [Message(role="user", blocks=list(await prompt(instance)))]
-        return [_adopt(Message, item) for item in await call_hook(instance.get_messages)]
+        return [_adopt(Message, item) for item in _plain_list(await call_hook(instance.get_messages))]
 
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
             return flatten_messages(await messages(instance))
-        output = {"blocks": [_plain(block) for block in await call_hook(instance.get_prompt)]}
-        return _adopt(ToolOutput, output).blocks
+        blocks: Blocks = _adopt(
+            ToolOutput, {"blocks": _plain_list(await call_hook(instance.get_prompt))}
+        ).blocks
+        return blocks
 
     async def task_tools(instance: Instance) -> list[ToolSpec]:
         listing = await call_hook(instance.list_task_tools)
-        return [_adopt(ToolSpec, spec) for spec in listing.tools]
+        return [_adopt(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
 
     async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
         foreign = _foreign_candidates(base, candidates)
@@ -201,6 +205,13 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
         task_tools=task_tools if overrides_task_tools else None,
         score_group=score_group if scores_groups else None,
     )
+
+
+def _plain_list(value: Any) -> list[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        msg = f"the environment gave {type(value).__name__} where a list was expected"
+        raise EnvironmentFailedError(msg)
+    return [_plain(item) for item in value]
 
 
 def _plain(value: Any) -> Any:

@@ -1,17 +1,19 @@
 """Loads an `Environment` class: checks it, and computes its definition."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import call_hook
+from ors_server.authoring.boundary import Stray, call_hook, encodable
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
     Hooks,
     Instance,
+    Lifecycle,
     make_listing,
 )
 from ors_server.authoring.environment import Environment
@@ -23,9 +25,11 @@ from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.wire import (
     GroupCandidate,
     GroupScore,
+    ImageBlock,
     JSONObject,
     Message,
     Split,
+    TextBlock,
     ToolSpec,
     as_blocks,
 )
@@ -132,8 +136,7 @@ def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
             return flatten_messages(await messages(instance))
-        result = await call_hook(instance.get_prompt)
-        return as_blocks([result] if isinstance(result, str) else result)
+        return _adopt_prompt(await call_hook(instance.get_prompt), cls.__name__)
 
     async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
         return adopt_scores(await call_hook(instance.score_group, candidates), len(candidates), cls.__name__)
@@ -149,9 +152,9 @@ def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
     )
 
 
-def _lifecycle(name: str) -> Callable[[Instance], Awaitable[None]]:
-    async def run(instance: Instance) -> None:
-        await call_hook(getattr(instance, name))
+def _lifecycle(name: str) -> Lifecycle:
+    async def run(instance: Instance, stray: Stray) -> None:
+        await call_hook(getattr(instance, name), stray=stray)
 
     return run
 
@@ -161,6 +164,11 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
 
     async def task_tools(instance: Instance) -> list[ToolSpec]:
         names = await call_hook(instance.list_task_tools)
+        if not isinstance(names, Sequence) or isinstance(names, str):
+            msg = (
+                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(names).__name__}"
+            )
+            raise EnvironmentFailedError(msg)
         unknown = [name for name in names if name not in specs]
         if unknown:
             msg = f"{cls.__name__}.list_task_tools names {unknown}, which are not methods marked @tool(shared=False)"
@@ -170,8 +178,18 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     return task_tools
 
 
+def _adopt_prompt(result: Any, where: str) -> Blocks:
+    items: Any = [result] if isinstance(result, str) else result
+    if not isinstance(items, Sequence) or not all(
+        isinstance(item, str | TextBlock | ImageBlock) for item in items
+    ):
+        msg = f"{where}.get_prompt must return text, or a list of text and image blocks, not {type(result).__name__}"
+        raise EnvironmentFailedError(msg)
+    return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
+
+
 def _adopt_messages(result: Any, where: str) -> list[Message]:
-    if not all(isinstance(item, Message) for item in result):
+    if not isinstance(result, Sequence) or not all(isinstance(item, Message) for item in result):
         msg = f"{where}.get_messages must return Message objects"
         raise EnvironmentFailedError(msg)
     return list(result)
@@ -186,14 +204,17 @@ def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
         where: The class's name, for the error.
 
     Raises:
-        EnvironmentFailedError: If the count differs or a score is not a finite number.
+        EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not JSON.
     """
     try:
         scores = [
-            GroupScore(reward=item) if isinstance(item, int | float) else GroupScore.model_validate(item.model_dump())
+            GroupScore(reward=item)
+            if isinstance(item, int | float)
+            else GroupScore.model_validate(item.model_dump())
             for item in result
         ]
-    except (ValidationError, TypeError, AttributeError) as error:
+        json.dumps([score.metadata for score in scores], allow_nan=False)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # pydantic's is a ValueError
         msg = f"{where}.score_group gave something that is not a list of finite scores: {error}"
         raise EnvironmentFailedError(msg) from error
     if len(scores) != expected:

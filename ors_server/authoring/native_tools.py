@@ -113,7 +113,9 @@ def make_parser(model: type[BaseModel] | None, schema: JSONObject | None) -> Cal
 
     def parse(arguments: JSONObject) -> BaseModel:
         if droppable and None in arguments.values():
-            arguments = {key: value for key, value in arguments.items() if value is not None or key not in droppable}
+            arguments = {
+                key: value for key, value in arguments.items() if value is not None or key not in droppable
+            }
         return validate(arguments)
 
     return parse
@@ -215,5 +217,3 @@ def _adopt_text(where: str) -> Callable[[Any], ToolOutput]:
         raise ToolOutputError(msg)
 
     return adopt
-
-

@@ -97,7 +97,9 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
         return frozenset()
     required = set(schema.get("required", ()))
     properties: Mapping[str, Any] = schema.get("properties", {})
-    return frozenset(name for name, part in properties.items() if name not in required and not _admits_null(part))
+    return frozenset(
+        name for name, part in properties.items() if name not in required and not _admits_null(part)
+    )
 
 
 def _admits_null(part: Mapping[str, Any]) -> bool:
@@ -123,7 +125,10 @@ def _model_of(
     fields: dict[str, Any] = {}
     for parameter in parameters:
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], Field(default, description=texts.get(parameter.name)))
+        fields[parameter.name] = (
+            hints[parameter.name],
+            Field(default, description=texts.get(parameter.name)),
+        )
     title = "".join(word.title() for word in function.__name__.split("_"))
     try:
         model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=False), **fields)

@@ -34,7 +34,8 @@ class ClassTasks:
         self._written = frozenset(
             name
             for name in ("list_tasks", "num_tasks", "get_task", "get_task_range")
-            if getattr(getattr(cls, name), "__func__", None) is not getattr(getattr(base, name), "__func__", None)
+            if getattr(getattr(cls, name), "__func__", None)
+            is not getattr(getattr(base, name), "__func__", None)
         )
         self._lists: dict[str, list[JSONObject]] = {}
         self._unlistable: set[str] = set()
@@ -75,7 +76,7 @@ class ClassTasks:
         """
         self._check_split(split)
         if "num_tasks" in self._written:
-            return int(await self._call("num_tasks", split))
+            return self._check_count(await self._call("num_tasks", split))
         tasks = await self._listed(split)
         if tasks is None:
             msg = f"{self._cls.__name__} must define list_tasks, or num_tasks and get_task"
@@ -100,14 +101,19 @@ class ClassTasks:
             if tasks is None or not -len(tasks) <= index < len(tasks):
                 raise UnknownTaskError(_no_task(split, index))
             return tasks[index]
+        asked = index
         if index < 0:
             index += await self.num_tasks(split)
         if index < 0:
-            raise UnknownTaskError(_no_task(split, index))
+            raise UnknownTaskError(_no_task(split, asked))
         try:
             return self._check_task(await self._call("get_task", split, index))
-        except AuthorRaisedError as raised:
+        except AuthorRaisedError as raised:  # an IndexError
             raise UnknownTaskError(_no_task(split, index)) from raised
+        except EnvironmentFailedError as failed:  # some other error of an author who does not check the index
+            if index < await self.num_tasks(split):
+                raise
+            raise UnknownTaskError(_no_task(split, index)) from failed
 
     async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
         """Return a slice of a split's tasks, with Python's rules for slices.
@@ -154,7 +160,7 @@ class ClassTasks:
         try:
             return await call_author(getattr(self._cls, method), *args)
         except AuthorRaisedError as raised:
-            if isinstance(raised.error, IndexError):
+            if method == "get_task" and isinstance(raised.error, IndexError):
                 raise
             raise EnvironmentFailedError(str(raised)) from raised.error
 
@@ -163,7 +169,16 @@ class ClassTasks:
             msg = f"Invalid split {split!r}; this environment has {', '.join(sorted(self._splits))}"
             raise UnknownSplitError(msg)
 
-    def _check_tasks(self, tasks: Sequence[Any]) -> list[JSONObject]:
+    def _check_count(self, count: Any) -> int:
+        if isinstance(count, int) and count >= 0:
+            return count
+        msg = f"{self._cls.__name__}.num_tasks must return a number of tasks, not {type(count).__name__}"
+        raise EnvironmentFailedError(msg)
+
+    def _check_tasks(self, tasks: Any) -> list[JSONObject]:
+        if not isinstance(tasks, Sequence) or isinstance(tasks, str | bytes):
+            msg = f"{self._cls.__name__}: tasks come as a list of JSON objects, not {type(tasks).__name__}"
+            raise EnvironmentFailedError(msg)
         return [self._check_task(task) for task in tasks]
 
     def _check_task(self, task: Any) -> JSONObject:
