@@ -177,7 +177,9 @@ class Charge:
     stop_reason: StopReason | None
 
 
-def move(state: EpisodeState, event: Event, now: float, stop_reason: StopReason | None = None) -> EpisodeState:
+def move(
+    state: EpisodeState, event: Event, now: float, stop_reason: StopReason | None = None
+) -> EpisodeState:
     """Apply one event of the table.
 
     Args:
@@ -206,17 +208,17 @@ def move(state: EpisodeState, event: Event, now: float, stop_reason: StopReason 
 
 
 def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeState:
-    """End the episode if its time is up; otherwise return it as it is.
+    """End the episode if its time is up, at the moment when it was; otherwise return it as it is.
 
     Args:
         state: The standing before.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
     """
-    left = remaining_time(state, policy, now)
-    if left is None or left > 0 or state.phase not in PLAYABLE:
+    if policy.time_limit is None or state.started_at is None or state.phase not in PLAYABLE:
         return state
-    return move(state, Event.END, now, StopReason.TIME_LIMIT)
+    deadline = state.started_at + policy.time_limit
+    return state if now < deadline else move(state, Event.END, deadline, StopReason.TIME_LIMIT)
 
 
 def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> float | None:
@@ -294,7 +296,9 @@ def _stop_reason(
     return None
 
 
-def _add_reward(state: EpisodeState, policy: EpisodePolicy, reward: float | None, number: int) -> EpisodeState:
+def _add_reward(
+    state: EpisodeState, policy: EpisodePolicy, reward: float | None, number: int
+) -> EpisodeState:
     if reward is None:
         return state
     best = reward if state.best_reward is None else max(state.best_reward, reward)

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ors_server.errors import InvalidRequestError
 
 
+MAX_REWARD = 1e100
+"""Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
+
+
 class PenaltyCause(StrEnum):
     """What a penalty is charged for."""
 
@@ -34,28 +38,28 @@ class EpisodePolicy(BaseModel):
 
     step_limit: int | None = Field(default=None, ge=1)
     """Steps after which the episode ends; `None` for no limit."""
-    time_limit: float | None = Field(default=None, gt=0)
+    time_limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Seconds of play, from the end of setup, after which the episode ends; `None` for no limit."""
-    call_time_limit: float | None = Field(default=600.0, gt=0)
+    call_time_limit: float | None = Field(default=600.0, gt=0, allow_inf_nan=False)
     """Seconds that one tool call may take; `None` for no limit."""
-    setup_time_limit: float | None = Field(default=900.0, gt=0)
+    setup_time_limit: float | None = Field(default=900.0, gt=0, allow_inf_nan=False)
     """Seconds that setup may take; `None` for no limit."""
     overlong_after: int = Field(default=0, ge=0)
     """Steps that are free of the over-long penalty."""
-    overlong_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    overlong_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged for each step after the free ones."""
-    invalid_call_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    invalid_call_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged for a call of an unknown tool or with invalid arguments."""
-    tool_error_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    tool_error_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged when a tool refuses the agent's request."""
-    timeout_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    timeout_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged when a call exceeds its time limit."""
-    forbidden_penalty: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    forbidden_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged for a forbidden action."""
     forbidden_ends: bool = False
     """Whether a forbidden action ends the episode."""
     reward_range: tuple[float, float] | None = None
-    """Least and greatest reward that a tool may pay in one step, inclusive; `None` for any finite number."""
+    """Least and greatest reward that a tool may pay in one step, inclusive; `None` for any up to `MAX_REWARD`."""
     clip_rewards: bool = False
     """Whether a reward outside the range is moved to its nearest end instead of being refused."""
     discount: float = Field(default=1.0, gt=0, le=1)
@@ -67,8 +71,11 @@ class EpisodePolicy(BaseModel):
     def _check(self) -> Self:
         if self.reward_range is not None:
             low, high = self.reward_range
-            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-                msg = f"reward_range is (least, greatest), two finite numbers in order, not {self.reward_range}"
+            if not -MAX_REWARD <= low <= high <= MAX_REWARD:
+                msg = (
+                    "reward_range is (least, greatest), two numbers in order of magnitude "
+                    f"{MAX_REWARD:g} at most, not {self.reward_range}"
+                )
                 raise ValueError(msg)
         unknown = self.overridable - set(type(self).model_fields)
         if unknown:
@@ -83,21 +90,20 @@ class EpisodePolicy(BaseModel):
             reward: What the tool paid; `None` passes.
 
         Raises:
-            RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off.
+            RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without a range,
+                if its magnitude exceeds `MAX_REWARD`.
         """
         if reward is None:
             return None
         if not math.isfinite(reward):
             msg = f"a reward is a finite number, not {reward}"
             raise RewardRangeError(msg)
-        if self.reward_range is None:
-            return reward
-        low, high = self.reward_range
+        low, high = self.reward_range or (-MAX_REWARD, MAX_REWARD)
         if low <= reward <= high:
             return reward
-        if self.clip_rewards:
+        if self.clip_rewards and self.reward_range is not None:
             return min(max(reward, low), high)
-        msg = f"the reward {reward} is outside the declared range [{low}, {high}]; widen reward_range or fix the tool"
+        msg = f"the reward {reward} is outside the range [{low}, {high}]; widen reward_range or fix the tool"
         raise RewardRangeError(msg)
 
     def penalty(self, cause: PenaltyCause) -> float:

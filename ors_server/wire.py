@@ -135,7 +135,10 @@ class ToolOutput(WireModel):
 
     @classmethod
     def ongoing(
-        cls, *content: str | TextBlock | ImageBlock, reward: float | None = None, metadata: JSONObject | None = None
+        cls,
+        *content: str | TextBlock | ImageBlock,
+        reward: float | None = None,
+        metadata: JSONObject | None = None,
     ) -> "ToolOutput":
         """Make a step after which the episode goes on.
 
@@ -234,7 +237,7 @@ class GroupScore(WireModel):
 class Secret(WireModel):
     """A secret as the `X-Secrets` header carries it."""
 
-    value: str
+    value: str = Field(repr=False)
     allowed_domains: list[str] | None = None
 
 
@@ -263,11 +266,11 @@ class CreateRequest(WireModel):
     """Body of `/create`: a task by value, or by split and index."""
 
     env_name: str | None = None
-    task_spec: JSONObject | None = None
+    task_spec: JSONObject | None = Field(default=None, repr=False)
     split: str | None = None
     index: int | None = None
     toolset_name: str | None = None
-    secrets: dict[str, str] | None = None
+    secrets: dict[str, str] | None = Field(default=None, repr=False)
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:

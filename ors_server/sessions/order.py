@@ -17,7 +17,7 @@ class SessionOrder:
     """Name, in any case; `None` for the default environment."""
     session_id: str | None = None
     """The client's own id; `None` lets the server make one."""
-    task_spec: JSONObject | None = None
+    task_spec: JSONObject | None = field(default=None, repr=False)
     split: str | None = None
     index: int | None = None
     toolset: str | None = None
