@@ -10,12 +10,12 @@ from anyio.to_thread import current_default_thread_limiter
 
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import define, load_environments
+from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import SettingsError, ShuttingDownError
-from ors_server.sessions.manager import SessionLimits
+from ors_server.sessions.census import SessionLimits
 from ors_server.settings import Settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
@@ -52,9 +52,11 @@ class App:
 
         Raises:
             SettingsError: If there are no environments, keys cannot be read, or the server would be open to others.
+            EnvironmentDefinitionError: If two environments share a name.
         """
         if not definitions:
             raise SettingsError("name at least one environment to serve")
+        check_names(definitions)
         self._definitions = tuple(definitions)
         self.settings = settings
         self.keyring = make_keyring(settings)

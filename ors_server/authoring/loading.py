@@ -23,7 +23,16 @@ ENTRY_POINT_GROUP = "ors_server.environments"
 ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset(
     {
-        *("health", "version", "list_environments", "create_session", "create", "ping", "delete", "delete_session"),
+        *(
+            "health",
+            "version",
+            "list_environments",
+            "create_session",
+            "create",
+            "ping",
+            "delete",
+            "delete_session",
+        ),
         *("tools", "splits", "tasks", "num_tasks", "task", "task_range", "get_task", "get_task_range"),
         *("prompt", "messages", "task_tools", "call", "score_group"),
         *("mcp", "sessions", "agent", "console", "docs", "openapi", "metrics"),
@@ -72,12 +81,24 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
     definitions: list[EnvironmentDefinition] = []
     for reference in references:
         definitions.extend(define(cls) for cls in find_classes(reference))
+    check_names(definitions)
+    return definitions
+
+
+def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
+    """Refuse environments that could not be told apart.
+
+    Args:
+        definitions: All environments of a server.
+
+    Raises:
+        EnvironmentDefinitionError: If two share a name.
+    """
     names = [definition.name for definition in definitions]
     for name in names:
         if names.count(name) > 1:
             msg = f"two environments are named {name!r}; give one of them another `name`"
             raise EnvironmentDefinitionError(msg)
-    return definitions
 
 
 def installed_environments() -> dict[str, str]:
@@ -136,7 +157,7 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         raise EnvironmentDefinitionError(f"{reference}: {error}") from error
     except EnvironmentDefinitionError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         msg = f"{reference}: importing it failed: {type(error).__name__}: {error}"
         raise EnvironmentDefinitionError(msg) from error
 
@@ -165,7 +186,12 @@ def _import_path(path: Path, reference: str) -> ModuleType:
 def _environment_classes(module: ModuleType) -> list[type]:
     found: list[type] = []
     for value in vars(module).values():
-        if inspect.isclass(value) and value not in found and _is_environment(value) and _belongs(value, module):
+        if (
+            inspect.isclass(value)
+            and value not in found
+            and _is_environment(value)
+            and _belongs(value, module)
+        ):
             found.append(value)
     return found
 

@@ -129,7 +129,9 @@ class Engine(Protocol):
         """
         ...
 
-    async def read_resource(self, session_id: str, uri: str, client: CallingClient | None = None) -> "ResourceContent":
+    async def read_resource(
+        self, session_id: str, uri: str, client: CallingClient | None = None
+    ) -> "ResourceContent":
         """Read a resource that the environment offers.
 
         Raises:

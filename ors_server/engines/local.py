@@ -1,10 +1,14 @@
 """Sessions in this process, on one event loop."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import anyio
+import structlog
 
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
@@ -12,7 +16,8 @@ from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import CallCancelledError, SessionNotFoundError
 from ors_server.sessions.calls import Call, Fault
-from ors_server.sessions.manager import SessionLimits, SessionManager
+from ors_server.sessions.census import SessionLimits
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.order import SessionOrder, SessionStatus
 from ors_server.sessions.services import Services
 from ors_server.sessions.session import ReadResource
@@ -21,6 +26,8 @@ from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
+
+log = structlog.get_logger("ors_server.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class EngineOptions:
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0
     """Seconds that a teardown may take."""
+    stray_time_limit: float = 30.0
+    """Seconds that the end of a session waits for author code that ignores its cancellation."""
     server_version: str = "0"
 
 
@@ -173,7 +182,9 @@ class LocalEngine:
         """
         return await self._manager.find(session_id).offered_prompt(name, arguments, client)
 
-    async def read_resource(self, session_id: str, uri: str, client: CallingClient | None = None) -> ReadResource:
+    async def read_resource(
+        self, session_id: str, uri: str, client: CallingClient | None = None
+    ) -> ReadResource:
         """Read a resource that the environment offers.
 
         Args:
@@ -262,9 +273,10 @@ async def open_local_engine(
         services = Services(
             clock=clock,
             store=store,
-            spawn=group.start_soon,
+            spawn=partial(group.start_soon, _survive),
             max_output_bytes=options.max_output_bytes,
             teardown_time_limit=options.teardown_time_limit,
+            stray_time_limit=options.stray_time_limit,
         )
         manager = SessionManager(
             definitions,
@@ -281,3 +293,15 @@ async def open_local_engine(
                 await manager.aclose()
                 await store.aclose()
             group.cancel_scope.cancel()
+
+
+async def _survive(function: Callable[..., Awaitable[Any]], *args: object) -> None:
+    """Run a background task, whose defects must not end the sessions of everybody else."""
+    try:
+        await function(*args)
+    except anyio.get_cancelled_exc_class():
+        if anyio.current_effective_deadline() == -math.inf:
+            raise
+        log.warning("task_cancelled_itself", task=getattr(function, "__qualname__", repr(function)))
+    except Exception:
+        log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))

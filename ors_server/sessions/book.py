@@ -19,6 +19,7 @@ from ors_server.episode import (
 )
 from ors_server.errors import OrsServerError
 from ors_server.policy import EpisodePolicy
+from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
 from ors_server.sessions.output import state_episode, tell_agent
 from ors_server.sessions.services import Services
@@ -85,24 +86,28 @@ class EpisodeBook:
         await self._services.store.open(self.origin)
 
     def note(self, event: Event, reason: StopReason | None = None) -> None:
-        """Move the episode by something that is not a step.
+        """Move the episode by something that is not a step; one whose time was up ended at that moment.
 
         Args:
             event: What happened.
             reason: Why the episode ended, for events that end it.
         """
-        self.state = move(self.state, event, self.now, reason)
+        self.state = move(self.standing(), event, self.now, reason)
+
+    def standing(self) -> EpisodeState:
+        """Return the episode as it stands now; looking changes nothing, though its time may be up."""
+        return lapse(self.state, self.policy, self.now)
 
     def refusal(self, tool: str) -> Refusal | None:
-        """Say why no call may run now, or `None` if one may; notices that the episode's time is up.
+        """Say why no call may run now, or `None` if one may.
 
         Args:
             tool: The tool that is asked for.
         """
-        self.state = lapse(self.state, self.policy, self.now)
-        if not self.state.is_over:
+        standing = self.standing()
+        if not standing.is_over:
             return None
-        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {self._ending()}")
+        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(standing)}")
 
     async def count(self, call: Call, entry: Entry) -> CallResult:
         """Count one call: move the standing, write the step, and say what its caller is told.
@@ -119,7 +124,7 @@ class EpisodeBook:
         """
         async with self._counting:
             if self.state.is_over:
-                text = f"the result of {call.tool!r} was discarded: {self._ending()}"
+                text = f"the result of {call.tool!r} was discarded: {_ending(self.state)}"
                 return Refusal(RefusalReason.EPISODE_FINISHED, text)
             now = self.now
             state, charge = settle(self.state, self.policy, entry.outcome, now)
@@ -139,14 +144,7 @@ class EpisodeBook:
 
     def summary(self) -> EpisodeSummary:
         """Return the authoritative figures as they stand."""
-        return self._summarise(self.state)
-
-    def _ending(self) -> str:
-        if self.state.stop_reason is StopReason.COMPLETED:
-            return (
-                "the episode has finished (a tool returned finished=True), so no further tool calls are accepted."
-            )
-        return f"the episode is over ({self.state.stop_reason}), so no further tool calls are accepted."
+        return self._summarise(self.standing())
 
     def _result(self, entry: Entry, charge: Charge, state: EpisodeState, now: float) -> CallResult:
         if entry.error is not None:
@@ -168,7 +166,7 @@ class EpisodeBook:
             number=charge.number,
             call_id=call.id,
             tool=call.tool,
-            arguments=call.arguments,
+            arguments=recordable(call.arguments),
             status=status,
             blocks=() if output is None else tuple(output.blocks),
             reward=charge.reward,
@@ -206,6 +204,14 @@ class EpisodeBook:
 
     def _wall_or_none(self, moment: float | None) -> datetime | None:
         return None if moment is None else self._wall(moment)
+
+
+def _ending(state: EpisodeState) -> str:
+    if state.stop_reason is StopReason.COMPLETED:
+        return (
+            "the episode has finished (a tool returned finished=True), so no further tool calls are accepted."
+        )
+    return f"the episode is over ({state.stop_reason}), so no further tool calls are accepted."
 
 
 def _error_text(entry: Entry) -> str | None:

@@ -57,6 +57,10 @@ class Scored:
 CallResult: TypeAlias = Completed | Refusal | Fault | Scored
 
 
+NO_CLIENT = NoClient()
+"""The caller of whom nothing can be asked."""
+
+
 @dataclass(slots=True, eq=False)
 class Call:
     """One call; everybody who asks for its id gets the same result."""
@@ -66,12 +70,12 @@ class Call:
     arguments: JSONObject
     result: CallResult | None = None
     listeners: list[ProgressListener] = field(default_factory=list)
-    client: CallingClient = field(default_factory=NoClient)
-    """The calling program, of which the tool may ask something."""
+    client: CallingClient = NO_CLIENT
+    """The calling program, of which the tool may ask something while the call runs."""
     scope: anyio.CancelScope | None = None
     """Cancels the call while it runs."""
-    encoded: bytes | None = None
-    """The result as a transport wrote it, kept for replays."""
+    is_cancelled: bool = False
+    """Whether somebody asked the call to stop."""
     _done: anyio.Event | None = None
 
     @property
@@ -88,6 +92,7 @@ class Call:
         if self.result is None:
             self.result = result
         self.scope = None
+        self.client = NO_CLIENT
         self.listeners.clear()
         if self._done is not None:
             self._done.set()
@@ -101,6 +106,7 @@ class Call:
         return self.result
 
     def cancel(self) -> None:
-        """Ask the running call to stop; a call that is done stays as it is."""
+        """Ask the call to stop, running or not begun yet; a call that is done stays as it is."""
+        self.is_cancelled = True
         if self.scope is not None:
             self.scope.cancel()

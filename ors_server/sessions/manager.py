@@ -3,25 +3,26 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import uuid4
 
 import anyio
-import structlog
 
 from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
 from ors_server.episode import Event, StopReason
 from ors_server.errors import (
-    CapacityError,
     EnvironmentFailedError,
     InvalidRequestError,
+    SessionDeletedError,
     SessionExistsError,
     SessionNotFoundError,
     ShuttingDownError,
     UnknownEnvironmentError,
 )
+from ors_server.policy import EpisodePolicy
 from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.census import Census, SessionLimits
+from ors_server.sessions.lifecycle import make_instance, tear_down
 from ors_server.sessions.order import SessionOrder
 from ors_server.sessions.services import Services
 from ors_server.sessions.session import Session
@@ -29,21 +30,15 @@ from ors_server.trajectory import EpisodeOrigin
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
-log = structlog.get_logger("ors_server.sessions")
 
+class _Birth:
+    """A session that is being made."""
 
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """How many sessions may live, and for how long unused."""
+    __slots__ = ("ended", "is_unwanted")
 
-    sessions: int = 10_000
-    """In all."""
-    sessions_per_environment: int | None = None
-    sessions_per_credential: int | None = None
-    idle_seconds: float = 900.0
-    """Seconds without a request after which a session expires; the reference implementation's figure."""
-    reap_seconds: float = 5.0
-    """Seconds between two looks for expired sessions."""
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.is_unwanted = False
 
 
 class SessionManager:
@@ -67,14 +62,18 @@ class SessionManager:
             visibility: What agents see of rewards where neither environment nor session says otherwise.
             server_version: Written into each record.
         """
-        self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType({d.name: d for d in definitions})
+        self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType(
+            {d.name: d for d in definitions}
+        )
         self._default = definitions[0]
         self._services = services
         self._limits = limits
         self._visibility = visibility
         self._server_version = server_version
+        self._policies = {d.name: d.policy.model_dump(mode="json") for d in definitions}
+        self._census = Census(limits)
         self._sessions: dict[str, Session] = {}
-        self._being_made: dict[str, SessionOrder] = {}
+        self._births: dict[str, _Birth] = {}
         self._stopping = False
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
@@ -113,17 +112,22 @@ class SessionManager:
             raise ShuttingDownError("the server is shutting down")
         definition = self.environment(order.environment)
         session_id = order.session_id or uuid4().hex
-        if session_id in self._sessions or session_id in self._being_made:
+        if session_id in self._sessions or session_id in self._births:
             raise SessionExistsError("Session already exists")
-        self._check_capacity(order, definition)
-        self._being_made[session_id] = order
+        self._census.admit(definition.name, order.credential_id)
+        birth = self._births[session_id] = _Birth()
         try:
             session = await self._make(session_id, order, definition)
+        except BaseException:
+            self._census.leave(definition.name, order.credential_id)
+            raise
+        else:
             self._sessions[session_id] = session
+            await self._begin(session, birth)
+            return session
         finally:
-            del self._being_made[session_id]
-        session.start()
-        return session
+            del self._births[session_id]
+            birth.ended.set()
 
     def find(self, session_id: str) -> Session:
         """Return a live session and note that it was asked for.
@@ -159,8 +163,13 @@ class SessionManager:
             session_id: Its id; an unknown one is no error.
 
         Returns:
-            Whether there was such a session.
+            Whether there was such a session, or one that was being made.
         """
+        birth = self._births.get(session_id)
+        if birth is not None:
+            birth.is_unwanted = True
+            await birth.ended.wait()
+            return True
         session = self._sessions.get(session_id)
         if session is None:
             return False
@@ -173,35 +182,35 @@ class SessionManager:
             await self._services.clock.sleep(self._limits.reap_seconds)
             now = self._services.clock.monotonic()
             for session in expired(self.live(), now, self._limits.idle_seconds):
-                self._services.spawn(self._end, session, Event.EXPIRE, StopReason.EXPIRED)
+                self._services.spawn(self._expire, session)
 
     async def aclose(self) -> None:
-        """Refuse new sessions and end all live ones, side by side."""
+        """Refuse new sessions and end all live ones, side by side, those being made included."""
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in self.live():
                 group.start_soon(self._end, session, Event.DELETE, StopReason.DELETED)
+            for birth in list(self._births.values()):
+                group.start_soon(birth.ended.wait)
+
+    async def _begin(self, session: Session, birth: _Birth) -> None:
+        if not (birth.is_unwanted or self._stopping):
+            session.start()
+            return
+        await self._end(session, Event.DELETE, StopReason.DELETED)
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        raise SessionDeletedError("Session deleted")
+
+    async def _expire(self, session: Session) -> None:
+        if expired([session], self._services.clock.monotonic(), self._limits.idle_seconds):
+            await self._end(session, Event.EXPIRE, StopReason.EXPIRED)
 
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
         await session.aclose(event, reason)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-
-    def _check_capacity(self, order: SessionOrder, definition: EnvironmentDefinition) -> None:
-        if len(self._sessions) + len(self._being_made) >= self._limits.sessions:
-            raise CapacityError(f"the server is at maximum capacity ({self._limits.sessions} sessions); retry later")
-        per_environment = self._limits.sessions_per_environment
-        if per_environment is not None:
-            alive = sum(session.definition is definition for session in self._sessions.values())
-            if alive >= per_environment:
-                raise CapacityError(
-                    f"environment {definition.name!r} is at maximum capacity ({per_environment} sessions); retry later"
-                )
-        per_credential = self._limits.sessions_per_credential
-        if per_credential is not None and order.credential_id is not None:
-            alive = sum(s.book.origin.credential_id == order.credential_id for s in self._sessions.values())
-            if alive >= per_credential:
-                raise CapacityError(f"this credential is at maximum capacity ({per_credential} sessions); retry later")
+            self._census.leave(session.definition.name, session.book.origin.credential_id)
 
     async def _make(self, session_id: str, order: SessionOrder, definition: EnvironmentDefinition) -> Session:
         toolset = _toolset(definition, order.toolset)
@@ -217,20 +226,31 @@ class SessionManager:
             split=order.split,
             index=order.index,
             created_at=self._services.clock.now(),
-            policy=policy.model_dump(mode="json"),
+            policy=self._policies[definition.name] if policy is definition.policy else _dump(policy),
             credential_id=order.credential_id,
         )
-        instance = await definition.hooks.make(task_spec, order.secrets)
         book = EpisodeBook(origin, policy, self._services)
-        await book.open()
+        copied = _copy_task(task_spec)
+        instance = await make_instance(definition, copied, order.secrets, policy.setup_time_limit)
+        try:
+            await book.open()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await tear_down(definition, instance, self._services, session_id)
+            raise
         return Session(
             book,
             definition,
             instance,
             self._services,
             visibility=order.visibility or definition.visibility or self._visibility,
+            task_spec=copied,
             toolset=toolset,
         )
+
+
+def _dump(policy: EpisodePolicy) -> JSONObject:
+    return policy.model_dump(mode="json")
 
 
 def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> list[Session]:
@@ -254,14 +274,23 @@ def hash_task(task_spec: JSONObject) -> str:
         EnvironmentFailedError: If the task is not JSON.
     """
     try:
-        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _copy_task(task_spec: JSONObject) -> JSONObject:
+    copied: JSONObject = json.loads(json.dumps(task_spec))
+    return copied
+
+
 async def _task(definition: EnvironmentDefinition, order: SessionOrder) -> JSONObject:
     if order.task_spec is not None:
+        try:
+            hash_task(order.task_spec)
+        except EnvironmentFailedError as error:
+            raise InvalidRequestError(str(error)) from error
         return order.task_spec
     if order.split is None or order.index is None:
         raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")

@@ -4,10 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ors_server.authoring.boundary import encodable
 from ors_server.episode import Charge, EpisodeState, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+
+BLOCK_OVERHEAD = 64
+"""Bytes that a block counts for besides its content."""
 
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's standing; it wins over an author's."""
@@ -22,12 +26,13 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         max_bytes: Most bytes of text and image data, roughly as they travel.
 
     Returns:
-        The output, with its reward clipped if the policy says so and unencodable characters replaced.
+        A copy that the author's code cannot reach, its reward clipped if the policy says so, and characters that
+        UTF-8 cannot express replaced.
 
     Raises:
         ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON.
     """
-    size = sum(len(block.text) if isinstance(block, TextBlock) else len(block.data) for block in output.blocks)
+    size = sum(map(_size, output.blocks))
     if size > max_bytes:
         msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
@@ -35,11 +40,9 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         reward = policy.admit(output.reward)
     except RewardRangeError as error:
         raise ToolOutputError(str(error)) from error
-    _check_json(output.metadata, "metadata", max_bytes)
+    metadata = _copy_json(output.metadata, "metadata", max_bytes)
     blocks = [_check_block(block, max_bytes) for block in output.blocks]
-    if reward == output.reward and all(new is old for new, old in zip(blocks, output.blocks, strict=True)):
-        return output
-    return output.model_copy(update={"blocks": blocks, "reward": reward})
+    return output.model_copy(update={"blocks": blocks, "reward": reward, "metadata": metadata})
 
 
 def state_episode(
@@ -96,26 +99,33 @@ def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> 
     return ToolOutput(blocks=[TextBlock(text=text)], metadata={"error": {"code": code, **(extra or {})}})
 
 
+def _size(block: TextBlock | ImageBlock) -> int:
+    content = block.text if isinstance(block, TextBlock) else block.data
+    length = len(content) if content.isascii() else len(content.encode(errors="replace"))
+    return length + BLOCK_OVERHEAD
+
+
 def _check_block(block: TextBlock | ImageBlock, max_bytes: int) -> TextBlock | ImageBlock:
+    if isinstance(block, ImageBlock) and not (block.data.isascii() and block.mimeType.isascii()):
+        raise ToolOutputError("an image's data is base64 and its mimeType a MIME type; both are ASCII")
     if block.detail is not None:
-        _check_json(block.detail, "a block's detail", max_bytes)
+        block = block.model_copy(update={"detail": _copy_json(block.detail, "a block's detail", max_bytes)})
     if isinstance(block, ImageBlock) or block.text.isascii():
         return block
-    try:
-        block.text.encode()
-    except UnicodeEncodeError:
-        return block.model_copy(update={"text": block.text.encode(errors="replace").decode()})
-    return block
+    text = encodable(block.text)
+    return block if text == block.text else block.model_copy(update={"text": text})
 
 
-def _check_json(value: JSONObject | None, what: str, max_bytes: int) -> None:
+def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObject | None:
     if value is None:
-        return
+        return None
     try:
-        size = len(json.dumps(value, allow_nan=False))
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"{what} must be JSON without NaN or infinities: {error}"
         raise ToolOutputError(msg) from error
-    if size > max_bytes:
-        msg = f"{what} has {size} bytes as JSON; at most {max_bytes} are allowed (setting max_output_bytes)"
+    if len(text) > max_bytes:
+        msg = f"{what} has {len(text)} bytes as JSON; at most {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
+    copied: JSONObject = json.loads(encodable(text))
+    return copied

@@ -5,31 +5,38 @@ from collections.abc import Callable
 import anyio
 import structlog
 
-from ors_server.authoring.boundary import Stray
+from ors_server.authoring.boundary import Stray, encodable
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError
+from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments
 from ors_server.sessions.book import Entry, EpisodeBook
 from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
-from ors_server.sessions.runner import InvalidArgumentsError, ToolJob, parse_arguments, run_tool
+from ors_server.sessions.runner import ToolJob, run_tool
 from ors_server.sessions.services import Services
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner, Turns
+from ors_server.wire import JSONObject
 
 log = structlog.get_logger("ors_server.session")
+
+
+MAX_SHOWN_NAME = 256
+"""Characters of an unknown tool's name that the refusal repeats."""
 
 
 class Play:
     """Performs the calls of one session."""
 
-    __slots__ = ("_book", "_services", "_tools", "_why_cancelled", "turns")
+    __slots__ = ("_book", "_services", "_task_spec", "_tools", "_why_cancelled", "turns")
 
     def __init__(
         self,
         book: EpisodeBook,
         tools: SessionTools,
         services: Services,
+        task_spec: JSONObject,
         why_cancelled: Callable[[], OrsServerError],
     ) -> None:
         """Keep what a call needs.
@@ -38,12 +45,14 @@ class Play:
             book: The episode's book.
             tools: The session's tools.
             services: What all sessions share.
+            task_spec: The task as the tools see it.
             why_cancelled: Says why a running call was cancelled.
         """
         self.turns = Turns()
         self._book = book
         self._tools = tools
         self._services = services
+        self._task_spec = task_spec
         self._why_cancelled = why_cancelled
 
     async def perform(self, call: Call) -> CallResult:
@@ -54,27 +63,27 @@ class Play:
 
         Raises:
             StoreError: If the step could not be written.
-            EnvironmentFailedError: If the environment failed to say which tools the task has.
         """
         over = self._book.refusal(call.tool)
         if over is not None:
             return over
         started = self._book.now
-        tool = await self._tools.find(call.tool)
-        if tool is None:
-            return await self._count_refusal(
-                call, RefusalReason.NOT_FOUND, f"{call.tool!r} is not a valid tool", started
-            )
         try:
-            parsed = parse_arguments(tool, call.arguments)
+            tool = await self._tools.find(call.tool)
+            parsed = None if tool is None else parse_arguments(tool, call.arguments)
         except InvalidArgumentsError as error:
             return await self._count_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
             return await self._book.count(call, Entry(Outcome(OutcomeKind.FAULT), started, error=error))
+        if tool is None:
+            text = encodable(f"{call.tool[:MAX_SHOWN_NAME]!r} is not a valid tool")
+            return await self._count_refusal(call, RefusalReason.NOT_FOUND, text, started)
         return await self._take_turn(call, tool, parsed)
 
     async def _take_turn(self, call: Call, tool: ToolDefinition, parsed: object) -> CallResult:
-        manner = Manner.EXCLUSIVE if tool.exclusive else Manner.CONCURRENT if tool.concurrent else Manner.SERIAL
+        manner = (
+            Manner.EXCLUSIVE if tool.exclusive else Manner.CONCURRENT if tool.concurrent else Manner.SERIAL
+        )
         await self.turns.take(manner)
         stray = Stray()
         try:
@@ -96,7 +105,7 @@ class Play:
                 session_id=self._book.origin.session_id,
                 call_id=call.id,
                 step=self._book.state.steps + 1,
-                task_spec=self._book.origin.task_spec,
+                task_spec=self._task_spec,
                 listeners=call.listeners,
                 client=call.client,
             ),
@@ -112,11 +121,15 @@ class Play:
                 await self._book.count(call, entry)
             raise
         if run.error is not None:
-            log.warning("tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error)
+            log.warning(
+                "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
+            )
         with anyio.CancelScope(shield=True):
             return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
 
-    async def _count_refusal(self, call: Call, reason: RefusalReason, text: str, started: float) -> CallResult:
+    async def _count_refusal(
+        self, call: Call, reason: RefusalReason, text: str, started: float
+    ) -> CallResult:
         entry = Entry(Outcome(OutcomeKind.INVALID_CALL), started, refusal=Refusal(reason, text))
         return await self._book.count(call, entry)
 

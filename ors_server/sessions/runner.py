@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from pydantic import ValidationError
 
-from ors_server.authoring.boundary import AuthorRaisedError, Stray, call_author, describe
+from ors_server.authoring.boundary import AuthorRaisedError, Stray, call_author, describe, text_of
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
@@ -16,7 +16,7 @@ from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.output import check_output, tell_agent
-from ors_server.wire import JSONObject, ToolOutput
+from ors_server.wire import ToolOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +46,6 @@ class ToolJob:
     max_output_bytes: int
 
 
-class InvalidArgumentsError(ValueError):
-    """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
-
-
-def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
-    """Validate an agent's arguments.
-
-    Args:
-        tool: The tool.
-        arguments: As the agent sent them.
-
-    Raises:
-        InvalidArgumentsError: If they do not fit; the text begins as the reference implementation's does.
-        ToolFailedError: If the author's own validator raised something else.
-    """
-    try:
-        return tool.parse(arguments)
-    except ValidationError as error:
-        msg = f"Tool input validation error: {error.errors(include_context=False, include_url=False)}"
-        raise InvalidArgumentsError(msg) from error
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
-        raise ToolFailedError(f"validating the input of {tool.name!r} failed: {describe(error)}") from error
-
-
 async def run_tool(job: ToolJob, stray: Stray) -> ToolRun:
     """Run a tool once.
 
@@ -81,31 +57,52 @@ async def run_tool(job: ToolJob, stray: Stray) -> ToolRun:
         What came of it; a tool that raises, hangs or returns nonsense is a result, not an error.
     """
     scope = anyio.CancelScope(deadline=_deadline(job.time_limit))
+    run: ToolRun | None = None
     try:
         with scope:
-            result = await call_author(job.function, job.parsed, job.context, stray=stray, on_loop=job.tool.is_async)
-            output = check_output(job.tool.adopt(result), job.policy, job.max_output_bytes)
-            return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished), output)
+            result = await call_author(
+                job.function, job.parsed, job.context, stray=stray, on_loop=job.tool.is_async
+            )
+            run = _judge_return(job, result)
     except AuthorRaisedError as raised:
-        return _judge_raise(raised.error)
+        run = _judge_raise(raised.error)
     except OrsServerError as error:
-        return _fault(error)
-    text = f"{job.tool.name!r} did not return within {job.time_limit:g} seconds and was stopped"
-    return ToolRun(Outcome(OutcomeKind.TIMEOUT), tell_agent(text, "timeout", {"time_limit": job.time_limit}))
+        run = _fault(error)
+    if (
+        run is None or scope.cancel_called
+    ):  # too late counts as too late, whatever the tool made of being stopped
+        text = f"{job.tool.name!r} did not return within {job.time_limit:g} seconds and was stopped"
+        return ToolRun(
+            Outcome(OutcomeKind.TIMEOUT), tell_agent(text, "timeout", {"time_limit": job.time_limit})
+        )
+    return run
 
 
 def _deadline(seconds: float | None) -> float:
     return math.inf if seconds is None else anyio.current_time() + seconds
 
 
+def _judge_return(job: ToolJob, result: Any) -> ToolRun:
+    try:
+        output = check_output(job.tool.adopt(result), job.policy, job.max_output_bytes)
+    except OrsServerError as error:
+        return _fault(error)
+    except Exception as error:  # an author's own subclass of an output may do anything
+        return _fault(
+            ToolOutputError(f"{job.tool.name!r} returned an illegal output: {describe(error)}"), error
+        )
+    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished), output)
+
+
 def _judge_raise(error: BaseException) -> ToolRun:
+    text = text_of(error)
     if isinstance(error, ForbiddenActionError):
-        return ToolRun(Outcome(OutcomeKind.FORBIDDEN), tell_agent(str(error) or "forbidden", "forbidden"))
+        return ToolRun(Outcome(OutcomeKind.FORBIDDEN), tell_agent(text or "forbidden", "forbidden"))
     if isinstance(error, ToolError):
-        return ToolRun(Outcome(OutcomeKind.TOOL_ERROR), tell_agent(str(error) or "the tool failed", "tool_error"))
+        return ToolRun(Outcome(OutcomeKind.TOOL_ERROR), tell_agent(text or "the tool failed", "tool_error"))
     if isinstance(error, ValidationError):
-        return _fault(ToolOutputError(str(error)), error)
-    return _fault(ToolFailedError(str(error) or type(error).__name__), error)
+        return _fault(ToolOutputError(text), error)
+    return _fault(ToolFailedError(text or type(error).__name__), error)
 
 
 def _fault(error: OrsServerError, cause: BaseException | None = None) -> ToolRun:

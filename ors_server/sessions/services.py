@@ -32,5 +32,5 @@ class Services:
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0
     """Seconds that teardown may take."""
-    stray_time_limit: float = 5.0
-    """Seconds that the end of a session waits for a worker thread that ignores its cancellation."""
+    stray_time_limit: float = 30.0
+    """Seconds that the end of a session waits for author code that ignores its cancellation, as worker threads do."""

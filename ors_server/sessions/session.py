@@ -1,13 +1,13 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
 import anyio
 import structlog
 
-from ors_server.authoring.client import CallingClient, NoClient
+from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import CallContext, ProgressListener
 from ors_server.authoring.definition import (
     Blocks,
@@ -17,31 +17,24 @@ from ors_server.authoring.definition import (
 )
 from ors_server.episode import Event, StopReason
 from ors_server.errors import (
-    CallCancelledError,
-    EnvironmentFailedError,
     NotSupportedError,
-    OrsServerError,
     SessionDeletedError,
-    ShuttingDownError,
     StoreError,
     UnknownCallError,
 )
 from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.calls import Call, CallResult, Fault, Refusal, Scored
+from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
+from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.order import SessionStatus
 from ors_server.sessions.play import Play
 from ors_server.sessions.services import Services
+from ors_server.sessions.table import CallTable
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
 log = structlog.get_logger("ors_server.session")
-
-NO_CLIENT = NoClient()
-
-AFTER_END_KEPT = 64
-"""Refused calls after the end whose answers stay readable; older ones are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +50,14 @@ class Session:
     """One play of one task, from creation to deletion."""
 
     __slots__ = (
-        "_after_end",
         "_calls",
         "_closed",
-        "_closing",
         "_instance",
         "_last_request",
         "_play",
-        "_ready",
-        "_running",
         "_services",
-        "_setup_error",
-        "_setup_scope",
+        "_setup",
+        "_task_spec",
         "_tools",
         "book",
         "definition",
@@ -83,6 +72,7 @@ class Session:
         services: Services,
         *,
         visibility: Visibility,
+        task_spec: JSONObject,
         toolset: ToolsetDefinition | None = None,
     ) -> None:
         """Take over an instance that was just made; `start` begins its setup.
@@ -93,6 +83,7 @@ class Session:
             instance: The environment object of this session.
             services: What all sessions share.
             visibility: What an agent sees of rewards.
+            task_spec: The task as the environment's code sees it.
             toolset: The toolset that the creator asked for.
         """
         self.book = book
@@ -100,15 +91,11 @@ class Session:
         self.visibility = visibility
         self._instance = instance
         self._services = services
+        self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
-        self._play = Play(book, self._tools, services, self._why_cancelled)
-        self._calls: dict[str, Call] = {}
-        self._after_end: list[str] = []
-        self._running: set[Call] = set()
-        self._ready: anyio.Event | None = None
-        self._setup_error: OrsServerError | None = None
-        self._setup_scope: anyio.CancelScope | None = None
-        self._closing: StopReason | None = None
+        self._calls = CallTable(book.origin.session_id, services, self.touch)
+        self._play = Play(book, self._tools, services, task_spec, self._calls.why_cancelled)
+        self._setup = Setup(book, self.touch)
         self._closed: anyio.Event | None = None
         self._last_request = services.clock.monotonic()
 
@@ -118,43 +105,38 @@ class Session:
         return self.book.origin.session_id
 
     @property
-    def setup_error(self) -> OrsServerError | None:
-        """Why setup failed, if it did."""
-        return self._setup_error
+    def is_closed(self) -> bool:
+        """Whether the session has ended altogether."""
+        return self._closed is not None and self._closed.is_set()
 
     def touch(self) -> None:
         """Note that somebody asked for this session."""
         self._last_request = self._services.clock.monotonic()
 
     def idle_seconds(self, now: float) -> float:
-        """Return how long nobody has asked for this session; a running call or setup counts as being asked for.
+        """Return how long nobody has asked for this session; a running call, setup or ending counts as being asked for.
 
         Args:
             now: Seconds from the clock's origin.
         """
-        busy = bool(self._running) or self._setup_scope is not None
+        busy = self._calls.running > 0 or self._setup.is_running or self._closed is not None
         return 0.0 if busy else now - self._last_request
 
     def status(self) -> SessionStatus:
         """Return the session as a trainer sees it."""
-        self.book.refusal("")
+        setup_error = self._setup.error
         return SessionStatus(
             origin=self.book.origin,
             summary=self.book.summary(),
             visibility=self.visibility,
             idle_seconds=self.idle_seconds(self._services.clock.monotonic()),
-            running_calls=len(self._running),
-            setup_error=None if self._setup_error is None else str(self._setup_error),
+            running_calls=self._calls.running,
+            setup_error=None if setup_error is None else str(setup_error),
         )
 
     def start(self) -> None:
         """Begin setup in the background; without one the session is ready at once."""
-        if self.definition.hooks.setup is None:
-            self.book.note(Event.SETUP_DONE)
-            return
-        self._ready = anyio.Event()
-        self._setup_scope = anyio.CancelScope()
-        self._services.spawn(self._set_up, self.definition.hooks.setup, self._setup_scope, self._ready)
+        self._setup.start(self.definition, self._instance, self._services)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup.
@@ -181,9 +163,9 @@ class Session:
 
         Raises:
             EnvironmentFailedError: If setup or the environment's method failed.
+            SessionDeletedError: If the session is being deleted.
         """
-        if self._setup_error is not None:
-            raise self._setup_error
+        self._check_usable()
         return await self._tools.listing()
 
     async def offered_prompt(
@@ -244,14 +226,13 @@ class Session:
         Raises:
             EnvironmentFailedError: If setup has failed.
         """
-        if self._setup_error is not None:
-            raise type(self._setup_error)(str(self._setup_error))
-        known = None if call_id is None else self._calls.get(call_id)
-        call = known or self._enter(Call(call_id or uuid4().hex, tool, arguments, client=client or NO_CLIENT))
+        self._setup.check()
+        call = self._calls.get(call_id)
+        if call is None:
+            call = Call(call_id or uuid4().hex, tool, arguments, client=client or NO_CLIENT)
+            self._calls.start(call, self._perform)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
-        if known is None:
-            self._services.spawn(self._run, call, self._perform)
         return call
 
     def begin_scoring(self, candidates: list[GroupCandidate], *, call_id: str | None = None) -> Call:
@@ -267,16 +248,15 @@ class Session:
         hook = self.definition.hooks.score_group
         if hook is None:
             raise NotSupportedError(f"Environment {self.definition.name!r} does not implement score_group")
-        known = None if call_id is None else self._calls.get(call_id)
-        if known is not None:
-            return known
 
         async def perform(_call: Call) -> CallResult:
             await self._until_ready()
             return Scored(tuple(await hook(self._instance, candidates)))
 
-        call = self._enter(Call(call_id or uuid4().hex, "score_group", {}))
-        self._services.spawn(self._run, call, perform)
+        call = self._calls.get(call_id)
+        if call is None:
+            call = Call(call_id or uuid4().hex, "score_group", {})
+            self._calls.start(call, perform)
         return call
 
     def resume(self, call_id: str) -> Call:
@@ -296,130 +276,55 @@ class Session:
     async def aclose(self, event: Event, reason: StopReason) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
+        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the first.
+
         Args:
             event: `DELETE` or `EXPIRE`.
             reason: The stop reason of an episode that was not over yet.
         """
-        if self._closed is not None:
-            await self._closed.wait()
-            return
-        self._closed = anyio.Event()
-        self._closing = reason
-        with anyio.CancelScope(shield=True):
-            try:
+        if self._closed is None:
+            self._closed = anyio.Event()
+            self._services.spawn(self._close, event, reason, self._closed)
+        await self._closed.wait()
+
+    async def _close(self, event: Event, reason: StopReason, closed: anyio.Event) -> None:
+        try:
+            with anyio.CancelScope(shield=True):
                 await self._stop_everything()
                 self.book.note(event, reason)
-                await self._tear_down()
+                await tear_down(self.definition, self._instance, self._services, self.id)
                 await self.book.close()
-            except StoreError as error:
-                log.warning("episode_not_closed", session_id=self.id, error=str(error))
-            finally:
-                self._closed.set()
-        self._log_end()
+        except StoreError as error:
+            log.warning("episode_not_closed", session_id=self.id, error=str(error))
+        finally:
+            closed.set()
+            self._log_end()
+
+    async def _stop_everything(self) -> None:
+        limit = self._services.stray_time_limit
+        await self._calls.stop(limit)
+        await self._setup.stop(limit)
+        with anyio.move_on_after(limit) as scope:
+            await self._play.turns.take(Manner.EXCLUSIVE)
+        if scope.cancelled_caught:
+            log.warning("stray_thread", session_id=self.id, hint="a blocking tool outlives its session")
 
     def _context(self, call_id: str, client: CallingClient | None) -> CallContext:
         step = self.book.state.steps + 1
-        return CallContext(self.id, call_id, step, self.book.origin.task_spec, [], client or NO_CLIENT)
-
-    def _enter(self, call: Call) -> Call:
-        self._calls[call.id] = call
-        self._running.add(call)
-        return call
-
-    async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult]]) -> None:
-        result: CallResult | None = None
-        try:
-            with anyio.CancelScope() as scope:
-                call.scope = scope
-                if self._closing is not None:
-                    scope.cancel()
-                result = await perform(call)
-            result = result or Fault(self._why_cancelled())
-        except OrsServerError as error:
-            result = Fault(error)
-        except Exception:  # the border between a defect of ours and everybody else's calls
-            log.exception("call_defect", session_id=self.id, tool=call.tool)
-            result = Fault(OrsServerError("the server failed; its log has the details"))
-        finally:
-            self._running.discard(call)
-            call.resolve(result or Fault(ShuttingDownError("the server is shutting down")))
-            self.touch()
-            self._forget_after_end(call)
-            log.debug("call", session_id=self.id, tool=call.tool, call_id=call.id, result=type(result).__name__)
+        return CallContext(self.id, call_id, step, self._task_spec, [], client or NO_CLIENT)
 
     async def _perform(self, call: Call) -> CallResult:
         await self._until_ready()
         return await self._play.perform(call)
 
-    def _why_cancelled(self) -> OrsServerError:
-        if self._closing is not None:
-            return SessionDeletedError("Session deleted")
-        return CallCancelledError("the call was cancelled")
-
-    def _forget_after_end(self, call: Call) -> None:
-        result = call.result
-        if isinstance(result, Refusal) and result.step is None:
-            self._after_end.append(call.id)
-            if len(self._after_end) > AFTER_END_KEPT:
-                self._calls.pop(self._after_end.pop(0), None)
-
-    async def _set_up(
-        self, hook: Callable[[Instance], Awaitable[None]], scope: anyio.CancelScope, ready: anyio.Event
-    ) -> None:
-        limit = self.book.policy.setup_time_limit
-        try:
-            with scope:
-                if limit is not None:
-                    scope.deadline = anyio.current_time() + limit
-                await hook(self._instance)
-            if scope.cancelled_caught and self._closing is None:
-                self._setup_error = EnvironmentFailedError(f"setup did not end within {limit:g} seconds")
-        except OrsServerError as error:
-            self._setup_error = error
-        finally:
-            self._setup_scope = None
-            self.touch()
-            self._note_setup()
-            ready.set()
-
-    def _note_setup(self) -> None:
-        if self._setup_error is not None:
-            self.book.note(Event.SETUP_FAILED, StopReason.FAILED)
-            log.warning("setup_failed", session_id=self.id, exc_info=self._setup_error)
-        elif self._closing is None:
-            self.book.note(Event.SETUP_DONE)
-
     async def _until_ready(self) -> None:
-        if self._ready is not None and not self._ready.is_set():
-            await self._ready.wait()
-        if self._closing is not None:
+        await self._setup.wait()
+        self._check_usable()
+
+    def _check_usable(self) -> None:
+        if self._closed is not None:
             raise SessionDeletedError("Session deleted")
-        if self._setup_error is not None:
-            raise type(self._setup_error)(str(self._setup_error))
-
-    async def _stop_everything(self) -> None:
-        if self._setup_scope is not None:
-            self._setup_scope.cancel()
-        for call in list(self._running):
-            call.cancel()
-        for call in list(self._running):
-            await call.wait()
-        if self._ready is not None:
-            await self._ready.wait()
-        with anyio.move_on_after(self._services.stray_time_limit) as scope:
-            await self._play.turns.take(Manner.EXCLUSIVE)
-        if scope.cancelled_caught:
-            log.warning("stray_thread", session_id=self.id, hint="a blocking tool ignores its cancellation")
-
-    async def _tear_down(self) -> None:
-        hook = self.definition.hooks.teardown
-        if hook is None:
-            return
-        try:
-            with anyio.fail_after(self._services.teardown_time_limit):
-                await hook(self._instance)
-        except (OrsServerError, TimeoutError) as error:
-            log.warning("teardown_failed", session_id=self.id, exc_info=error)
+        self._setup.check()
 
     def _log_end(self) -> None:
         summary = self.book.summary()
@@ -433,5 +338,3 @@ class Session:
             episode_return=summary.episode_return,
             penalty_sum=summary.penalty_sum,
         )
-
-

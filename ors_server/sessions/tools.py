@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import anyio
+
+from ors_server.authoring.boundary import call_hook
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import (
     EnvironmentDefinition,
@@ -17,7 +20,16 @@ from ors_server.wire import ToolListing, ToolSpec
 class SessionTools:
     """Finds a session's tools by name; later sources hide earlier ones of the same name."""
 
-    __slots__ = ("_bound", "_definition", "_instance", "_listing", "_owners", "_session_toolset", "_task_specs")
+    __slots__ = (
+        "_bound",
+        "_definition",
+        "_instance",
+        "_listing",
+        "_making",
+        "_owners",
+        "_session_toolset",
+        "_task_specs",
+    )
 
     def __init__(
         self, definition: EnvironmentDefinition, instance: Instance, session_toolset: ToolsetDefinition | None
@@ -32,26 +44,29 @@ class SessionTools:
         self._definition = definition
         self._instance = instance
         self._session_toolset = session_toolset
+        self._making = anyio.Lock(fast_acquire=True)
         self._owners: dict[int, Any] = {}
         self._bound: dict[str, Callable[[Any, CallContext], Any]] = {}
         self._task_specs: list[ToolSpec] | None = None
         self._listing: ToolListing | None = None
 
     async def find(self, name: str) -> ToolDefinition | None:
-        """Return the tool of that name that this session offers, or `None`.
+        """Return the tool of that name that this session offers, or `None`, and bind it to its object.
 
         Args:
             name: The tool's name.
 
         Raises:
-            EnvironmentFailedError: If the environment failed to say which tools the task has.
+            EnvironmentFailedError: If the environment failed to say which tools the task has, or to make a toolset.
         """
         found = self._lookup(name)
         if found is None:
             return None
-        tool = found[0]
+        tool, toolset = found
         if not tool.shared and name not in {spec.name for spec in await self._specs()}:
             return None
+        if name not in self._bound:
+            self._bound[name] = tool.bind(await self._owner(toolset))
         return tool
 
     def bound(self, name: str) -> Callable[[Any, CallContext], Any]:
@@ -60,14 +75,7 @@ class SessionTools:
         Args:
             name: The name of a tool that `find` found.
         """
-        function = self._bound.get(name)
-        if function is None:
-            found = self._lookup(name)
-            if found is None:
-                raise KeyError(name)
-            tool, toolset = found
-            function = self._bound[name] = tool.bind(self._owner(toolset))
-        return function
+        return self._bound[name]
 
     async def listing(self) -> ToolListing:
         """Return the announcement of everything that this session offers; task tools last.
@@ -95,10 +103,12 @@ class SessionTools:
         return base.model_copy(update={"tools": list(specs.values()), "terminal_tool": terminal})
 
     async def _specs(self) -> list[ToolSpec]:
-        if self._task_specs is None:
-            hook = self._definition.hooks.task_tools
-            self._task_specs = [] if hook is None else await hook(self._instance)
-        return self._task_specs
+        hook = self._definition.hooks.task_tools
+        if self._task_specs is None and hook is not None:
+            async with self._making:
+                if self._task_specs is None:
+                    self._task_specs = await hook(self._instance)
+        return self._task_specs or []
 
     def _lookup(self, name: str) -> tuple[ToolDefinition, ToolsetDefinition | None] | None:
         if self._session_toolset is not None and name in self._session_toolset.tools:
@@ -110,10 +120,11 @@ class SessionTools:
                 return toolset.tools[name], toolset
         return None
 
-    def _owner(self, toolset: ToolsetDefinition | None) -> Any:
+    async def _owner(self, toolset: ToolsetDefinition | None) -> Any:
         if toolset is None:
             return self._instance
         key = id(toolset)
-        if key not in self._owners:
-            self._owners[key] = toolset.make(self._instance)
+        async with self._making:
+            if key not in self._owners:
+                self._owners[key] = await call_hook(toolset.make, self._instance)
         return self._owners[key]

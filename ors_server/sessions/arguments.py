@@ -1,0 +1,91 @@
+"""An agent's arguments: checked to be JSON, copied so that a tool cannot change the record, validated by the tool."""
+
+import json
+import math
+from typing import Any
+
+from pydantic import ValidationError
+
+from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
+from ors_server.authoring.definition import ToolDefinition
+from ors_server.errors import ToolFailedError
+from ors_server.wire import JSONObject
+
+PREFIX = "Tool input validation error: "
+"""How the refusal of invalid arguments begins, as the reference implementation's does."""
+
+MAX_PROBLEMS = 20
+"""Problems that are listed one by one; more are only counted."""
+
+MAX_SHOWN_INPUT = 4_096
+"""Characters of arguments up to which the refusal repeats what was wrong."""
+
+
+class InvalidArgumentsError(ValueError):
+    """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
+
+
+def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
+    """Validate an agent's arguments; the tool gets a copy.
+
+    Args:
+        tool: The tool.
+        arguments: As the agent sent them.
+
+    Raises:
+        InvalidArgumentsError: If they do not fit, or are not JSON.
+        ToolFailedError: If the author's own validator raised something else.
+    """
+    copied = _copy(arguments)
+    try:
+        return tool.parse(copied)
+    except ValidationError as error:
+        raise InvalidArgumentsError(_explain(error, arguments)) from error
+    except BaseException as error:  # a validator runs between two awaits: whatever it raises is the author's
+        raise ToolFailedError(f"validating the input of {tool.name!r} failed: {describe(error)}") from error
+
+
+def recordable(arguments: JSONObject) -> JSONObject:
+    """Return arguments as the record keeps them: what JSON cannot express becomes text.
+
+    Args:
+        arguments: As the agent sent them.
+    """
+    if all(map(_is_plain, arguments.values())):
+        return arguments
+    try:
+        text = json.dumps(arguments, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"unreadable": str(error)}
+    recorded: JSONObject = json.loads(encodable(text), parse_constant=str)
+    return recorded
+
+
+def _copy(arguments: JSONObject) -> JSONObject:
+    if all(map(_is_plain, arguments.values())):
+        return dict(arguments)
+    try:
+        copied: JSONObject = json.loads(json.dumps(arguments, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
+    return copied
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    return (
+        value is None
+        or kind is str
+        or kind is int
+        or kind is bool
+        or (kind is float and math.isfinite(value))
+    )
+
+
+def _explain(error: ValidationError, arguments: JSONObject) -> str:
+    count = error.error_count()
+    if count > MAX_PROBLEMS:
+        return f"{PREFIX}{count} problems; send what the tool's schema describes"
+    shows_input = len(repr(arguments)) <= MAX_SHOWN_INPUT
+    problems = error.errors(include_context=False, include_url=False, include_input=shows_input)
+    return encodable(f"{PREFIX}{problems}"[:MAX_ERROR_TEXT])

@@ -1,0 +1,74 @@
+"""Counts sessions, those being made included, so that no limit is passed by asking for many at once."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ors_server.errors import CapacityError
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How many sessions may live, and for how long unused."""
+
+    sessions: int = 10_000
+    """In all."""
+    sessions_per_environment: int | None = None
+    sessions_per_credential: int | None = None
+    idle_seconds: float = 900.0
+    """Seconds without a request after which a session expires; the reference implementation's figure."""
+    reap_seconds: float = 5.0
+    """Seconds between two looks for expired sessions."""
+
+
+class Census:
+    """Admits sessions within the limits."""
+
+    def __init__(self, limits: SessionLimits) -> None:
+        """Start without sessions.
+
+        Args:
+            limits: How many may live.
+        """
+        self._limits = limits
+        self._all = 0
+        self._by_environment: Counter[str] = Counter()
+        self._by_credential: Counter[str] = Counter()
+
+    def admit(self, environment: str, credential_id: str | None) -> None:
+        """Count a session that is about to be made.
+
+        Args:
+            environment: Its environment's name.
+            credential_id: Id of the credential that creates it, if any.
+
+        Raises:
+            CapacityError: If a limit is reached; then nothing was counted.
+        """
+        limits = self._limits
+        _check(self._all, limits.sessions, "the server")
+        alive = self._by_environment[environment]
+        _check(alive, limits.sessions_per_environment, f"environment {environment!r}")
+        if credential_id is not None:
+            _check(self._by_credential[credential_id], limits.sessions_per_credential, "this credential")
+            self._by_credential[credential_id] += 1
+        self._all += 1
+        self._by_environment[environment] += 1
+
+    def leave(self, environment: str, credential_id: str | None) -> None:
+        """Count a session no more.
+
+        Args:
+            environment: As it was admitted.
+            credential_id: As it was admitted.
+        """
+        self._all -= 1
+        self._by_environment[environment] -= 1
+        if credential_id is not None:
+            self._by_credential[credential_id] -= 1
+            if not self._by_credential[credential_id]:
+                del self._by_credential[credential_id]
+
+
+def _check(alive: int, limit: int | None, what: str) -> None:
+    if limit is not None and alive >= limit:
+        raise CapacityError(f"{what} is at maximum capacity ({limit} sessions); retry later")

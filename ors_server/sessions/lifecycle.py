@@ -1,0 +1,173 @@
+"""Setup and teardown of a session's instance: each once, within its limit, whatever the author's code does."""
+
+from collections.abc import Callable, Mapping
+
+import anyio
+import structlog
+
+from ors_server.authoring.boundary import Stray
+from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.episode import Event, StopReason
+from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.services import Services
+from ors_server.wire import JSONObject
+
+log = structlog.get_logger("ors_server.session")
+
+
+class Setup:
+    """Prepares an instance in the background; whoever needs it ready waits here.
+
+    Attributes:
+        error: Why setup failed, if it did.
+    """
+
+    __slots__ = ("_book", "_is_abandoned", "_on_end", "_ready", "_scope", "_stray", "error")
+
+    def __init__(self, book: EpisodeBook, on_end: Callable[[], None]) -> None:
+        """Prepare nothing yet.
+
+        Args:
+            book: The episode's book, which is told of the end.
+            on_end: Called when setup has ended.
+        """
+        self.error: EnvironmentFailedError | None = None
+        self._book = book
+        self._on_end = on_end
+        self._is_abandoned = False
+        self._ready: anyio.Event | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._stray: Stray | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether setup has begun and not ended."""
+        return self._scope is not None
+
+    def start(self, definition: EnvironmentDefinition, instance: Instance, services: Services) -> None:
+        """Begin in the background; without anything to do the episode is ready at once.
+
+        Args:
+            definition: The environment.
+            instance: Its object.
+            services: What all sessions share.
+        """
+        if definition.hooks.setup is None:
+            self._book.note(Event.SETUP_DONE)
+            return
+        self._ready = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._stray = Stray()
+        services.spawn(self._run, definition, instance, self._scope, self._stray)
+
+    async def wait(self) -> None:
+        """Wait until setup has ended in whatever way."""
+        if self._ready is not None and not self._ready.is_set():
+            await self._ready.wait()
+
+    def check(self) -> None:
+        """Refuse to go on after a failure.
+
+        Raises:
+            EnvironmentFailedError: If setup failed; a new error each time, so that no traceback grows.
+        """
+        if self.error is not None:
+            raise EnvironmentFailedError(str(self.error))
+
+    async def stop(self, time_limit: float) -> None:
+        """Give up on a setup that still runs; a worker thread is waited for.
+
+        Args:
+            time_limit: Seconds after which a worker thread is left behind.
+        """
+        self._is_abandoned = True
+        if self._scope is not None:
+            self._scope.cancel()
+        await self.wait()
+        ended = None if self._stray is None else self._stray.ended
+        if ended is None:
+            return
+        with anyio.move_on_after(time_limit) as scope:
+            await ended.wait()
+        if scope.cancelled_caught:
+            session_id = self._book.origin.session_id
+            log.warning("stray_thread", session_id=session_id, hint="a blocking setup outlives its session")
+
+    async def _run(
+        self, definition: EnvironmentDefinition, instance: Instance, scope: anyio.CancelScope, stray: Stray
+    ) -> None:
+        hook = definition.hooks.setup
+        limit = self._book.policy.setup_time_limit
+        try:
+            with scope:
+                if limit is not None:
+                    scope.deadline = anyio.current_time() + limit
+                if hook is not None:
+                    await hook(instance, stray)
+            if scope.cancelled_caught and not self._is_abandoned:
+                self.error = EnvironmentFailedError(f"setup did not end within {limit:g} seconds")
+        except OrsServerError as error:
+            self.error = EnvironmentFailedError(str(error))
+            self.error.__cause__ = error
+        except Exception as error:  # for instance a task group that the author's code left open
+            self.error = EnvironmentFailedError(f"setup broke the server's own bookkeeping: {error}")
+            self.error.__cause__ = error
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._scope = None
+        self._on_end()
+        if self._is_abandoned:
+            pass  # whoever gave up on it says how the episode ended
+        elif self.error is not None:
+            self._book.note(Event.SETUP_FAILED, StopReason.FAILED)
+            log.warning("setup_failed", session_id=self._book.origin.session_id, exc_info=self.error)
+        else:
+            self._book.note(Event.SETUP_DONE)
+        if self._ready is not None:
+            self._ready.set()
+
+
+async def make_instance(
+    definition: EnvironmentDefinition,
+    task_spec: JSONObject,
+    secrets: Mapping[str, str],
+    time_limit: float | None,
+) -> Instance:
+    """Construct an environment object; nobody who leaves meanwhile stops that, so that none is lost.
+
+    Args:
+        definition: The environment.
+        task_spec: The task; the object may keep and change it.
+        secrets: Secrets by name.
+        time_limit: Seconds that the constructor may take.
+
+    Raises:
+        EnvironmentFailedError: If the constructor raised or took too long.
+    """
+    with anyio.move_on_after(time_limit, shield=True):
+        return await definition.hooks.make(task_spec, secrets)
+    raise EnvironmentFailedError(f"the constructor did not end within {time_limit:g} seconds")
+
+
+async def tear_down(
+    definition: EnvironmentDefinition, instance: Instance, services: Services, session_id: str
+) -> None:
+    """Release what an instance holds; a failure is logged, for nobody is left to be told.
+
+    Args:
+        definition: The environment.
+        instance: Its object.
+        services: Says how long it may take.
+        session_id: The session, for the log.
+    """
+    hook = definition.hooks.teardown
+    if hook is None:
+        return
+    try:
+        with anyio.fail_after(services.teardown_time_limit):
+            await hook(instance, Stray())
+    except Exception as error:  # also our own: the rest of the ending must go on
+        log.warning("teardown_failed", session_id=session_id, exc_info=error)
