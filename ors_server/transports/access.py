@@ -42,7 +42,7 @@ class Role(IntEnum):
         try:
             return cls[name.upper()]
         except KeyError:
-            raise SettingsError(f"a role is agent, trainer or admin, not {name!r}") from None
+            raise SettingsError("a role is agent, trainer or admin; a key's entry has another") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +207,8 @@ def read_key_file(path: Path) -> list[ApiKey]:
     """
     try:
         tables = tomllib.loads(path.read_text())["keys"]
-        return [
-            ApiKey(table["id"], Role.parse(table["role"]), bytes.fromhex(table["sha256"]))
-            if "sha256" in table
-            else _make_key(table["id"], table["role"], table["key"])
-            for table in tables
-        ]
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        return [_read_key(table) for table in tables]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise SettingsError(
             f"{path}: expected [[keys]] tables with id, role, and key or sha256: {error}"
         ) from error
@@ -236,9 +231,16 @@ def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str |
     return Keyring(found, token_secret=None if token_secret is None else token_secret.encode())
 
 
+def _read_key(table: Mapping[str, str]) -> ApiKey:
+    if "sha256" not in table:
+        return _make_key(table["id"], table["role"], table["key"])
+    digest = bytes.fromhex(table["sha256"])
+    if len(digest) != hashlib.sha256().digest_size:
+        raise ValueError("sha256 has 64 hexadecimal digits")
+    return ApiKey(table["id"], Role.parse(table["role"]), digest)
+
+
 def _make_key(identifier: str, role: str, key: str) -> ApiKey:
-    if not identifier or len(key) < MIN_KEY_LENGTH:
-        raise SettingsError(
-            f"a key is written role:id:key with at least {MIN_KEY_LENGTH} characters of key (entry {identifier!r})"
-        )
+    if not identifier or len(key) < MIN_KEY_LENGTH:  # the message repeats nothing: any part may be the key
+        raise SettingsError(f"a key is written role:id:key with at least {MIN_KEY_LENGTH} characters of key")
     return ApiKey(identifier, Role.parse(role), hashlib.sha256(key.encode()).digest())

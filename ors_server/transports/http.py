@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import anyio
+
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
 from ors_server.transports.faults import extra_headers, look_up
 
@@ -58,6 +60,17 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     if size > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
     return b"".join(parts)
+
+
+async def is_gone(receive: Receive) -> bool:
+    """Say whether the client of a request whose body was read has closed the connection, without waiting.
+
+    Args:
+        receive: The ASGI channel.
+    """
+    with anyio.move_on_after(0):
+        return (await receive())["type"] == "http.disconnect"
+    return False
 
 
 async def send_bytes(

@@ -8,6 +8,7 @@ names each point.
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ from pydantic import BaseModel, ValidationError
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
-from ors_server.errors import InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_calls import CallStreams
+from ors_server.transports.ors_creates import Creations, fingerprint_of
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
     CallRequest,
@@ -42,6 +44,12 @@ log = structlog.get_logger("ors_server.ors")
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
 
+MAX_PROBLEMS = 20
+"""Problems of a body that are listed one by one; more are only counted."""
+
+MAX_SHOWN_INPUT = 256
+"""Characters of a wrong value up to which it is repeated."""
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -54,6 +62,7 @@ class Request:
     body: bytes
     environment: str | None
     """The environment's name as it stands in the path; `None` for a bare path."""
+    receive: http.Receive
 
     @property
     def session_id(self) -> str:
@@ -109,9 +118,7 @@ class Endpoint:
 class OrsDoor:
     """Serves the standard's endpoints."""
 
-    def __init__(
-        self, engine: Engine, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
-    ) -> None:
+    def __init__(self, engine: Engine, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float) -> None:
         """Open the door.
 
         Args:
@@ -124,6 +131,7 @@ class OrsDoor:
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
         self._streams = CallStreams(ping_seconds)
+        self._creations = Creations(engine)
         get, post = "GET", "POST"
         self._endpoints = {
             "health": Endpoint(get, self._health, has_environment=False, is_open=True),
@@ -156,7 +164,9 @@ class OrsDoor:
         except http.ClientGoneError:
             return
         except ValidationError as error:
-            await http.send_json(send, {"detail": describe_validation(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
+            await http.send_json(
+                send, {"detail": describe_validation(error)}, HTTPStatus.UNPROCESSABLE_ENTITY
+            )
         except OrsServerError as error:
             await http.send_fault(send, error)
         except Exception:  # the border between a defect of ours and everybody else's requests
@@ -176,7 +186,7 @@ class OrsDoor:
         headers = http.headers_of(scope)
         caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
         body = await http.read_body(receive, self._max_body_bytes)
-        await endpoint.handler(Request(caller, headers, body, environment), send)
+        await endpoint.handler(Request(caller, headers, body, environment, receive), send)
 
     def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
         if len(segments) == 1:
@@ -245,7 +255,7 @@ class OrsDoor:
         try:
             body = compact_json(answer).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidRequestError(f"a task of this environment is not JSON: {error}") from error
+            raise EnvironmentFailedError(f"a task of this environment is not JSON: {error}") from error
         await http.send_bytes(send, HTTPStatus.OK, body, b"application/json")
 
     # Sessions
@@ -273,7 +283,10 @@ class OrsDoor:
             secrets={**(wanted.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
         )
-        await self._engine.create(order)
+        fingerprint = fingerprint_of(
+            request.caller.credential_id, request.headers.get("x-secrets"), request.body
+        )
+        await self._creations.create(session_id, order, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
     async def _ping(self, request: Request, send: http.Send) -> None:
@@ -357,10 +370,27 @@ def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
     Args:
         error: What pydantic found.
     """
+    count = error.error_count()
+    if count > MAX_PROBLEMS:
+        return [
+            {
+                "type": "too_many_problems",
+                "loc": ["body"],
+                "msg": f"{count} problems; send the documented form",
+            }
+        ]
     described: list[dict[str, Any]] = []
     for problem in error.errors(include_url=False, include_context=False):
         row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
-        if problem["type"] != "json_invalid" and isinstance(problem["input"], str | int | float | bool | None):
+        if problem["type"] != "json_invalid" and _may_be_shown(problem["input"]):
             row["input"] = problem["input"]
         described.append(row)
     return described
+
+
+def _may_be_shown(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return (
+        value is None or isinstance(value, int) or (isinstance(value, str) and len(value) <= MAX_SHOWN_INPUT)
+    )

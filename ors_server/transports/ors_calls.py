@@ -3,15 +3,21 @@
 from datetime import UTC, datetime
 
 import anyio
+import structlog
 from anyio.lowlevel import checkpoint
 
+from ors_server.errors import OrsServerError
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
-from ors_server.transports.redaction import may_see_rewards, redact
+from ors_server.transports.redaction import redact
 from ors_server.transports.sse import comment, compact_json, event, result_events
 from ors_server.visibility import Visibility
 from ors_server.wire import TextBlock, ToolOutput
+
+log = structlog.get_logger("ors_server.ors")
+
+NO_RESULT = Fault(OrsServerError("the call has no result"))
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -57,7 +63,7 @@ class CallStreams:
         if not call.is_done:
             await checkpoint()
         if call.result is not None:
-            await self.send_whole(send, opening + encode_result(call, call.result, caller, visibility))
+            await self.send_whole(send, opening + _encode(call, caller, visibility))
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
@@ -67,15 +73,22 @@ class CallStreams:
             if call.result is None:
                 ping = comment(f"ping - {datetime.now(UTC)}")
                 await send({"type": "http.response.body", "body": ping, "more_body": True})
-        await send({"type": "http.response.body", "body": encode_result(call, call.result, caller, visibility)})
+        await send({"type": "http.response.body", "body": _encode(call, caller, visibility)})
 
 
-def encode_result(call: Call, result: CallResult, caller: Caller, visibility: Visibility) -> bytes:
+def _encode(call: Call, caller: Caller, visibility: Visibility) -> bytes:
+    try:
+        return encode_result(call.result or NO_RESULT, caller, visibility)
+    except Exception:  # a stream that has begun must end with an event, whatever happened
+        log.exception("result_defect", tool=call.tool, call_id=call.id)
+        return event("error", "the server failed; its log has the details")
+
+
+def encode_result(result: CallResult, caller: Caller, visibility: Visibility) -> bytes:
     """Write a call's result as the last events of its stream.
 
     Args:
-        call: The call, which keeps what a trainer reads for replays.
-        result: Its result.
+        result: The result.
         caller: Who reads it.
         visibility: The session's setting.
     """
@@ -87,11 +100,7 @@ def encode_result(call: Call, result: CallResult, caller: Caller, visibility: Vi
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    if not may_see_rewards(caller, visibility):
-        return result_events(_output_json(redact(result.output, caller, visibility)))
-    if call.encoded is None:
-        call.encoded = result_events(_output_json(result.output))
-    return call.encoded
+    return result_events(_output_json(redact(result.output, caller, visibility)))
 
 
 def _output_json(output: ToolOutput) -> str:
@@ -101,5 +110,10 @@ def _output_json(output: ToolOutput) -> str:
         else {"data": block.data, "mimeType": block.mimeType, "detail": block.detail, "type": "image"}
         for block in output.blocks
     ]
-    body = {"blocks": blocks, "metadata": output.metadata, "reward": output.reward, "finished": output.finished}
+    body = {
+        "blocks": blocks,
+        "metadata": output.metadata,
+        "reward": output.reward,
+        "finished": output.finished,
+    }
     return compact_json({"ok": True, "output": body})
