@@ -20,9 +20,9 @@ RESULT_KEY = "org.openrewardstandard/result"
 
 
 @pytest.fixture(scope="module")
-def episode(serve: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
+def episode(serve_with: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
     """Starts episodes of the counter; each is given by its URL and its server's."""
-    url = serve(f"{FIXTURE}:Counter")
+    url = serve_with(None, f"{FIXTURE}:Counter")
 
     def start(session_id: str) -> tuple[str, str]:
         body = b'{"env_name": "counter", "split": "test", "index": 0}'

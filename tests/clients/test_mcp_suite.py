@@ -46,9 +46,9 @@ def create_session(url: str, session_id: str) -> None:
 
 @pytest.mark.timeout(SUITE_LIMIT)
 @pytest.mark.parametrize("revision", list(REQUIRED))
-def test_every_required_scenario_passes(serve: Callable[..., str], tmp_path: Path, revision: str):
+def test_every_required_scenario_passes(serve_with: Callable[..., str], tmp_path: Path, revision: str):
     program = node()
-    url = serve(f"{FIXTURE}:McpFixture")
+    url = serve_with(None, f"{FIXTURE}:McpFixture")
     session_id = f"suite-{revision}"
     create_session(url, session_id)
     endpoint = f"{url}/sessions/{session_id}/mcp"
