@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
-import structlog
 from anyio.to_thread import current_default_thread_limiter
 
 from ors_server import __version__
@@ -15,6 +14,7 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import SettingsError, ShuttingDownError
+from ors_server.logs import get_logger
 from ors_server.sessions.census import SessionLimits
 from ors_server.settings import Settings
 from ors_server.store.base import EpisodeStore
@@ -25,7 +25,7 @@ from ors_server.transports.control import ControlDoor
 from ors_server.transports.mcp.http import PATHS, McpHttp
 from ors_server.transports.ors import OrsDoor
 
-log = structlog.get_logger("ors_server.app")
+log = get_logger("ors_server.app")
 
 MCP_ROOTS = frozenset(path.split("/")[1] for path in PATHS)
 CONTROL_ROOT = "_ors"

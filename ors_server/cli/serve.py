@@ -24,7 +24,7 @@ class ServeOptions:
         list[str] | None,
         typer.Argument(
             metavar="[REF]...",
-            help="Environments: name, module:Class, or path, optionally with :Class; all installed ones by default.",
+            help="Environments: name, module:Class, or path; all installed ones by default.",
             show_default=False,
         ),
     ] = None

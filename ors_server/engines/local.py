@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import anyio
-import structlog
 
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import CallCancelledError, SessionNotFoundError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
@@ -27,7 +27,7 @@ from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
-log = structlog.get_logger("ors_server.engine")
+log = get_logger("ors_server.engine")
 
 
 @dataclass(frozen=True, slots=True)

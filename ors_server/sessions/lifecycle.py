@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 
 import anyio
-import structlog
 
 from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.episode import Event, StopReason
 from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.logs import get_logger
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.services import Services
 from ors_server.wire import JSONObject
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 
 class Setup:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import anyio
-import structlog
 
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import CallContext, ProgressListener
@@ -22,6 +21,7 @@ from ors_server.errors import (
     StoreError,
     UnknownCallError,
 )
+from ors_server.logs import get_logger
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.lifecycle import Setup, tear_down
@@ -34,7 +34,7 @@ from ors_server.sessions.turns import Manner
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-import structlog
 
 from ors_server.errors import CallCancelledError, OrsServerError, SessionDeletedError, ShuttingDownError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Fault, Refusal
 from ors_server.sessions.services import Services
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 Perform: TypeAlias = Callable[[Call], Awaitable[CallResult]]
 

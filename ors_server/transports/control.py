@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-import structlog
 from pydantic import BaseModel
 
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.logs import get_logger
 from ors_server.settings import Settings
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
@@ -26,7 +26,7 @@ from ors_server.transports.control_table import make_table
 from ors_server.transports.faults import extra_headers, look_up
 from ors_server.transports.sse import compact_json
 
-log = structlog.get_logger("ors_server.control")
+log = get_logger("ors_server.control")
 
 
 class ControlDoor:

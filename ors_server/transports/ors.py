@@ -16,13 +16,13 @@ from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
-import structlog
 from pydantic import BaseModel, ValidationError
 
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.logs import get_logger
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
@@ -39,7 +39,7 @@ from ors_server.wire import (
     TaskRequest,
 )
 
-log = structlog.get_logger("ors_server.ors")
+log = get_logger("ors_server.ors")
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 import anyio
-import structlog
 from anyio.lowlevel import checkpoint
 
 from ors_server.errors import OrsServerError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
@@ -15,7 +15,7 @@ from ors_server.transports.sse import comment, compact_json, event, result_event
 from ors_server.visibility import Visibility
 from ors_server.wire import TextBlock, ToolOutput
 
-log = structlog.get_logger("ors_server.ors")
+log = get_logger("ors_server.ors")
 
 NO_RESULT = Fault(OrsServerError("the call has no result"))
 
