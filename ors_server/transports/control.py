@@ -50,9 +50,18 @@ class ControlDoor:
         """
         self._keyring = keyring
         self._max_body_bytes = settings.max_body_bytes
-        handlers = ControlHandlers(engine, keyring, settings, shutdown)
-        self.table = make_table(handlers)
-        handlers.description = Description(describe(self.table, needs_credential=not keyring.is_open))
+        self._description: Description | None = None
+        self.table = make_table(
+            ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown)
+        )
+        """Every route."""
+
+    def describe(self) -> Description:
+        """Return the OpenAPI description; it is made when somebody first asks for it."""
+        if self._description is None:
+            document = describe(self.table, needs_credential=not self._keyring.is_open)
+            self._description = Description(document)
+        return self._description
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
