@@ -120,5 +120,5 @@ def _wait_until_listening(process: "subprocess.Popen[bytes]", port: int) -> None
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = process.wait(0.1)
-            raise RuntimeError(f"the server ended with status {status} before it listened: {process.args}")
-    raise RuntimeError(f"the server did not listen within {START_LIMIT:g} seconds: {process.args}")
+            raise RuntimeError(f"the server ended with status {status} before it listened: {process.args!r}")
+    raise RuntimeError(f"the server did not listen within {START_LIMIT:g} seconds: {process.args!r}")
