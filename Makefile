@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 JOBS ?= 2
-TASKS ?= math_word_problems
+TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export ORS_TEST_VENVS ?= $(CURDIR)/.venvs
@@ -21,7 +21,7 @@ help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: serve
-serve: $(VENV)/.runtime ## Serve the bundled tasks on 127.0.0.1:8080 (TASKS="a b", ARGS="--port 9000").
+serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
