@@ -110,6 +110,12 @@ def serve() -> Callable[..., AbstractAsyncContextManager[str]]:
 
 
 @pytest.fixture
+def listen() -> Callable[[Any], AbstractAsyncContextManager[str]]:
+    """Serves any ASGI application on loopback."""
+    return listening
+
+
+@pytest.fixture
 def hand_clock() -> Callable[[], HandClock]:
     """Makes a clock, within the event loop that will wait on it."""
     return HandClock

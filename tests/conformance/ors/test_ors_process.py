@@ -3,18 +3,26 @@ requirements)."""
 
 import base64
 import json
+import os
+import sys
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ors_server import Environment, ToolOutput, tool
 from ors_server.settings import Settings
 from ors_server.testing.ors_subject import Subject, find
-from ors_server.testing.ors_wire import post
+from ors_server.testing.ors_wire import get, post
 
 pytestmark = pytest.mark.anyio
 
+REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
 IDLE_LIMIT = 900.0
 ANSWERED = {200}
 GONE = {404, 410}
@@ -140,11 +148,34 @@ async def test_at_capacity_a_session_is_refused_with_a_time_to_retry(serve):
         assert admitted.status == 200
 
 
+@asynccontextmanager
+async def command(log: Path, key: str) -> AsyncIterator[str]:
+    """Runs the command line's server with a key and everything logged to a file; gives its URL."""
+    program = "from ors_server.cli.main import main; main()"
+    options = ("--port", "0", "--json", "--log-level", "debug", "--log-format", "json")
+    with log.open("wb") as file:
+        process = await anyio.open_process(
+            [sys.executable, "-c", program, "serve", f"{REFENV}:RefEnv", *options],
+            stderr=file,
+            env={**os.environ, "ORS_API_KEYS": f"trainer:t:{key}"},
+        )
+        try:
+            assert process.stdout is not None
+            with anyio.fail_after(60):
+                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 65536)
+            yield json.loads(line)["url"]
+        finally:
+            process.terminate()
+            with anyio.fail_after(30):
+                await process.wait()
+            await process.aclose()
+
+
 @pytest.mark.requirement("E76")
-async def test_keys_and_secrets_are_never_logged(serve, capfd):
+async def test_keys_and_secrets_are_never_logged(tmp_path):
     key, header, body = (f"confidential-{uuid.uuid4().hex}" for _ in range(3))
     encoded = base64.b64encode(json.dumps({"K": {"value": header}}).encode()).decode()
-    async with serve(api_keys=f"trainer:t:{key}", log_level="debug") as url:
+    async with command(tmp_path / "log", key) as url:
         server = await find(url, api_key=key)
         async with server.session({**server.task(), "secrets": {"L": body}}, X_Secrets=encoded) as seat:
             assert header in (await seat.call("whoami")).text
@@ -153,7 +184,30 @@ async def test_keys_and_secrets_are_never_logged(serve, capfd):
         await server.create({**server.task(), "secrets": {"L": [body]}}, X_Secrets=encoded)
         await server.create(server.task(), X_Secrets=encoded[:-3])
         await server.create(server.task(init_fail=True), X_Secrets=encoded)
-    logged = "".join(capfd.readouterr())
+    logged = (tmp_path / "log").read_text()
     assert "episode" in logged
     for secret in (key, header, body, encoded):
         assert secret not in logged
+
+
+@pytest.mark.requirement("E80")
+async def test_a_sessions_totals_stand_under_a_path_of_the_servers_own(serve):
+    async with serve() as url:
+        server = await find(url)
+        async with server.session() as seat:
+            await seat.call("echo", text="nonsense")
+            await seat.call("image")
+            await seat.call("echo", text="hello")
+            answer = await server.wire.send(get(f"/_ors/sessions/{seat.sid}"))
+            episode = answer.json()["episode"]
+    assert (episode["steps"], episode["return"], episode["last_reward"]) == (3, 1.25, 1.0)
+    assert (episode["phase"], episode["stop_reason"]) == ("finished", "completed")
+
+
+async def test_an_output_of_fifty_megabytes_hurts_only_its_own_call(serve):
+    async with serve() as url:
+        server = await find(url)
+        async with server.session() as seat:
+            huge = await seat.call("huge", megabytes=50)
+            assert huge.error is not None or len(huge.text) < 50_000_000
+            assert (await seat.call("add", a=1)).text == "3"
