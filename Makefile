@@ -51,9 +51,9 @@ format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mec
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run.
+bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run (ARGS="imports --json").
 	scripts/system_packages.sh wrk
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.dev ## Check that every example in the documents runs.
@@ -86,12 +86,15 @@ node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, 
 $(BIN)/python:
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
 
-$(VENV)/.runtime: $(BIN)/python requirements/runtime.lock requirements/build.lock pyproject.toml
+$(VENV)/.locked: $(BIN)/python requirements/runtime.lock requirements/build.lock
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
+	touch $@
+
+$(VENV)/.runtime: $(VENV)/.locked pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+$(VENV)/.dev: $(VENV)/.locked requirements/dev.lock | $(VENV)/.runtime
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/dev.lock
 	touch $@
 
@@ -99,6 +102,6 @@ $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.
 	PYTHON=$(PYTHON) scripts/make_client.sh $* $(ORS_TEST_VENVS)/$*
 	touch $@
 
-$(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json $(VENV)/.dev
+$(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json | $(VENV)/.dev
 	scripts/make_node.sh $(ORS_TEST_NODE)
 	touch $@
