@@ -32,7 +32,7 @@ def measure(rounds: int = 5) -> list[Row]:
         rounds,
     )
     command_line = _compare(
-        [sys.executable, "-m", "ors_server", "--help"], [theirs, "-m", "openreward.cli", "--help"], rounds
+        [str(servers.COMMAND), "--help"], [theirs, "-m", "openreward.cli", "--help"], rounds
     )
     seconds = "CPU s"
     return [

@@ -1,6 +1,7 @@
 """Servers to measure: started on one core, watched from outside, stopped at the end."""
 
 import contextlib
+import http.client
 import os
 import socket
 import subprocess
@@ -15,8 +16,10 @@ PROGRAMS = Path(__file__).parent / "programs"
 ENVIRONMENT = f"{PROGRAMS / 'echo_environment.py'}:Echo"
 SERVER_CORE, *_, LOAD_CORE = sorted(os.sched_getaffinity(0)) * 2
 """Servers have one core to themselves; the load comes from another, if there is one."""
+COMMAND = Path(sys.executable).with_name("ors-server")
+"""This project's command line, as installed."""
 START_LIMIT = 60.0
-"""Seconds that a server may take to listen."""
+"""Seconds that a server may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def ours(port: int) -> list[str]:
     Args:
         port: Where it listens.
     """
-    return [sys.executable, "-m", "ors_server", "serve", ENVIRONMENT, "--port", str(port)]
+    return [str(COMMAND), "serve", ENVIRONMENT, "--port", str(port)]
 
 
 def openreward_python() -> Path:
@@ -102,23 +105,32 @@ def running(command: Sequence[str], port: int) -> Iterator[Server]:
         port: Where it listens.
 
     Raises:
-        RuntimeError: If it ends or does not listen in time.
+        RuntimeError: If it ends or does not answer in time.
     """
     pinned = ["taskset", "--cpu-list", str(SERVER_CORE), *command]
     with subprocess.Popen(pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         try:
-            _wait_until_listening(process, port)
+            _wait_until_answering(process, port)
             yield Server(process.pid, port)
         finally:
             process.terminate()
 
 
-def _wait_until_listening(process: "subprocess.Popen[bytes]", port: int) -> None:
+def _wait_until_answering(process: "subprocess.Popen[bytes]", port: int) -> None:
     deadline = time.monotonic() + START_LIMIT
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        if _answers(port):
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = process.wait(0.1)
-            raise RuntimeError(f"the server ended with status {status} before it listened: {process.args!r}")
-    raise RuntimeError(f"the server did not listen within {START_LIMIT:g} seconds: {process.args!r}")
+            raise RuntimeError(f"the server ended with status {status} before it answered: {process.args!r}")
+    raise RuntimeError(f"the server did not answer within {START_LIMIT:g} seconds: {process.args!r}")
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("GET", "/health")
+        connection.getresponse()  # whatever it says, it is there
+        return True
+    return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import uuid4
+from secrets import token_hex
 
 import anyio
 
@@ -229,7 +229,7 @@ class Session:
         self._setup.check()
         call = self._calls.get(call_id)
         if call is None:
-            call = Call(call_id or uuid4().hex, tool, arguments, client=client or NO_CLIENT)
+            call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
             self._calls.start(call, self._perform)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
@@ -255,7 +255,7 @@ class Session:
 
         call = self._calls.get(call_id)
         if call is None:
-            call = Call(call_id or uuid4().hex, "score_group", {})
+            call = Call(call_id or token_hex(16), "score_group", {})
             self._calls.start(call, perform)
         return call
 

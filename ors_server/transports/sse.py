@@ -11,6 +11,8 @@ from typing import Any
 PIECE = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client's line reader takes."""
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 END_OF_LIFE = b"event: end\ndata: \n\n"
 
 
@@ -44,7 +46,7 @@ def compact_json(value: Any) -> str:
     Raises:
         ValueError: If it holds NaN or an infinity.
     """
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _COMPACT.encode(value)
 
 
 def result_events(payload: str) -> bytes:
