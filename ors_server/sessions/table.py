@@ -91,10 +91,10 @@ class CallTable:
         try:
             with anyio.CancelScope() as scope:
                 call.scope = scope
-                if self._is_stopped or call.is_cancelled:
-                    scope.cancel()
-                result = await perform(call)
-            result = result or Fault(self.why_cancelled())
+                if not (self._is_stopped or call.is_cancelled):
+                    result = await perform(call)
+            if result is None:
+                result = Fault(self.why_cancelled())
         except OrsServerError as error:
             result = Fault(error)
         except Exception:  # the border between a defect of ours and everybody else's calls

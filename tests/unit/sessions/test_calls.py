@@ -1,0 +1,635 @@
+"""Calls: what is paid and counted, ids that never run twice, results that nobody may claim any more."""
+
+import functools
+import math
+import operator
+
+import anyio
+import pytest
+
+from ors_server import EpisodePolicy, ForbiddenActionError, TextBlock, ToolError, ToolOutput
+from ors_server.errors import (
+    EnvironmentFailedError,
+    StoreError,
+    ToolFailedError,
+    ToolOutputError,
+    UnknownCallError,
+)
+from ors_server.sessions.calls import Completed, Fault, Refusal, RefusalReason
+from ors_server.trajectory import StepStatus
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_return_is_the_float_sum_of_the_rewards_in_step_order(player):
+    session = await player.create()
+    rewards = [0.1, 0.2, 0.3, -1e17, 1e17, 0.1, None, 0.7]
+    paid = [(await player.call(session, "pay", reward=reward)).output.reward for reward in rewards]
+    summary = await player.summary(session)
+    assert paid == rewards
+    assert summary.episode_return == functools.reduce(
+        operator.add, [r for r in rewards if r is not None], 0.0
+    )
+    assert (summary.steps, summary.ungraded_steps) == (8, 1)
+
+
+async def test_every_output_states_the_standing_after_its_step(open_player):
+    policy = EpisodePolicy(step_limit=5, time_limit=100.0, invalid_call_penalty=0.25)
+    async with open_player(policy=policy) as player:
+        session = await player.create()
+        await player.call(session, "pay", reward=1.0)
+        output = (await player.call(session, "nonesuch")).output
+    assert output.reward == -0.25
+    assert output.metadata["episode"] == {
+        "step": 2,
+        "return": 0.75,
+        "penalty_sum": -0.25,
+        "penalties": {"invalid_call": -0.25},
+        "steps_remaining": 3,
+        "time_remaining": 100.0,
+        "stop_reason": None,
+        "components": {"invalid_call": -0.25},
+    }
+
+
+async def test_an_authors_metadata_stays_beside_the_standing_which_wins(player, stage):
+    stage.acts["report"] = lambda env, context: ToolOutput(metadata={"mine": 1, "episode": "fake"})
+    session = await player.create()
+    metadata = (await player.act(session, "report")).output.metadata
+    assert metadata["mine"] == 1
+    assert metadata["episode"]["step"] == 1
+
+
+async def test_a_repeated_id_gets_the_first_result_and_runs_nothing(player, stage):
+    session = await player.create()
+    stage.acts["count"] = lambda env, context: ToolOutput.ongoing(
+        str(stage.happened.count("count")), reward=1.0
+    )
+    first = await player.call(session, "do", "mine", act="count")
+    again = await player.call(session, "do", "mine", act="count")
+    other = await player.call(session, "pay", "mine", reward=5.0)
+    assert first is again is other
+    assert stage.happened.count("count") == 1
+    assert (await player.summary(session)).episode_return == 1.0
+
+
+async def test_the_same_id_asked_for_at_once_runs_once(player, stage):
+    session = await player.create()
+    gate = anyio.Event()
+
+    async def wait(env, context):
+        await gate.wait()
+        return ToolOutput.ongoing("done", reward=1.0)
+
+    stage.acts["wait"] = wait
+    results = []
+
+    async def ask():
+        results.append(await player.call(session, "do", "mine", act="wait"))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        gate.set()
+    assert len({id(result) for result in results}) == 1
+    assert len(results) == 8
+    assert len(await player.steps(session)) == 1
+
+
+async def test_the_same_id_in_two_sessions_is_two_calls(player):
+    one, two = await player.create(), await player.create()
+    await player.call(one, "pay", "mine", reward=1.0)
+    await player.call(two, "pay", "mine", reward=2.0)
+    assert (await player.summary(one)).episode_return == 1.0
+    assert (await player.summary(two)).episode_return == 2.0
+
+
+async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player):
+    session = await player.create()
+    last = await player.call(session, "pay", "last", reward=1.0, finished=True)
+    late = await player.call(session, "pay", "late", reward=1.0)
+    assert await player.call(session, "pay", "last") is last
+    assert last.output.finished
+    assert (late.reason, late.step) == (RefusalReason.EPISODE_FINISHED, None)
+    assert (await player.summary(session)).episode_return == 1.0
+
+
+async def test_only_the_latest_refusals_after_the_end_are_kept(player):
+    session = await player.create()
+    await player.call(session, "pay", "last", finished=True)
+    for number in range(70):
+        await player.call(session, "pay", f"late-{number}")
+    with pytest.raises(UnknownCallError):
+        await player.engine.resume(session, "late-0")
+    assert (await player.engine.resume(session, "late-69")).is_done
+    assert (await player.engine.resume(session, "last")).is_done
+    assert (await player.summary(session)).steps == 1
+
+
+async def test_a_result_is_discarded_when_another_call_ended_the_episode(player, stage):
+    session = await player.create()
+    gate = anyio.Event()
+
+    async def wait(env, context):
+        await gate.wait()
+        return ToolOutput.ongoing("late", reward=1.0)
+
+    stage.acts["wait"] = wait
+    slow = await player.engine.call(session, "together", {"act": "wait"})
+    await anyio.wait_all_tasks_blocked()
+    await player.call(session, "pay", reward=0.5, finished=True)
+    gate.set()
+    with anyio.fail_after(10):
+        result = await slow.wait()
+    assert isinstance(result, Refusal)
+    assert "discarded" in result.error
+    assert "was not run" not in result.error
+    assert (await player.summary(session)).episode_return == 0.5
+
+
+async def test_calls_that_waited_for_their_turn_do_not_run_after_the_end(player, stage):
+    session = await player.create()
+    gate = anyio.Event()
+
+    async def end(env, context):
+        await gate.wait()
+        return ToolOutput.final("over", reward=1.0)
+
+    stage.acts["end"] = end
+    first = await player.engine.call(session, "do", {"act": "end"})
+    second = await player.engine.call(session, "do", {"act": "never"})
+    await anyio.wait_all_tasks_blocked()
+    gate.set()
+    with anyio.fail_after(10):
+        assert (await first.wait()).output.finished
+        assert (await second.wait()).reason is RefusalReason.EPISODE_FINISHED
+    assert "never" not in stage.happened
+
+
+async def test_steps_are_numbered_in_the_order_of_their_ends_and_each_states_its_own_sum(player, stage):
+    session = await player.create()
+    gates = [anyio.Event() for _ in range(3)]
+
+    for number, gate in enumerate(gates):
+
+        async def wait(env, context, gate=gate, number=number):
+            await gate.wait()
+            return ToolOutput.ongoing(reward=float(number))
+
+        stage.acts[f"wait{number}"] = wait
+    calls = [await player.engine.call(session, "together", {"act": f"wait{n}"}) for n in range(3)]
+    await anyio.wait_all_tasks_blocked()
+    for gate in reversed(gates):
+        gate.set()
+        await anyio.wait_all_tasks_blocked()
+    standings = [call.result.output.metadata["episode"] for call in calls]
+    assert [(s["step"], s["return"]) for s in standings] == [(3, 3.0), (2, 3.0), (1, 2.0)]
+    assert [step.number for step in await player.steps(session)] == [1, 2, 3]
+
+
+async def test_a_step_records_the_call_as_it_was(player, clock, stage):
+    session = await player.create()
+
+    async def slow(env, context):
+        clock.seconds += 2.5
+        return ToolOutput.ongoing("shown", reward=0.5, metadata={"why": "because"})
+
+    stage.acts["slow"] = slow
+    clock.seconds += 1.0
+    await player.call(session, "do", "mine", act="slow")
+    (step,) = await player.steps(session)
+    assert (step.call_id, step.tool, step.arguments) == ("mine", "do", {"act": "slow"})
+    assert (step.status, step.reward, step.components) == (StepStatus.GRADED, 0.5, {"tool": 0.5})
+    assert step.blocks == (TextBlock(text="shown"),)
+    assert step.metadata["why"] == "because"
+    assert (step.error, step.error_code, step.finished) == (None, None, False)
+    assert step.duration == 2.5
+    assert step.started_at.isoformat() == "2026-01-01T00:00:01+00:00"
+
+
+async def test_an_invalid_call_is_a_step_that_nothing_ran_for(player, stage):
+    session = await player.create()
+    unknown = await player.call(session, "nonesuch")
+    wrong = await player.call(session, "pay", reward="much")
+    assert (unknown.reason, unknown.error) == (RefusalReason.NOT_FOUND, "'nonesuch' is not a valid tool")
+    assert wrong.reason is RefusalReason.INPUT_VALIDATION
+    assert wrong.error.startswith("Tool input validation error: ")
+    steps = await player.steps(session)
+    assert [(step.status, step.error_code) for step in steps] == [
+        (StepStatus.REFUSED, "not_found"),
+        (StepStatus.REFUSED, "input_validation"),
+    ]
+    assert [unknown.step, wrong.step] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "field"),
+    [
+        (ToolError("no such file"), "tool_error", "tool_error_penalty"),
+        (ForbiddenActionError, "forbidden", "forbidden_penalty"),
+    ],
+)
+async def test_a_tools_own_refusal_is_told_to_the_agent_and_may_cost(open_player, stage, error, cause, field):
+    async def refuse(env, context):
+        raise error
+
+    stage.acts["refuse"] = refuse
+    async with open_player(policy=EpisodePolicy(**{field: 0.5})) as player:
+        session = await player.create()
+        result = await player.act(session, "refuse")
+        (step,) = await player.steps(session)
+    assert result.is_error
+    assert result.output.reward == -0.5
+    assert result.output.metadata["error"]["code"] == cause
+    assert step.components == {cause: -0.5}
+    assert step.error == result.output.blocks[0].text
+
+
+async def test_a_forbidden_action_may_end_the_episode(open_player, stage):
+    async def refuse(env, context):
+        raise ForbiddenActionError("rm -rf")
+
+    stage.acts["refuse"] = refuse
+    async with open_player(policy=EpisodePolicy(forbidden_ends=True)) as player:
+        session = await player.create()
+        result = await player.act(session, "refuse")
+        assert result.output.finished
+        assert (await player.summary(session)).stop_reason == "blocked"
+
+
+async def test_the_step_limit_ends_the_episode_with_its_last_step(open_player):
+    async with open_player(policy=EpisodePolicy(step_limit=2)) as player:
+        session = await player.create()
+        assert not (await player.call(session, "pay", reward=1.0)).output.finished
+        ended = await player.call(session, "nonesuch")
+        assert isinstance(ended, Completed)
+        assert ended.output.finished
+        assert (await player.call(session, "pay", reward=1.0)).reason is RefusalReason.EPISODE_FINISHED
+        summary = await player.summary(session)
+    assert (summary.steps, summary.stop_reason, summary.phase) == (2, "step_limit", "finished")
+
+
+async def test_overlong_steps_cost_whatever_they_pay(open_player):
+    async with open_player(policy=EpisodePolicy(overlong_after=1, overlong_penalty=0.1)) as player:
+        session = await player.create()
+        paid = [(await player.call(session, "pay", reward=r)).output.reward for r in (1.0, 1.0, None)]
+        summary = await player.summary(session)
+    assert paid == [1.0, 0.9, -0.1]
+    assert summary.penalties == {"overlong": -0.2}
+    assert summary.reward_sum == 2.0
+
+
+async def test_time_that_lapses_between_calls_ends_the_episode_at_its_deadline(open_player, clock):
+    async with open_player(policy=EpisodePolicy(time_limit=10.0)) as player:
+        session = await player.create()
+        await player.call(session, "pay", reward=1.0)
+        await clock.advance(25.0)
+        for _ in range(2):  # looking changes nothing
+            summary = await player.summary(session)
+            assert (summary.phase, summary.stop_reason) == ("finished", "time_limit")
+            assert (summary.finished_at - summary.started_at).total_seconds() == 10.0
+        late = await player.call(session, "pay", reward=1.0)
+        assert late.reason is RefusalReason.EPISODE_FINISHED
+        assert "time_limit" in late.error
+        await player.delete(session)
+        assert (await player.summary(session)).stop_reason == "time_limit"
+
+
+async def test_a_call_that_passes_the_deadline_is_paid_whether_or_not_somebody_looks(
+    open_player, clock, stage
+):
+    async with open_player(policy=EpisodePolicy(time_limit=10.0)) as player:
+        session = await player.create()
+        gate = anyio.Event()
+
+        async def wait(env, context):
+            await gate.wait()
+            return ToolOutput.ongoing(reward=1.0)
+
+        stage.acts["wait"] = wait
+        call = await player.engine.call(session, "do", {"act": "wait"})
+        await anyio.wait_all_tasks_blocked()
+        clock.seconds += 11.0
+        await player.summary(session)
+        gate.set()
+        with anyio.fail_after(10):
+            result = await call.wait()
+        assert result.output.finished
+        assert result.output.metadata["episode"]["time_remaining"] == 0.0
+        assert (await player.summary(session)).stop_reason == "time_limit"
+
+
+async def test_what_is_left_of_the_episode_shortens_a_calls_limit(open_player, stage):
+    async with open_player(policy=EpisodePolicy(time_limit=0.02, call_time_limit=60.0)) as player:
+        session = await player.create()
+        stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
+        result = await player.act(session, "hang")
+    assert result.output.metadata["error"]["code"] == "timeout"
+
+
+async def test_a_session_may_be_played_under_stricter_rules_only(player):
+    session = await player.create(policy={"step_limit": 1})
+    assert (await player.call(session, "pay", reward=1.0)).output.finished
+    status = await player.engine.status(session)
+    assert status.origin.policy["step_limit"] == 1
+
+
+async def test_a_reward_out_of_range_is_the_authors_fault_and_pays_nothing(open_player):
+    async with open_player(policy=EpisodePolicy(reward_range=(0.0, 1.0))) as player:
+        session = await player.create()
+        result = await player.call(session, "pay", reward=1.5)
+        assert isinstance(result.error, ToolOutputError)
+        summary = await player.summary(session)
+        (step,) = await player.steps(session)
+    assert (summary.episode_return, summary.failed_steps) == (0.0, 1)
+    assert (step.status, step.reward, step.error_code) == (StepStatus.FAILED, None, "tool_output")
+
+
+async def test_a_reward_out_of_range_is_clipped_where_the_policy_says_so(open_player):
+    async with open_player(policy=EpisodePolicy(reward_range=(0.0, 1.0), clip_rewards=True)) as player:
+        session = await player.create()
+        assert (await player.call(session, "pay", reward=1.5)).output.reward == 1.0
+        assert (await player.call(session, "pay", reward=-3)).output.reward == 0.0
+
+
+async def test_rewards_whose_sum_could_overflow_are_refused(player):
+    session = await player.create()
+    result = await player.call(session, "pay", reward=1e308)
+    assert isinstance(result, Fault)
+    assert math.isfinite((await player.summary(session)).episode_return)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("nested", [False, True])
+async def test_arguments_that_json_cannot_express_are_refused_and_recorded_as_text(player, value, nested):
+    session = await player.create()
+    payload = {"nested": [value]} if nested else value
+    result = await player.call(session, "pay" if not nested else "keep", reward=payload, payload=payload)
+    assert result.reason is RefusalReason.INPUT_VALIDATION
+    (step,) = await player.steps(session)
+    assert str(value).lower()[:3] in str(step.arguments).lower()
+
+
+async def test_arguments_that_cannot_be_recorded_at_all_are_refused(player):
+    session = await player.create()
+    deep: dict = {}
+    deep["self"] = deep
+    result = await player.call(session, "keep", payload=deep)
+    assert result.reason is RefusalReason.INPUT_VALIDATION
+    assert "unreadable" in (await player.steps(session))[0].arguments
+
+
+async def test_a_tool_cannot_change_what_is_recorded_of_its_arguments(player):
+    session = await player.create()
+    payload = {"nested": {"value": 1}}
+    await player.call(session, "keep", payload=payload)
+    (step,) = await player.steps(session)
+    assert step.arguments == {"payload": {"nested": {"value": 1}}}
+    assert payload == {"nested": {"value": 1}}
+
+
+async def test_a_tool_cannot_change_its_output_after_it_was_paid(player, stage):
+    output = ToolOutput(blocks=[TextBlock(text="one", detail={"k": [1]})], reward=1.0, metadata={"list": [1]})
+    stage.acts["show"] = lambda env, context: output
+    session = await player.create()
+    result = await player.act(session, "show")
+    output.metadata["list"].append(2)
+    output.blocks[0].detail["k"].append(2)
+    output.blocks.append(TextBlock(text="two"))
+    assert result.output.metadata["list"] == [1]
+    assert result.output.blocks == [TextBlock(text="one", detail={"k": [1]})]
+    assert (await player.steps(session))[0].metadata["list"] == [1]
+
+
+async def test_a_refusal_repeats_little_of_a_huge_input(player):
+    session = await player.create()
+    result = await player.call(session, "pay", reward="x" * 1_000_000)
+    assert len(result.error) < 1_000
+
+
+async def test_a_refusal_of_very_many_problems_only_counts_them(open_player, stage):
+
+    from ors_server import Environment, tool
+
+    class Lists(Environment):
+        name = "lists"
+
+        @classmethod
+        def list_splits(cls):
+            return ["train"]
+
+        def get_prompt(self):
+            return "list"
+
+        @tool
+        async def total(self, numbers: list[int]) -> str:
+            """Adds."""
+            return str(sum(numbers))
+
+    async with open_player(cls=Lists) as player:
+        session = await player.create()
+        result = await player.call(session, "total", numbers=["x"] * 5_000)
+    assert result.error == "Tool input validation error: 5000 problems; send what the tool's schema describes"
+
+
+async def test_a_step_that_cannot_be_stored_is_not_paid_and_the_episode_stands_where_it_stood(player, store):
+    session = await player.create()
+    await player.call(session, "pay", reward=1.0)
+    store.fails = {"append"}
+    lost = await player.call(session, "pay", "lost", reward=5.0, finished=True)
+    assert isinstance(lost.error, StoreError)
+    store.fails = set()
+    assert await player.call(session, "pay", "lost", reward=5.0) is lost
+    assert (await player.call(session, "pay", reward=1.0)).output.metadata["episode"]["return"] == 2.0
+    summary = await player.summary(session)
+    assert (summary.steps, summary.episode_return, summary.phase) == (2, 2.0, "playing")
+
+
+async def test_a_refusal_that_cannot_be_stored_is_no_refusal(player, store):
+    session = await player.create()
+    store.fails = {"append"}
+    assert isinstance((await player.call(session, "nonesuch")).error, StoreError)
+    assert (await player.summary(session)).steps == 0
+
+
+async def test_a_defect_of_the_store_is_told_as_a_defect_of_ours_and_hurts_only_its_call(player, store):
+    session = await player.create()
+    store.fails, store.error = {"append"}, KeyError("oops")
+    result = await player.call(session, "pay", reward=1.0)
+    assert result.error.code == "internal_error"
+    assert "oops" not in str(result.error)
+    store.fails = set()
+    assert isinstance(await player.call(session, "pay", reward=1.0), Completed)
+
+
+async def test_task_tools_are_found_only_where_the_task_offers_them(player, stage):
+    session = await player.create()
+    assert (await player.call(session, "secret_door")).reason is RefusalReason.NOT_FOUND
+    stage.acts["task_tools"] = lambda env: ["secret_door"]
+    session = await player.create()
+    assert (await player.call(session, "secret_door")).output.blocks[0].text == "opened"
+    listing = await player.engine.tools(session)
+    assert listing.tools[-1].name == "secret_door"
+    assert listing.terminal_tool.name == "submit"
+    assert "submit" not in [spec.name for spec in listing.tools]
+
+
+async def test_task_tools_are_asked_for_once_even_by_many_at_once(player, stage):
+    stage.acts["task_tools"] = lambda env: ["secret_door"]
+    session = await player.create()
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(player.call, session, "secret_door")
+            group.start_soon(player.engine.tools, session)
+    assert stage.happened.count("task tools") == 1
+
+
+@pytest.mark.parametrize("wrong", [None, "secret_door", ["nonesuch"], 5])
+async def test_an_environment_that_misnames_its_task_tools_fails_that_call_as_a_step(player, stage, wrong):
+    stage.acts["task_tools"] = lambda env: wrong
+    session = await player.create()
+    result = await player.call(session, "secret_door")
+    assert isinstance(result.error, EnvironmentFailedError)
+    assert (await player.steps(session))[0].status is StepStatus.FAILED
+    with pytest.raises(EnvironmentFailedError):
+        await player.engine.tools(session)
+    assert isinstance(await player.call(session, "pay"), Completed)
+
+
+async def test_a_sessions_toolset_is_made_once_on_its_first_call(player, stage):
+    session = await player.create(toolset="extra")
+    assert "toolset made" not in stage.happened
+    for _ in range(2):
+        assert (await player.call(session, "extra")).output.blocks[0].text == "task"
+    assert stage.happened.count("toolset made") == 1
+    assert "extra" in [spec.name for spec in (await player.engine.tools(session)).tools]
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1), KeyboardInterrupt()])
+async def test_a_toolset_that_cannot_be_made_fails_only_its_call(player, stage, error):
+    def fail(toolset):
+        raise error
+
+    stage.acts["toolset"] = fail
+    session = await player.create(toolset="extra")
+    assert isinstance((await player.call(session, "extra")).error, EnvironmentFailedError)
+    assert isinstance(await player.call(session, "pay"), Completed)
+
+
+async def test_progress_reaches_whoever_listens_and_a_listener_that_left_is_no_failure(player, stage):
+    heard = []
+
+    async def listener(progress, total, message):
+        heard.append((progress, total, message))
+        if progress > 1:
+            raise ConnectionError("gone")
+
+    async def report(env, context):
+        for progress in (1.0, 2.0, 3.0):
+            await context.report_progress(progress, 3.0, "on")
+        return ToolOutput.ongoing("done")
+
+    stage.acts["report"] = report
+    session = await player.create()
+    with anyio.fail_after(10):
+        call = await player.engine.call(session, "do", {"act": "report"}, listener=listener)
+        assert isinstance(await call.wait(), Completed)
+    assert heard == [(1.0, 3.0, "on"), (2.0, 3.0, "on")]
+
+
+async def test_a_tool_knows_its_call(player, stage):
+    seen = []
+
+    async def look(env, context):
+        seen.append((context.session_id, context.call_id, context.step, context.task_spec))
+        context.task_spec["changed"] = True
+        await context.log("info", "a line that nobody takes")
+        return ToolOutput()
+
+    stage.acts["look"] = look
+    session = await player.create(task_spec={"id": "t"})
+    await player.call(session, "do", "mine", act="look")
+    assert seen == [(session, "mine", 1, {"id": "t", "changed": True})]
+    assert (await player.engine.status(session)).origin.task_spec == {"id": "t"}
+
+
+async def test_a_cancelled_call_is_a_step_without_a_judgement(player, stage):
+    session = await player.create()
+    stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
+    call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
+    await anyio.wait_all_tasks_blocked()
+    call.cancel()
+    with anyio.fail_after(10):
+        result = await call.wait()
+    assert result.error.code == "call_cancelled"
+    (step,) = await player.steps(session)
+    assert (step.status, step.reward, step.error_code) == (StepStatus.CANCELLED, None, "call_cancelled")
+    assert isinstance(await player.call(session, "pay"), Completed)
+
+
+async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, stage):
+    session = await player.create()
+    call = await player.engine.call(session, "do", {"act": "never"})
+    call.cancel()
+    with anyio.fail_after(10):
+        result = await call.wait()
+    assert isinstance(result, Fault)
+    assert "never" not in stage.happened
+    assert (await player.summary(session)).steps == 0
+    call.cancel()  # once more does no harm
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_place(player, stage):
+    session = await player.create()
+    gate = anyio.Event()
+
+    async def wait(env, context):
+        await gate.wait()
+        return ToolOutput.ongoing("first")
+
+    stage.acts["wait"] = wait
+    first = await player.engine.call(session, "do", {"act": "wait"})
+    second = await player.engine.call(session, "alone", {"act": "never"})
+    third = await player.engine.call(session, "pay", {"reward": 1.0})
+    await anyio.wait_all_tasks_blocked()
+    second.cancel()
+    gate.set()
+    with anyio.fail_after(10):
+        assert isinstance(await second.wait(), Fault)
+        assert isinstance(await first.wait(), Completed)
+        assert isinstance(await third.wait(), Completed)
+    assert "never" not in stage.happened
+
+
+async def test_an_ended_call_lets_go_of_its_caller(player):
+    class Caller:
+        def can(self, ability):
+            return False
+
+    session = await player.create()
+    caller = Caller()
+    call = await player.engine.call(session, "pay", {}, client=caller)
+    with anyio.fail_after(10):
+        await call.wait()
+    assert call.client is not caller
+    assert call.listeners == []
+
+
+async def test_text_alone_becomes_one_block(player, stage):
+    stage.acts["speak"] = lambda env, context: "hello"
+    session = await player.create()
+    result = await player.act(session, "speak", "say")
+    assert result.output.blocks == [TextBlock(text="hello")]
+
+
+async def test_an_error_that_is_ours_but_raised_by_a_tool_is_a_fault_of_that_call(player, stage):
+    async def ask(env, context):
+        return await context.elicit("your name?", {})
+
+    stage.acts["ask"] = ask
+    session = await player.create()
+    result = await player.act(session, "ask")
+    assert "does not offer elicitation" in str(result.error)
+    assert not isinstance(result.error, ToolFailedError)
+    assert (await player.steps(session))[0].status is StepStatus.FAILED
