@@ -1,0 +1,450 @@
+"""Bytes that no honest client sends, on a socket: each is answered in time, never by a 500 or a traceback."""
+
+import json
+import re
+import socket
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ors_server import Environment, GroupCandidate, Split, ToolOutput, tool
+
+SESSION = "fuzzed"
+ANSWER_LIMIT = 10.0
+"""Seconds within which a connection must have said what it has to say."""
+
+bounded = settings(
+    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+class Fuzzed(Environment):
+    """Takes anything and never fails by itself."""
+
+    name = "fuzzed"
+
+    @classmethod
+    def list_splits(cls) -> list[Split]:
+        return [Split(name="train", type="train")]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[dict[str, int]]:
+        return [{"number": index} for index in range(10)]
+
+    def get_prompt(self) -> str:
+        return "Do."
+
+    async def score_group(self, candidates: list[GroupCandidate]) -> list[float]:
+        return [0.5 for _ in candidates]
+
+    @tool
+    async def echo(
+        self, text: str = "", number: float = 0.0, whole: int = 0, more: dict | None = None
+    ) -> ToolOutput:
+        """Echoes."""
+        return ToolOutput.ongoing(f"{text} {number} {whole}", reward=0.5, metadata={"more": more})
+
+
+# Bodies
+
+LONG, DEEP = "@long@", "@deep@"
+"""Stand for much text and for deep nesting until a request is written, so that examples stay readable."""
+
+odd_numbers = st.sampled_from(
+    ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 400, "1" * 5000, "-0", "-0.0", "1e-999", "01"]
+)
+odd_strings = st.sampled_from(
+    ['"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\x00"', '"\u2028"', '"\\q"', '"', '""', f'"{LONG}"']
+)
+nested = st.just(DEEP) | st.builds(
+    lambda depth, pair: pair[0] * depth + "0" + pair[1] * depth,
+    st.sampled_from([10, 100, 199, 201, 1000]),
+    st.sampled_from([("[", "]"), ('{"a":', "}"), ("[", ""), ('{"a":[', "]}")]),
+)
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+).map(json.dumps)
+objects = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=5), max_size=3).map(
+    json.dumps
+)
+finite = st.integers(-3, 12).map(str) | st.floats(allow_nan=False, allow_infinity=False).map(str)
+names = st.sampled_from(['"echo"', '"train"', '"fuzzed"', '"tools/list"'])
+texts = st.text(max_size=30).map(json.dumps)
+SLOTS = {
+    "<text>": st.one_of(texts, texts, odd_strings),
+    "<name>": st.one_of(names, names, odd_strings),
+    "<number>": st.one_of(finite, odd_numbers),
+    "<object>": st.one_of(objects, objects, nested),
+    "<any>": st.one_of(plain, plain, odd_numbers, odd_strings, nested),
+}
+"""What stands in a template, and what takes its place: mostly the right type, often at its edge."""
+
+
+@st.composite
+def bodies(draw, templates):
+    """Fills a template, each place with its own type or with anything; some bodies are broken afterwards."""
+    parts = re.split("(<[a-z]+>)", draw(st.sampled_from(templates)))
+    is_odd = draw(st.integers(0, 3)) == 0
+    filled = [draw(SLOTS["<any>" if is_odd else part]) if part in SLOTS else part for part in parts]
+    body = "".join(filled).encode(errors="surrogatepass")
+    manner = draw(st.integers(0, 9))
+    if manner == 0:
+        return draw(st.binary(max_size=200))
+    return draw(mutations(body)) if manner == 1 else body
+
+
+@st.composite
+def mutations(draw, body):
+    """Breaks bytes at a few places."""
+    broken = bytearray(body[:2000])
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(broken)))
+        broken[at : at + draw(st.integers(0, 3))] = draw(
+            st.binary(max_size=3) | st.sampled_from([b"\xff", b"\xc3", b'"', b"{", b"}", b"[", b",", b"\x00"])
+        )
+    return bytes(broken)
+
+
+CALL = [
+    '{"name":"echo","input":{"text":<text>,"number":<number>}}',
+    '{"name":"echo","input":{"whole":<number>,"more":<object>}}',
+    '{"name":"echo","input":{"more":{"a":<any>}},"task_id":<text>}',
+    '{"name":"echo","input":<object>}',
+    '{"name":<name>,"input":{}}',
+    '{"name":"echo","input":{},<text>:<any>}',
+    "<any>",
+]
+CREATE = [
+    '{"task_spec":{"a":<any>}}',
+    '{"task_spec":<object>}',
+    '{"split":<name>,"index":<number>}',
+    '{"env_name":<name>,"task_spec":{}}',
+    '{"task_spec":{},"secrets":<object>}',
+    '{"task_spec":{},"toolset_name":<name>}',
+    "<any>",
+]
+TASKS = ['{"split":<name>}', '{"split":"train","index":<number>}', "<any>"]
+TASKS += ['{"split":"train","start":<number>,"stop":<number>}', '{"split":<name>,"index":<number>}']
+GROUP = [
+    '{"candidates":<any>}',
+    '{"candidates":[{"messages":[{"role":"user","blocks":[{"type":"text","text":<text>}]}],"metadata":<object>}]}',
+    '{"candidates":[{"messages":[{"role":<name>,"blocks":<any>}]}]}',
+]
+ORDER = [
+    '{"task_spec":{"a":<any>}}',
+    '{"task_spec":<object>}',
+    '{"task_spec":{},"policy":<object>}',
+    '{"task_spec":{},"policy":{"step_limit":<number>,"time_limit":<number>}}',
+    '{"task_spec":{},"secrets":{"a":<text>}}',
+    '{"split":<name>,"index":<number>}',
+    '{"task_spec":{},"session_id":<name>,"visibility":<name>}',
+    "<any>",
+]
+CONTROL_CALL = [
+    '{"name":"echo","arguments":{"text":<text>,"number":<number>}}',
+    '{"name":"echo","arguments":{"whole":<number>,"more":<object>}}',
+    '{"name":"echo","arguments":<object>,"call_id":<text>}',
+    '{"name":<name>}',
+    "<any>",
+]
+META = (
+    '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    '"io.modelcontextprotocol/clientInfo":{"name":"fuzz","version":"0"},'
+    '"io.modelcontextprotocol/clientCapabilities":{},"org.openrewardstandard/call_id":<text>}'
+)
+ASKED = [
+    ("tools/call", '{"name":"echo","arguments":{"text":<text>,"number":<number>},META}'),
+    ("tools/call", '{"name":"echo","arguments":{"whole":<number>,"more":<object>},META}'),
+    ("tools/call", '{"name":"echo","arguments":<object>,META}'),
+    ("tools/call", '{"name":<name>,"arguments":{},META}'),
+    ("tools/call", "<any>"),
+    ("tools/list", '{"cursor":<text>,META}'),
+    ("prompts/list", "{META}"),
+    ("prompts/get", '{"name":<name>,"arguments":<object>,META}'),
+    ("resources/list", "{META}"),
+    ("resources/read", '{"uri":<text>,META}'),
+    ("resources/templates/list", "{META}"),
+    ("completion/complete", '{"ref":{"type":"ref/prompt","name":<name>},"argument":<object>,META}'),
+    ("logging/setLevel", '{"level":<name>,META}'),
+    ("server/discover", "{META}"),
+    ("ping", "{META}"),
+    (
+        "initialize",
+        '{"protocolVersion":<text>,"capabilities":<object>,"clientInfo":{"name":<text>,"version":"1"}}',
+    ),
+    ("notifications/cancelled", '{"requestId":<any>,META}'),
+    ("notifications/progress", '{"progressToken":<any>,"progress":<number>,META}'),
+    ("org.openrewardstandard/nothing", "<any>"),
+]
+"""Methods of MCP and templates of their parameters."""
+
+
+def request_of(method, params):
+    """Writes a JSON-RPC request as a template."""
+    head = '{"jsonrpc":"2.0",' + ("" if method.startswith("notifications/") else '"id":1,')
+    return head + f'"method":"{method}","params":' + params.replace("META", META) + "}"
+
+
+# Requests
+
+header_values = st.binary(max_size=60).map(lambda raw: raw.translate(None, b"\r\n\x00"))
+headers = st.lists(
+    st.tuples(
+        st.sampled_from(
+            b"X-Session-ID X-Secrets X-API-Key Authorization Accept Cookie Origin Host Content-Type Expect "
+            b"Upgrade Mcp-Session-Id MCP-Protocol-Version Mcp-Method Mcp-Name Last-Event-ID Range".split()
+        ),
+        header_values,
+    ),
+    max_size=3,
+)
+
+
+def frame(method, path, body, extra=(), *, length=None, defaults=True):
+    """Writes a request."""
+    body = body.replace(LONG.encode(), b"x" * 70_000).replace(DEEP.encode(), b'[{"a":' * 10_000)
+    names = {name.lower() for name, _ in extra}
+    lines = [b"%s %s HTTP/1.1" % (method, path)]
+    usual = [(b"Host", b"127.0.0.1"), (b"X-Session-ID", SESSION.encode()), (b"Connection", b"close")]
+    usual += [(b"Content-Type", b"application/json"), (b"Accept", b"application/json, text/event-stream")]
+    usual += [(b"Content-Length", b"%d" % len(body) if length is None else length)]
+    if defaults:
+        lines += [b"%s: %s" % pair for pair in usual if pair[0].lower() not in names]
+    lines += [b"%s: %s" % pair for pair in extra]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def exchange(port, request, *, close=False):
+    """Sends bytes and reads until the server closes; with `close`, nothing more will come from here."""
+    received = bytearray()
+    with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_LIMIT) as connection:
+        try:
+            connection.sendall(request)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            while data := connection.recv(65536):
+                received += data
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # the server refused to read on, which is an answer too
+    return bytes(received)
+
+
+def check(answer):
+    """Checks what every answer must be, and gives its status; 0 for none."""
+    lowered = answer.lower()
+    assert b"traceback" not in lowered
+    assert b'file "' not in lowered
+    assert b"site-packages" not in lowered
+    assert b"internal server error" not in lowered
+    if not answer:
+        return 0
+    status = int(answer.split(b" ", 2)[1])
+    assert 200 <= status < 500, answer
+    assert b'"code":-32603' not in answer.replace(b" ", b""), answer
+    return status
+
+
+def ask(port, method, path, body=b""):
+    answer = exchange(port, frame(method, path, body))
+    assert check(answer) == 200, answer
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+@pytest.fixture(scope="module")
+def port(serve_live):
+    """The port of a server without keys, so that requests get as deep as they can."""
+    return serve_live(Fuzzed, max_sessions=100).port
+
+
+@pytest.fixture(autouse=True)
+def healthy(port):
+    """A session before, and a server that still plays afterwards."""
+    make_session(port)
+    yield
+    assert json.loads(ask(port, b"GET", b"/health")) == {"status": "ok"}
+    ask(port, b"POST", b"/delete")
+    make_session(port)
+    answer = ask(port, b"POST", b"/call", b'{"name":"echo","input":{"text":"still here"}}')
+    assert b"still here" in answer
+
+
+@pytest.fixture(scope="module")
+def legacy_session(port):
+    """The id of a connection of the earlier era, which begins with a handshake."""
+    make_session(port)
+    params = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"fuzz","version":"0"}}'
+    answer = exchange(
+        port, frame(b"POST", b"/sessions/fuzzed/mcp", request_of("initialize", params).encode())
+    )
+    assert check(answer) == 200
+    found = re.search(rb"(?i)^mcp-session-id: *(\S+)", answer, re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def make_session(port):
+    """Sees to it that the session lives and that there is room for more."""
+    listed = exchange(port, frame(b"GET", b"/_ors/sessions?limit=500", b"")).partition(b"\r\n\r\n")[2]
+    for session in json.loads(listed)["sessions"]:
+        if session["session_id"] != SESSION:
+            exchange(
+                port, frame(b"POST", b"/delete", b"", [(b"X-Session-ID", session["session_id"].encode())])
+            )
+    check(exchange(port, frame(b"POST", b"/create", b'{"task_spec":{}}')))
+
+
+def play(port, method, path, body, extra=()):
+    status = check(exchange(port, frame(method, path, body, extra)))
+    assert status, "a whole request was left without an answer"
+    if status == 429:
+        make_session(port)
+
+
+@bounded
+@given(body=bodies(CALL), extra=headers)
+def test_call_survives_any_body(port, body, extra):
+    play(port, b"POST", b"/call", body, extra)
+    play(port, b"POST", b"/fuzzed/call", body)
+
+
+@bounded
+@given(body=bodies(CREATE), extra=headers)
+def test_create_survives_any_body(port, body, extra):
+    play(port, b"POST", b"/create", body, [(b"X-Session-ID", b"made"), *extra])
+    play(port, b"POST", b"/delete", b"", [(b"X-Session-ID", b"made")])
+
+
+@bounded
+@given(
+    body=bodies(TASKS + GROUP),
+    path=st.sampled_from(["tasks", "num_tasks", "task", "task_range", "score_group"]),
+)
+def test_tasks_survive_any_body(port, body, path):
+    play(port, b"POST", f"/{path}".encode(), body)
+
+
+@bounded
+@given(
+    data=st.data(),
+    path=st.sampled_from([b"/mcp", b"/sessions/fuzzed/mcp", b"/sessions/absent/mcp"]),
+    extra=headers,
+)
+def test_mcp_survives_any_body(port, legacy_session, data, path, extra):
+    method, params = data.draw(st.sampled_from(ASKED))
+    body = data.draw(bodies([request_of(method, params)]))
+    modern = [
+        (b"MCP-Protocol-Version", b"2026-07-28"),
+        (b"Mcp-Method", method.encode()),
+        (b"Mcp-Name", b"echo"),
+    ]
+    play(port, b"POST", path, body, modern)
+    play(port, b"POST", b"/sessions/fuzzed/mcp", body, [(b"Mcp-Session-Id", legacy_session)])
+    play(port, b"POST", path, body, extra)
+
+
+@bounded
+@given(
+    order=bodies(ORDER),
+    call=bodies(CONTROL_CALL),
+    query=st.binary(max_size=30).map(lambda raw: raw.translate(None, b" \r\n\x00#")),
+)
+def test_the_control_api_survives_any_body_and_query(port, order, call, query):
+    play(port, b"POST", b"/_ors/sessions", order)
+    play(port, b"POST", b"/_ors/sessions/fuzzed/calls", call)
+    query = bytes(byte for byte in query if 0x20 < byte < 0x7F)
+    play(port, b"GET", b"/_ors/sessions/fuzzed/steps?start=" + query, b"")
+    play(port, b"GET", b"/_ors/sessions?cursor=" + query, b"")
+    play(port, b"GET", b"/_ors/sessions/fuzzed/steps", b"")
+
+
+segments = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="#?"), max_size=12)
+
+
+@bounded
+@given(
+    path=st.lists(
+        segments | st.sampled_from(["_ors", "sessions", "mcp", "agent", "%2e%2e", "%", "%ff", "%00"]),
+        max_size=5,
+    ),
+    method=st.sampled_from([b"GET", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"HEAD", b"TRACE"]),
+)
+def test_any_path_gets_an_answer(port, path, method):
+    play(port, method, ("/" + "/".join(path)).encode(), b"")
+
+
+LENGTHS = [
+    b"0",
+    b"1",
+    b"5",
+    b"99999999999999999999",
+    b"-1",
+    b"+3",
+    b"x",
+    b"",
+    b"1e3",
+    b"0x10",
+    b"3, 3",
+    b" 7 ",
+]
+CHUNKED = [
+    b"0\r\n\r\n",
+    b"5\r\nabc",
+    b"zz\r\n",
+    b"ffffffffffffffff\r\nx",
+    b"-1\r\n",
+    b"3\r\nabc\r\n0\r\n\r\n",
+    b"\r\n",
+]
+TARGETS = [
+    b"/call",
+    b"/create",
+    b"/mcp",
+    b"/sessions/fuzzed/mcp",
+    b"/_ors/sessions",
+    b"/_ors/sessions/fuzzed/calls",
+]
+
+
+@bounded
+@given(target=st.sampled_from(TARGETS), length=st.sampled_from(LENGTHS), body=bodies(CALL))
+def test_a_wrong_content_length_hangs_nobody(port, target, length, body):
+    check(exchange(port, frame(b"POST", target, body, length=length), close=True))
+
+
+@bounded
+@given(
+    target=st.sampled_from(TARGETS),
+    chunks=st.lists(st.sampled_from(CHUNKED) | st.binary(max_size=20), max_size=4),
+)
+def test_wrong_chunks_hang_nobody(port, target, chunks):
+    extra = [(b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"5")]
+    check(exchange(port, frame(b"POST", target, b"".join(chunks), extra[:1], length=b"3"), close=True))
+    check(exchange(port, frame(b"POST", target, b"".join(chunks), extra), close=True))
+
+
+@bounded
+@given(head=st.binary(max_size=300), target=st.sampled_from(TARGETS), name=header_values, value=header_values)
+def test_bytes_that_are_no_http_hang_nobody(port, head, target, name, value):
+    check(exchange(port, head, close=True))
+    check(exchange(port, b"POST " + target + b" HTTP/1.1\r\n" + head, close=True))
+    check(exchange(port, frame(b"POST", target, b"{}", [(name, value)]), close=True))
+
+
+@bounded
+@given(target=st.sampled_from(TARGETS), sent=st.integers(0, 60))
+def test_a_client_that_leaves_in_the_middle_hurts_nobody(port, target, sent):
+    whole = frame(b"POST", target, b'{"name":"echo","input":{"text":"' + b"x" * 200 + b'"}}')
+    check(exchange(port, whole[: len(whole) - sent * 4], close=True))
+
+
+def test_a_body_beyond_the_limit_is_refused_everywhere(port):
+    body = b'{"name":"echo","input":{"text":"' + b"x" * (5 * 1024 * 1024) + b'"}}'
+    for target in TARGETS:
+        assert check(exchange(port, frame(b"POST", target, body))) in {0, 413}
