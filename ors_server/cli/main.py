@@ -2,15 +2,21 @@
 
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from ors_server import __version__
+from ors_server.cli.call import call
+from ors_server.cli.check import check
+from ors_server.cli.listing import list_environments
+from ors_server.cli.new import new
 from ors_server.cli.options import from_fields
 from ors_server.cli.output import complain, say
+from ors_server.cli.play import play
 from ors_server.cli.serve import serve
+from ors_server.cli.version import version
 from ors_server.errors import OrsServerError
 
 DEBUG = "--debug"
@@ -30,21 +36,31 @@ app = typer.Typer(
     invoke_without_command=True,
     help="Serve RL environments for language-model agents over the Open Reward Standard and MCP.",
 )
-app.command("serve")(from_fields(serve))
+COMMANDS: dict[str, Callable[[Any], None]] = {
+    "serve": serve,
+    "list": list_environments,
+    "play": play,
+    "call": call,
+    "check": check,
+    "new": new,
+    "version": version,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(from_fields(command))
 
 
 @app.callback()
 def start(
     context: typer.Context,
     *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    print_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     debug: Annotated[
         bool, typer.Option(DEBUG, help="Show the traceback of an error; stands anywhere on the line.")
     ] = False,
 ) -> None:
     """Do what every command needs done first."""
     del debug  # taken out of the line before it is parsed
-    if version:
+    if print_version:
         say(__version__)
     elif context.invoked_subcommand is None:
         say(context.get_help())
