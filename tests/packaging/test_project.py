@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock")])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
+    "pydantic_core": "pydantic",  # which pins it
     "typing_extensions": "typing-extensions",
     "pydantic_settings": "pydantic-settings",
     "mcp_types": "mcp-types",
