@@ -28,7 +28,7 @@ time of a call.
 
 
 def listen(app: "App", *, as_json: bool) -> None:
-    """Serve until SIGINT or SIGTERM; the sessions are torn down before this returns.
+    """Serve until SIGINT, SIGTERM or an admin's wish; the sessions are torn down before this returns.
 
     Args:
         app: The application; its settings say where to listen.
@@ -96,6 +96,7 @@ class _Server(uvicorn.Server):
         self._app = app
         self._listener = listener
         self._as_json = as_json
+        app.on_shutdown = self._stop
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -104,3 +105,6 @@ class _Server(uvicorn.Server):
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._app, host, port), as_json=self._as_json)
+
+    def _stop(self) -> None:
+        self.should_exit = True
