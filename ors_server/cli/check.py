@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ors_server.cli.output import say, say_json
+from ors_server.cli.output import CommandError, say, say_json
 
 _MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
 
@@ -38,6 +38,8 @@ def check(options: CheckOptions) -> None:
 
     from ors_server.cli.remote import is_url
 
+    if options.mcp and not is_url(options.where):
+        raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
     if options.mcp:
         rows = anyio.run(_check_mcp, options)
     elif is_url(options.where):
