@@ -27,6 +27,8 @@ REFENV = ROOT / "tests" / "fixtures" / "refenv.py"
 SCRIPTS = Path(__file__).parent / "scripts"
 TASK_ID = re.compile(rb"event: task_id\r?\ndata: \S+\r?\n\r?\n")
 """The event that tells the id of a call."""
+READING_TIME = 1.0
+"""Seconds between the id of a call and the cut; a client that had not read it would call anew."""
 START_LIMIT = 60.0
 """Seconds that a server may take to answer its first request."""
 PLAY_LIMIT = 240.0
@@ -206,6 +208,8 @@ class CuttingProxy(socketserver.ThreadingTCPServer):
         self.target = target
         self.request_words = request
         self.cuts = 0
+        self.reading = threading.Event()
+        """Never set: its wait is the time that a client has to read the id before the cut."""
 
     @property
     def url(self) -> str:
@@ -244,6 +248,7 @@ class _Pump(socketserver.BaseRequestHandler):
             heard = heard[-65536:] + data
             if self._is_moment(heard):
                 self.server.cuts += 1
+                self.server.reading.wait(READING_TIME)
                 return
 
     def _is_moment(self, heard: bytes) -> bool:
