@@ -69,7 +69,7 @@ async def is_gone(receive: Receive) -> bool:
         receive: The ASGI channel.
     """
     with anyio.move_on_after(0):
-        return (await receive())["type"] == "http.disconnect"
+        return bool((await receive())["type"] == "http.disconnect")
     return False
 
 

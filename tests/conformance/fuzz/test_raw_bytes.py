@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -35,7 +36,7 @@ class Fuzzed(Environment):
     def get_prompt(self) -> str:
         return "Do."
 
-    async def score_group(self, candidates: list[GroupCandidate]) -> list[float]:
+    async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[float]:
         return [0.5 for _ in candidates]
 
     @tool
