@@ -24,7 +24,7 @@ from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.rounds import Asked, Rounds
 
 HEARTBEAT = 10.0
-"""Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30 or more."""
+"""Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30."""
 
 
 class Reporter:
@@ -125,7 +125,7 @@ class Player:
             A result, or questions.
 
         Raises:
-            MCPError: If the request is wrong, or the failure is not one that an agent could do anything about.
+            MCPError: If the request is wrong, or the failure is one that no agent could do anything about.
         """
         call_id = _call_id(context)
 
@@ -209,7 +209,7 @@ def _wants_progress(context: Context) -> bool:
 
 
 async def _outlive(call: Call, call_id: str | None) -> CallResult:
-    """Wait for a call; a client that leaves withdraws it, unless it gave an id with which it can come back."""
+    """Wait for a call; a client that leaves withdraws it, unless it gave an id to come back with."""
     try:
         return await call.wait()
     except anyio.get_cancelled_exc_class():

@@ -29,8 +29,8 @@ OWN_TOOLS: tuple[Result, ...] = (
     {
         "name": START_EPISODE,
         "description": (
-            "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id to "
-            "every further tool call of the episode."
+            "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id "
+            "to every further tool call of the episode."
         ),
         "inputSchema": {
             "type": "object",

@@ -1,7 +1,7 @@
 """The MCP client behind a call, as a tool may see it: what it offers, its log, and its answers.
 
-In the handshake era (until 2025-11-25) the server sends the client a request of its own and waits. The later era
-forbids that; `rounds` is how it asks.
+In the handshake era (until 2025-11-25) the server sends the client a request of its own and waits. The later
+era forbids that; `rounds` is how it asks.
 """
 
 from collections.abc import Callable, Mapping

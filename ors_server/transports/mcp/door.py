@@ -95,8 +95,8 @@ class McpDoor:
     async def _first(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Put the episode's own instructions into the handshake, and take the short way with tool calls.
 
-        The SDK validates a call's parameters twice and its result once more. A plain call needs neither: it is
-        checked here, and its result is made in its wire form.
+        The SDK validates a call's parameters twice and its result once more. A plain call needs neither: it
+        is checked here, and its result is made in its wire form.
         """
         if ctx.method == "tools/call" and ctx.params is not None and is_plain_call(ctx):
             return await self._call_plainly(ctx, ctx.params)
@@ -224,8 +224,8 @@ def is_plain_call(context: Context) -> bool:
         context: The request.
 
     Returns:
-        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else, on a
-        connection that may make calls.
+        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else,
+        on a connection that may make calls.
     """
     params = context.params
     if params is None or not params.keys() <= _PLAIN:

@@ -1,4 +1,4 @@
-"""The door over HTTP: both eras behind one session manager, under every path at which an episode or the lobby is."""
+"""The door over HTTP: both eras behind one session manager, under every path of the lobby and of episodes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

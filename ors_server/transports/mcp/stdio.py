@@ -42,8 +42,8 @@ def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionO
 async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionOrder | None) -> None:
     """Serve one client until it closes its side.
 
-    Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no credential:
-    at one episode the client is that episode's agent, in the lobby it is a trainer.
+    Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no
+    credential: at one episode the client is that episode's agent, in the lobby it is a trainer.
 
     Args:
         engine: Where sessions live; it outlives this call.

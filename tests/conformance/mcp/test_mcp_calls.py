@@ -1,4 +1,8 @@
-"""How a call comes and goes over MCP: ids, leaving clients, progress, questions. Source: mcp.md, 7, and facts."""
+"""How a call comes and goes over MCP: ids, leaving clients, progress, questions.
+
+Sources: MCP 2026-07-28, basic/utilities (cancellation, progress, MRTR) and server/tools; 2025-11-25, client
+(sampling, elicitation, roots).
+"""
 
 from typing import Any
 
@@ -288,7 +292,8 @@ async def test_a_client_of_the_handshake_era_may_refuse_an_answer(make_site):
 
 
 async def ask(site, session_id: str, tool_name: str = "ask_name", **params: Any) -> dict[str, Any]:
-    meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}}}
+    capabilities: dict[str, Any] = {"elicitation": {}, "sampling": {}}
+    meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
     given = {"name": tool_name, "arguments": {}, **params, "_meta": {**meta, **params.get("_meta", {})}}
     answer: httpx2.Response = await site.post(f"/sessions/{session_id}/mcp", "tools/call", given)
     body: dict[str, Any] = answer.json()
