@@ -9,7 +9,7 @@ handles it.
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, TextIO
 
 import structlog
@@ -83,9 +83,9 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
         level: Least severity of our own events; other packages' begin at `warning`.
         stream: Where to; standard error by default.
     """
-    stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(_formatter(form, has_colours=stream.isatty()))
+    target = sys.stderr if stream is None else stream
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(form, has_colours=target.isatty()))
     handler.set_name(ROOT)
     root = logging.getLogger()
     for old in [old for old in root.handlers if old.get_name() == ROOT]:
@@ -113,9 +113,11 @@ def _clean(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return _TOKEN.sub(REDACTED, value)
     if isinstance(value, Mapping):
-        return {inner: _clean(str(inner), part) for inner, part in value.items()}
+        parts: Mapping[Any, Any] = value
+        return {inner: _clean(str(inner), part) for inner, part in parts.items()}
     if isinstance(value, list | tuple):
-        return [_clean("", part) for part in value]
+        items: Sequence[Any] = value
+        return [_clean("", part) for part in items]
     return value
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -69,7 +69,7 @@ def read_arguments(text: str) -> dict[str, Any]:
         raise CommandError(f"the arguments are not JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise CommandError(f"the arguments are a JSON object, not {type(arguments).__name__}")
-    return arguments
+    return cast("dict[str, Any]", arguments)
 
 
 def show(result: dict[str, Any]) -> None:

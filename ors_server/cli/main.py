@@ -3,7 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -104,7 +104,7 @@ def explain(error: BaseException) -> str:
     from pydantic import ValidationError
 
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, _UsageError):
         return f"{error.format_message()} Try --help."  # type: ignore[attr-defined]
     if isinstance(error, ValidationError):

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -134,7 +134,7 @@ class Player:
             except ValueError as error:
                 raise CommandError(f"the arguments are not JSON: {error}") from error
             if isinstance(arguments, dict):
-                return arguments
+                return cast("dict[str, Any]", arguments)
             raise CommandError(f"the arguments are a JSON object, not {text}")
         if not sys.stdin.isatty():
             return {}

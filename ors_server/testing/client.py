@@ -1,6 +1,6 @@
 """A client that speaks to an engine in this process: what the doors do, without bytes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -173,7 +173,7 @@ async def open_environment(
     options: EngineOptions | None = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
-) -> AsyncIterator[LocalClient]:
+) -> AsyncGenerator[LocalClient]:
     """Run environments in this process; leaving the context ends all sessions.
 
     Args:

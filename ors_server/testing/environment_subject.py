@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -79,7 +79,7 @@ class Subject:
     """How many tasks of each split are played."""
     made: int = 0
     """Sessions that were made."""
-    teardowns: list[int] = field(default_factory=list)
+    teardowns: list[int] = field(default_factory=list[int])
     """Identity of each instance that was torn down."""
 
     async def sample(self) -> list[Task]:
@@ -106,11 +106,10 @@ class Subject:
         Raises:
             NotApplicableError: If the class has no such method.
         """
-        method = getattr(self.definition.source, name, None)
+        method: Any = getattr(self.definition.source, name, None)
         if not callable(method):
             raise NotApplicableError(f"the class has no method {name}(task_spec)")
-        found: Callable[[JSONObject], Actions] = method
-        return found
+        return cast("Callable[[JSONObject], Actions]", method)
 
     def some_actions(self, task: Task) -> Actions:
         """Return the gold actions, or made-up calls of every tool where there are none.

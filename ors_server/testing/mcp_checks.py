@@ -3,7 +3,7 @@
 import json
 import re
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -35,7 +35,7 @@ class Host:
     headers: Mapping[str, str]
 
     @asynccontextmanager
-    async def client(self, mode: str = HANDSHAKE) -> AsyncIterator[Client]:
+    async def client(self, mode: str = HANDSHAKE) -> AsyncGenerator[Client]:
         """Connect.
 
         Args:
@@ -90,14 +90,14 @@ async def ping(host: Host) -> None:
     async with host.client() as client:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the later era has no ping; here the earlier one is judged
-            await client.send_ping()
+            await client.send_ping()  # pyright: ignore[reportDeprecated]
 
 
 async def unknown_method(host: Host) -> None:
     """Judge M4."""
     prefix = "io.modelcontextprotocol"
-    meta = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta}}
+    meta: dict[str, Any] = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta}}
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "no/such"}
     answer = await host.post(json.dumps(body).encode(), **headers)
     error: Any = answer.json().get("error", {})

@@ -10,7 +10,7 @@ authors goes deeper, but wants a server with fixture tools of its own.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 
@@ -80,7 +80,7 @@ async def _judge(requirement: McpRequirement, check: Check, host: Host) -> McpVe
     except Exception as error:  # noqa: BLE001  (whatever it is, the server caused it)
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+            cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
         if isinstance(cause, NotApplicableError):
             return McpVerdict(requirement, "skip", str(cause))
         if isinstance(cause, NotMetError):

@@ -1,6 +1,6 @@
 """Playing one episode from a test that is not async."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,7 +67,7 @@ def play(
     index: int | None = None,
     task_spec: JSONObject | None = None,
     **wishes: Any,
-) -> Iterator[Episode]:
+) -> Generator[Episode]:
     """Play one task of an environment in this process; leaving the context ends the session.
 
     Args:

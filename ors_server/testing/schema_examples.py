@@ -35,8 +35,8 @@ def _example(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
 
 
 def _typed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
-    kind = schema.get("type", "string")
-    kind = kind[0] if isinstance(kind, list) else kind
+    named: Any = schema.get("type", "string")
+    kind: str = named if isinstance(named, str) else named[0]
     if kind == "object":
         parts = schema.get("properties", {})
         return {name: _example(parts.get(name, {}), definitions) for name in schema.get("required", ())}
