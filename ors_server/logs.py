@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeGuard
 
 import structlog
 from structlog.stdlib import BoundLogger, ProcessorFormatter
@@ -112,13 +112,19 @@ def _clean(name: str, value: Any) -> Any:
         return REDACTED
     if isinstance(value, str):
         return _TOKEN.sub(REDACTED, value)
-    if isinstance(value, Mapping):
-        parts: Mapping[Any, Any] = value
-        return {inner: _clean(str(inner), part) for inner, part in parts.items()}
-    if isinstance(value, list | tuple):
-        items: Sequence[Any] = value
-        return [_clean("", part) for part in items]
+    if _is_mapping(value):
+        return {inner: _clean(str(inner), part) for inner, part in value.items()}
+    if _is_list(value):
+        return [_clean("", part) for part in value]
     return value
+
+
+def _is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)
 
 
 def _is_secret(name: str) -> bool:
