@@ -3,6 +3,8 @@
 import anyio
 import pytest
 
+from ors_server import GroupCandidate, Message, TextBlock
+
 pytestmark = pytest.mark.anyio
 
 
@@ -180,6 +182,8 @@ async def test_prompt_messages_and_tools_are_read_by_the_agent(control):
 async def test_a_scored_group_is_no_tool_call(open_control, refenv):
     control = await open_control(refenv)
     session_id = await control.create(environment="termenv", split="train", index=0, task_spec=None)
-    await control.app.engine.score_group(session_id, [], call_id="group")
+    candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="4")])])
+    await control.app.engine.score_group(session_id, [candidate], call_id="group")
     answer = await control.post(f"/sessions/{session_id}/calls", {"name": "x", "call_id": "group"})
-    assert answer.status_code in {200, 422}
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "scored a group" in answer.json()["detail"]

@@ -1,9 +1,11 @@
 """Bytes that no honest client sends, on a socket: each is answered in time, never by a 500 or a traceback."""
 
+import base64
 import json
 import re
 import socket
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -52,12 +54,44 @@ class Fuzzed(Environment):
 LONG, DEEP = "@long@", "@deep@"
 """Stand for much text and for deep nesting until a request is written, so that examples stay readable."""
 
-odd_numbers = st.sampled_from(
-    ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 400, "1" * 5000, "-0", "-0.0", "1e-999", "01"]
-)
-odd_strings = st.sampled_from(
-    ['"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\x00"', '"\u2028"', '"\\q"', '"', '""', f'"{LONG}"']
-)
+ODD_NUMBERS = [
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e999",
+    "-1e999",
+    "1" * 400,
+    "1" * 5000,
+    "-0.0",
+    "1e-999",
+    "01",
+]
+ODD_STRINGS = [
+    '"\\ud800"',
+    '"\\udc00\\ud800"',
+    '"\\u0000"',
+    '"\x00"',
+    '"\u2028"',
+    '"\\q"',
+    '"',
+    '""',
+    f'"{LONG}"',
+]
+ODDITIES = [
+    *ODD_NUMBERS,
+    *ODD_STRINGS,
+    DEEP,
+    "[" * 150 + "]" * 150,
+    "null",
+    "true",
+    "[]",
+    "{}",
+    '{"a":1e999}',
+    "",
+]
+"""What a number, a text or an object never expects in its place."""
+
+odd_numbers, odd_strings = st.sampled_from(ODD_NUMBERS), st.sampled_from(ODD_STRINGS)
 nested = st.just(DEEP) | st.builds(
     lambda depth, pair: pair[0] * depth + "0" + pair[1] * depth,
     st.sampled_from([10, 100, 199, 201, 1000]),
@@ -86,6 +120,20 @@ SLOTS = {
     "<any>": st.one_of(plain, plain, odd_numbers, odd_strings, nested),
 }
 """What stands in a template, and what takes its place: mostly the right type, often at its edge."""
+
+
+DEFAULTS = {"<text>": '"text"', "<name>": '"train"', "<number>": "1", "<object>": "{}", "<any>": "{}"}
+
+
+def odd_bodies(templates):
+    """Puts every oddity into every place of every template, one at a time."""
+    for template in templates:
+        parts = re.split("(<[a-z]+>)", template)
+        for place in (index for index, part in enumerate(parts) if part in SLOTS):
+            for odd in ODDITIES:
+                filled = [DEFAULTS.get(part, part) for part in parts]
+                filled[place] = odd
+                yield "".join(filled).encode()
 
 
 @st.composite
@@ -308,6 +356,35 @@ def play(port, method, path, body, extra=()):
         make_session(port)
 
 
+@pytest.mark.parametrize(
+    ("path", "templates"),
+    [
+        (b"/call", CALL),
+        (b"/create", CREATE),
+        *((path, TASKS) for path in (b"/tasks", b"/num_tasks", b"/task", b"/task_range")),
+        (b"/score_group", GROUP),
+        (b"/_ors/sessions", ORDER),
+        (b"/_ors/sessions/fuzzed/calls", CONTROL_CALL),
+    ],
+)
+def test_no_place_in_a_body_minds_what_stands_there(port, path, templates):
+    for body in odd_bodies(templates):
+        play(port, b"POST", path, body)
+
+
+@pytest.mark.parametrize(("method", "params"), ASKED)
+def test_no_place_in_a_request_of_mcp_minds_what_stands_there(port, legacy_session, method, params):
+    modern = [
+        (b"MCP-Protocol-Version", b"2026-07-28"),
+        (b"Mcp-Method", method.encode()),
+        (b"Mcp-Name", b"echo"),
+    ]
+    for body in odd_bodies([request_of(method, params)]):
+        play(port, b"POST", b"/sessions/fuzzed/mcp", body, modern)
+        play(port, b"POST", b"/sessions/fuzzed/mcp", body, [(b"Mcp-Session-Id", legacy_session)])
+        play(port, b"POST", b"/mcp", body, modern)
+
+
 @bounded
 @given(body=bodies(CALL), extra=headers)
 def test_call_survives_any_body(port, body, extra):
@@ -348,6 +425,27 @@ def test_mcp_survives_any_body(port, legacy_session, data, path, extra):
     play(port, b"POST", path, body, modern)
     play(port, b"POST", b"/sessions/fuzzed/mcp", body, [(b"Mcp-Session-Id", legacy_session)])
     play(port, b"POST", path, body, extra)
+
+
+SECRETS = [
+    '{"KEY":{"value":<text>}}',
+    '{<text>:{"value":<any>}}',
+    '{"KEY":{"value":"a","allowed_domains":<any>}}',
+    "<any>",
+]
+
+
+@bounded
+@given(secrets=bodies(SECRETS) | st.just(b"not base64"), token=header_values)
+def test_credentials_and_secrets_may_be_anything(port, secrets, token):
+    made = [(b"X-Session-ID", b"made")]
+    play(port, b"POST", b"/create", b'{"task_spec":{}}', [*made, (b"X-Secrets", base64.b64encode(secrets))])
+    play(port, b"POST", b"/create", b'{"task_spec":{}}', [*made, (b"X-Secrets", token)])
+    play(port, b"POST", b"/delete", b"", made)
+    for credential in (token, b"agt_" + token, b"agt_" + base64.urlsafe_b64encode(token) + b"." + token):
+        play(port, b"POST", b"/call", b'{"name":"echo","input":{}}', [(b"X-API-Key", credential)])
+        play(port, b"GET", b"/_ors/sessions/fuzzed/tools", b"", [(b"Authorization", b"Bearer " + credential)])
+        play(port, b"POST", b"/agent/" + quote(credential).encode() + b"/mcp", b"{}")
 
 
 @bounded

@@ -1,6 +1,6 @@
 """Every class of error looks like something on every wire, by a row of its own.
 
-The command line's own errors never reach a wire, so they are left out.
+The errors of the command line and of the shipped tests never reach a wire, so they are left out.
 """
 
 import importlib
@@ -13,13 +13,13 @@ import ors_server
 from ors_server.errors import Blame, CapacityError, OrsServerError, ShuttingDownError, StartingError
 from ors_server.transports.faults import FAULTS, extra_headers, look_up
 
-ABOVE = "ors_server.cli"
-"""The package above the transports, whose errors are printed."""
+OFF_THE_WIRE = ("ors_server.cli", "ors_server.testing")
+"""Packages whose errors are printed, or raised in whoever uses them."""
 
 
 def import_everything():
     for module in pkgutil.walk_packages(ors_server.__path__, "ors_server."):
-        if not module.name.startswith(ABOVE):
+        if not module.name.startswith(OFF_THE_WIRE):
             importlib.import_module(module.name)
 
 
@@ -28,7 +28,7 @@ def error_classes():
     found, rest = [], [OrsServerError]
     while rest:
         cls = rest.pop()
-        is_ours = cls.__module__.startswith("ors_server.") and not cls.__module__.startswith(ABOVE)
+        is_ours = cls.__module__.startswith("ors_server.") and not cls.__module__.startswith(OFF_THE_WIRE)
         if is_ours and cls not in found:
             found.append(cls)
             rest += cls.__subclasses__()
