@@ -226,7 +226,7 @@ async def _call(
 def _as_messages(result: Any, where: str) -> list[Message]:
     if isinstance(result, str):
         return [Message(role="user", blocks=[TextBlock(text=result)])]
-    items = list(result)
+    items = list(result) if isinstance(result, Sequence) else []
     if items and all(isinstance(item, Message) for item in items):
         return items
     if items and all(isinstance(item, str | TextBlock | ImageBlock) for item in items):

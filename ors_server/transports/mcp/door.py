@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 import mcp_types as types
@@ -106,9 +106,7 @@ class McpDoor:
             instructions = await self._instructions(ctx)
         except OrsServerError as error:
             raise protocol_error(error) from error
-        result = await call_next(ctx)
-        if not isinstance(result, dict):
-            return result
+        result = cast("Result", await call_next(ctx))
         # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
         capabilities = {**result["capabilities"], "experimental": self.server.extensions}
         return {**result, **instructions, "capabilities": capabilities}
