@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.errors import ToolFailedError
+from ors_server.sessions.copies import NotJSONError, copy_json
 from ors_server.wire import JSONObject
 
 PREFIX = "Tool input validation error: "
@@ -55,20 +56,18 @@ def recordable(arguments: JSONObject) -> JSONObject:
         return arguments
     try:
         text = json.dumps(arguments, default=str, ensure_ascii=False)
+        return copy_json(json.loads(encodable(text), parse_constant=str))
     except (TypeError, ValueError, RecursionError) as error:
         return {"unreadable": str(error)}
-    recorded: JSONObject = json.loads(encodable(text), parse_constant=str)
-    return recorded
 
 
 def _copy(arguments: JSONObject) -> JSONObject:
     if all(map(_is_plain, arguments.values())):
         return dict(arguments)
     try:
-        copied: JSONObject = json.loads(json.dumps(arguments, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
+        return copy_json(arguments)
+    except NotJSONError as error:
         raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
-    return copied
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,6 +1,5 @@
 """From what a tool returned to what leaves the server: legal, bounded, and encodable on every wire."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from ors_server.authoring.boundary import encodable
 from ors_server.episode import Charge, EpisodeState, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.sessions.copies import NotJSONError, read_json, write_json
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 BLOCK_OVERHEAD = 64
@@ -120,12 +120,12 @@ def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObjec
     if value is None:
         return None
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"{what} must be JSON without NaN or infinities: {error}"
+        text = write_json(value)
+        copied = read_json(text)
+    except NotJSONError as error:
+        msg = f"{what} must be JSON without NaN or infinities, nested at most 200 deep: {error}"
         raise ToolOutputError(msg) from error
     if len(text) > max_bytes:
         msg = f"{what} has {len(text)} bytes as JSON; at most {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
-    copied: JSONObject = json.loads(encodable(text))
     return copied

@@ -54,6 +54,9 @@ class Fuzzed(Environment):
 LONG, DEEP = "@long@", "@deep@"
 """Stand for much text and for deep nesting until a request is written, so that examples stay readable."""
 
+DEPTHS = [10, 150, 190, 201, 240, 260, 500, 900, 1100]
+"""Levels of nesting around the limits of parsers and serialisers."""
+
 ODD_NUMBERS = [
     "NaN",
     "Infinity",
@@ -94,7 +97,7 @@ ODDITIES = [
 odd_numbers, odd_strings = st.sampled_from(ODD_NUMBERS), st.sampled_from(ODD_STRINGS)
 nested = st.just(DEEP) | st.builds(
     lambda depth, pair: pair[0] * depth + "0" + pair[1] * depth,
-    st.sampled_from([10, 100, 199, 201, 1000]),
+    st.sampled_from(DEPTHS),
     st.sampled_from([("[", "]"), ('{"a":', "}"), ("[", ""), ('{"a":[', "]}")]),
 )
 plain = st.recursive(
@@ -280,8 +283,10 @@ def exchange(port, request, *, close=False):
                 connection.shutdown(socket.SHUT_WR)
             while data := connection.recv(65536):
                 received += data
-        except (ConnectionResetError, BrokenPipeError):
-            pass  # the server refused to read on, which is an answer too
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # the server refused to read on and closed, which is an answer too
     return bytes(received)
 
 
