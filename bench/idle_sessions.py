@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 import uvloop
@@ -16,10 +17,42 @@ MOST_KIB = 10.0
 """KiB that an idle session may hold."""
 TARGET = 2.0
 """Sessions made and ended per second are at least this many times openreward's."""
-CONNECTIONS = 16
+CONNECTIONS = 64
 
 
-def measure(sessions: int = 2_000, pairs: int = 800, rounds: int = 5) -> list[Row]:
+@dataclass(slots=True)
+class Samples:
+    """What one server came to, round by round."""
+
+    rates: list[float] = field(default_factory=list)
+    """Sessions made and ended per second."""
+    costs: list[float] = field(default_factory=list)
+    """Seconds of the server's CPU per session."""
+
+    @property
+    def rate(self) -> float:
+        """The median rate."""
+        return statistics.median(self.rates)
+
+    @property
+    def cost(self) -> float:
+        """The median cost, in microseconds."""
+        return statistics.median(self.costs) * 1e6
+
+    def add(self, server: servers.Server, pairs: int) -> None:
+        """Measure once.
+
+        Args:
+            server: The server.
+            pairs: Sessions to make and end.
+        """
+        cpu, started = server.cpu_seconds(), time.perf_counter()
+        _make_and_end_sessions(server, pairs)
+        self.rates.append(pairs / (time.perf_counter() - started))
+        self.costs.append((server.cpu_seconds() - cpu) / pairs)
+
+
+def measure(sessions: int = 2_000, pairs: int = 1_280, rounds: int = 5) -> list[Row]:
     """Make sessions on both servers, in turns.
 
     Args:
@@ -35,25 +68,23 @@ def measure(sessions: int = 2_000, pairs: int = 800, rounds: int = 5) -> list[Ro
             return stack.enter_context(servers.running(command(port), port))
 
         ours, openreward = start(servers.ours), start(servers.openreward)
-        rates: dict[servers.Server, list[float]] = {ours: [], openreward: []}
-        for server in rates:
-            _rate(server, pairs // 4)
-        held = {server: _kib_per_session(server, sessions) for server in rates}
+        samples = {server: Samples() for server in (ours, openreward)}
+        for server in samples:
+            _make_and_end_sessions(server, pairs // 4)
+        held = {server: _kib_per_session(server, sessions) for server in samples}
         for _ in range(rounds):
-            for server, found in rates.items():
-                found.append(_rate(server, pairs))
-    mine, peer = (statistics.median(rates[server]) for server in (ours, openreward))
+            for server, found in samples.items():
+                found.add(server, pairs)
+    return _rows(samples[ours], samples[openreward], held[ours], held[openreward], sessions)
+
+
+def _rows(ours: Samples, openreward: Samples, held: float, held_there: float, sessions: int) -> list[Row]:
     reference = "openreward 0.1.167"
+    memory, turnover = Goal("ours", most=MOST_KIB), Goal("ratio", least=TARGET)
     return [
-        Row(
-            f"idle session, of {sessions:,}",
-            "KiB",
-            held[ours],
-            held[openreward],
-            reference,
-            Goal("ours", most=MOST_KIB),
-        ),
-        Row("create + delete", "sessions/s", mine, peer, reference, Goal("ratio", least=TARGET)),
+        Row(f"idle session, of {sessions:,}", "KiB", held, held_there, reference, memory),
+        Row("create + delete", "sessions/s", ours.rate, openreward.rate, reference, turnover),
+        Row("create + delete", "µs CPU", ours.cost, openreward.cost, reference),
     ]
 
 
@@ -63,10 +94,8 @@ def _kib_per_session(server: servers.Server, sessions: int) -> float:
     return (server.resident_bytes() - before) / 1024 / sessions
 
 
-def _rate(server: servers.Server, pairs: int) -> float:
-    started = time.perf_counter()
+def _make_and_end_sessions(server: servers.Server, pairs: int) -> None:
     uvloop.run(_make_and_end(server.port, pairs))
-    return pairs / (time.perf_counter() - started)
 
 
 async def _make_and_end(port: int, pairs: int) -> None:

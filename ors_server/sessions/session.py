@@ -304,6 +304,8 @@ class Session:
         limit = self._services.stray_time_limit
         await self._calls.stop(limit)
         await self._setup.stop(limit)
+        if self._play.turns.is_idle:
+            return
         with anyio.move_on_after(limit) as scope:
             await self._play.turns.take(Manner.EXCLUSIVE)
         if scope.cancelled_caught:
@@ -327,14 +329,14 @@ class Session:
         self._setup.check()
 
     def _log_end(self) -> None:
-        summary = self.book.summary()
+        state = self.book.standing()
         log.info(
             "episode",
             session_id=self.id,
             environment=self.definition.name,
-            phase=summary.phase,
-            stop_reason=summary.stop_reason,
-            steps=summary.steps,
-            episode_return=summary.episode_return,
-            penalty_sum=summary.penalty_sum,
+            phase=state.phase.value,
+            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+            steps=state.steps,
+            episode_return=state.episode_return,
+            penalty_sum=state.penalty_sum,
         )

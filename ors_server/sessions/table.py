@@ -70,6 +70,8 @@ class CallTable:
             time_limit: Seconds after which calls that ignore their cancellation get their result without ending.
         """
         self._is_stopped = True
+        if not self._running:
+            return
         for call in list(self._running):
             call.cancel()
         with anyio.move_on_after(time_limit) as scope:

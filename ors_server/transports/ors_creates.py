@@ -48,7 +48,7 @@ class Creations:
         try:
             if not await self._was_lost(session_id, fingerprint):
                 await self._engine.create(order)
-            if await http.is_gone(receive):
+            if http.is_gone(receive):
                 self._lost[session_id] = fingerprint
                 while len(self._lost) > LOST_KEPT:
                     del self._lost[next(iter(self._lost))]
