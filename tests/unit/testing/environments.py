@@ -149,6 +149,27 @@ class Shared(Good):
         return [("crowd", {}), ("guess", {"word": task_spec["answer"]})]
 
 
+class Bare(Good):
+    """Declares nothing and never ends."""
+
+    gold_actions: Any = None
+    blank_actions: Any = None
+    answer_fields = ()
+
+    @tool
+    async def guess(self, word: str) -> ToolOutput:
+        """Never ends."""
+        return ToolOutput.ongoing("noted")
+
+
+class Wild(Good):
+    """Breaks where no engine catches it."""
+
+    @classmethod
+    def gold_actions(cls, task_spec):
+        raise KeyError("no gold")
+
+
 BROKEN = {
     NoTasks: "tasks-exist",
     NotJson: "tasks-are-json",

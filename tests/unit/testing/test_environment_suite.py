@@ -3,9 +3,8 @@
 import anyio
 import pytest
 
-from ors_server import ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.testing import ENVIRONMENT_CHECKS, check_environment, inspect_environment
+from ors_server.testing import ENVIRONMENT_CHECKS, CheckVerdict, check_environment, inspect_environment
 from ors_server.testing.environment_subject import spread
 from ors_server.testing.ors_manifest import Level
 
@@ -39,17 +38,8 @@ def test_checks_can_be_run_one_by_one_from_an_author_s_tests(good, check):
 
 
 def test_what_an_environment_does_not_declare_is_not_judged(environments):
-    class Bare(environments.Good):
-        gold_actions = None
-        blank_actions = None
-        answer_fields = ()
-
-        @tool
-        async def guess(self, word: str) -> ToolOutput:
-            """Never ends."""
-            return ToolOutput.ongoing("noted")
-
-    outcomes = {verdict.check.id: verdict.outcome for verdict in check_environment(Bare).verdicts}
+    report = check_environment(environments.Bare)
+    outcomes = {verdict.check.id: verdict.outcome for verdict in report.verdicts}
     skipped = {name for name, outcome in outcomes.items() if outcome == "skip"}
     assert skipped == {"prompt-keeps-answers", "gold-earns-the-most", "blank-earns-the-least", "end-is-final"}
     assert "fail" not in outcomes.values()
@@ -61,18 +51,13 @@ def test_gold_without_a_range_is_not_judged(environments):
 
 
 def test_an_author_s_exception_in_gold_actions_is_a_failure_not_a_crash(environments):
-    class Wild(environments.Good):
-        @classmethod
-        def gold_actions(cls, task_spec):
-            raise KeyError("no gold")
-
-    (verdict,) = check_environment(Wild, only=["gold-earns-the-most"]).verdicts
+    (verdict,) = check_environment(environments.Wild, only=["gold-earns-the-most"]).verdicts
     assert verdict.outcome == "fail"
     assert "KeyError" in verdict.reason
 
 
 def test_verdicts_are_told_as_they_fall_and_definitions_are_taken_too(good):
-    told = []
+    told: list[CheckVerdict] = []
 
     async def run():
         return await inspect_environment(define(good), only=["tasks-exist"], on_verdict=told.append)
