@@ -133,7 +133,8 @@ def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
             seen = choices.setdefault(name, [])
             if part not in seen:
                 seen.append(part)
-    required = set.intersection(*(set(schema.get("required", ())) for schema in renamed))
+    demands: list[set[str]] = [set(schema.get("required", ())) for schema in renamed]
+    required = set[str].intersection(*demands)
     merged: dict[str, Any] = {
         "type": "object",
         "properties": {

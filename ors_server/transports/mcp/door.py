@@ -1,6 +1,6 @@
 """The door: one low-level MCP server for every endpoint, which finds the episode of each request anew."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, cast
 
@@ -48,7 +48,7 @@ class McpDoor:
         self._identity = self.server.server_info_stamp
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, around everything that is served."""
         async with anyio.create_task_group() as tasks:
             self._rounds.open(tasks)
@@ -112,7 +112,8 @@ class McpDoor:
         return {**result, **instructions, "capabilities": capabilities}
 
     async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:
-        tool, arguments = params["name"], params.get("arguments") or {}
+        tool: str = params["name"]
+        arguments: dict[str, Any] = params.get("arguments") or {}
         try:
             session_id = self._ground.address(context)
             if session_id is None:

@@ -1,6 +1,6 @@
 """The door over HTTP: both eras behind one session manager, under every path of the lobby and of episodes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -53,7 +53,7 @@ class McpHttp:
         return cls(engine, keyring, settings)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, before the first request."""
         async with self._door.running(), self._manager.run():
             yield
