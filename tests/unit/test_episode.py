@@ -123,7 +123,9 @@ def test_every_cause_has_a_field_in_the_policy_that_is_free_by_default(cause):
 
 
 def test_a_penalty_is_added_to_what_the_tool_paid_and_both_are_itemised():
-    state, charge = settle(playing(), EpisodePolicy(overlong_penalty=0.25), Outcome(OutcomeKind.COMPLETED, 1.0), 1.0)
+    state, charge = settle(
+        playing(), EpisodePolicy(overlong_penalty=0.25), Outcome(OutcomeKind.COMPLETED, 1.0), 1.0
+    )
     assert (charge.reward, charge.components) == (0.75, {"tool": 1.0, "overlong": -0.25})
     assert (state.reward_sum, state.penalty_sum, state.episode_return) == (1.0, -0.25, 0.75)
     assert isinstance(state.penalties, MappingProxyType)
@@ -131,7 +133,12 @@ def test_a_penalty_is_added_to_what_the_tool_paid_and_both_are_itemised():
 
 def test_a_step_without_a_judgement_is_not_a_zero():
     state, charge = settle(playing(), FREE, Outcome(OutcomeKind.COMPLETED, None), 1.0)
-    assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (None, 1, None, None)
+    assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (
+        None,
+        1,
+        None,
+        None,
+    )
     state, charge = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, 0.0), 1.0)
     assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (0.0, 1, 0.0, 0.0)
 

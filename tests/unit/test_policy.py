@@ -11,7 +11,9 @@ from ors_server.errors import InvalidRequestError
 from ors_server.policy import MAX_REWARD, EpisodePolicy, RewardRangeError
 
 LIMITS = ["step_limit", "time_limit", "call_time_limit", "setup_time_limit"]
-NUMBERS = [name for name in EpisodePolicy.model_fields if name.endswith(("_limit", "_penalty")) or name == "discount"]
+NUMBERS = [
+    name for name in EpisodePolicy.model_fields if name.endswith(("_limit", "_penalty")) or name == "discount"
+]
 
 
 @pytest.mark.parametrize("field", NUMBERS)
@@ -105,7 +107,9 @@ def test_where_there_is_no_limit_any_is_stricter(field):
 
 
 def test_only_what_the_environment_allows_may_be_overridden():
-    with pytest.raises(InvalidRequestError, match="may override call_time_limit, step_limit, time_limit; not discount"):
+    with pytest.raises(
+        InvalidRequestError, match="may override call_time_limit, step_limit, time_limit; not discount"
+    ):
         EpisodePolicy().override({"discount": 0.5})
     with pytest.raises(InvalidRequestError, match="may override nothing"):
         EpisodePolicy(overridable=frozenset()).override({"step_limit": 1})

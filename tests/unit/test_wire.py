@@ -65,12 +65,23 @@ def test_a_tool_is_announced_with_exactly_three_keys():
         "description",
         "input_schema",
     }
-    assert ToolListing(tools=[]).message_block_types == ["text", "image", "reasoning", "tool_call", "tool_result"]
+    assert ToolListing(tools=[]).message_block_types == [
+        "text",
+        "image",
+        "reasoning",
+        "tool_call",
+        "tool_result",
+    ]
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
 def test_no_reward_is_not_a_number(reward):
-    for make in (ToolOutput.ongoing, ToolOutput.final, lambda **kw: ToolOutput(**kw), lambda **kw: GroupScore(**kw)):
+    for make in (
+        ToolOutput.ongoing,
+        ToolOutput.final,
+        lambda **kw: ToolOutput(**kw),
+        lambda **kw: GroupScore(**kw),
+    ):
         with pytest.raises(ValidationError, match="finite"):
             make(reward=reward)
 

@@ -130,7 +130,10 @@ async def test_an_environment_cannot_change_its_tasks(player, stage):
     stage.acts["make"] = spoil
     session = await player.create(split="train", index=0)
     await player.create(split="train", index=0)
-    assert (await player.engine.status(session)).origin.task_spec == {"id": "train-0", "nested": {"list": [0]}}
+    assert (await player.engine.status(session)).origin.task_spec == {
+        "id": "train-0",
+        "nested": {"list": [0]},
+    }
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()], ids=repr)
@@ -194,7 +197,9 @@ async def test_a_call_during_setup_waits_for_it_and_the_task_tools_do_not(player
     assert (await player.engine.prompt(session))[0].text == "play"
 
 
-@pytest.mark.parametrize("error", [RuntimeError("setup broke"), SystemExit(2), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("setup broke"), SystemExit(2), asyncio.CancelledError()], ids=repr
+)
 async def test_a_failed_setup_fails_every_request_but_not_the_ping(player, stage, error):
     async def fail(env):
         await anyio.lowlevel.checkpoint()
@@ -225,7 +230,10 @@ async def test_a_setup_that_takes_too_long_fails(open_player, stage):
     stage.acts["setup"] = lambda env: anyio.sleep_forever()
     async with open_player(policy=EpisodePolicy(setup_time_limit=0.02)) as player:
         session = await player.create()
-        with anyio.fail_after(10), pytest.raises(EnvironmentFailedError, match="did not end within 0.02 seconds"):
+        with (
+            anyio.fail_after(10),
+            pytest.raises(EnvironmentFailedError, match="did not end within 0.02 seconds"),
+        ):
             await player.engine.prompt(session)
 
 
@@ -497,7 +505,9 @@ async def test_looking_at_sessions_does_not_keep_them_alive(player, clock):
     assert await player.engine.sessions() == []
 
 
-async def test_a_running_call_or_setup_keeps_a_session_alive_and_its_end_counts_as_a_request(player, stage, clock):
+async def test_a_running_call_or_setup_keeps_a_session_alive_and_its_end_counts_as_a_request(
+    player, stage, clock
+):
     gates = {"setup": anyio.Event(), "work": anyio.Event()}
 
     async def work(env, context):
@@ -631,7 +641,10 @@ async def test_shutting_down_leaves_a_task_behind_that_ignores_its_cancellation(
     [
         ({"sessions": 2}, [{}, {}, {}]),
         ({"sessions_per_environment": 2}, [{}, {}, {}]),
-        ({"sessions_per_credential": 2}, [{"credential_id": "a"}, {"credential_id": "a"}, {"credential_id": "a"}]),
+        (
+            {"sessions_per_credential": 2},
+            [{"credential_id": "a"}, {"credential_id": "a"}, {"credential_id": "a"}],
+        ),
     ],
     ids=["all", "environment", "credential"],
 )

@@ -115,7 +115,8 @@ async def test_who_gives_up_in_the_moment_of_being_granted_gives_the_turn_back()
 
 
 moves = st.lists(
-    st.tuples(st.sampled_from(["enter", "leave", "give up"]), st.sampled_from(Manner), st.integers(0, 100)), max_size=25
+    st.tuples(st.sampled_from(["enter", "leave", "give up"]), st.sampled_from(Manner), st.integers(0, 100)),
+    max_size=25,
 )
 
 
