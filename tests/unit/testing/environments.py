@@ -11,7 +11,7 @@ class Good(Environment):
 
     version = "1"
     policy = EpisodePolicy(reward_range=(0.0, 1.0))
-    answer_fields = ("answer",)
+    answer_fields: ClassVar[tuple[str, ...]] = ("answer",)
 
     @classmethod
     def list_splits(cls) -> list[str]:
