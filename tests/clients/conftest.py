@@ -190,6 +190,7 @@ class Play:
         for process in set(self._running.values()):
             if process.poll() is None:
                 process.kill()
+            if process.stdout is not None and not process.stdout.closed:
                 process.communicate()
 
 
@@ -224,7 +225,7 @@ class _Pump(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         with socket.create_connection(self.server.target) as upstream:
-            self.asked = b""
+            self.asked = self.heard = b""
             there = threading.Thread(target=self._there, args=(upstream,), daemon=True)
             there.start()
             with contextlib.suppress(OSError):
@@ -237,23 +238,22 @@ class _Pump(socketserver.BaseRequestHandler):
     def _there(self, upstream: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := self.request.recv(65536):
-                self.asked = self.asked[-65536:] + data
+                self.asked, self.heard = self.asked[-65536:] + data, b""
                 upstream.sendall(data)
             upstream.shutdown(socket.SHUT_WR)
 
     def _back(self, upstream: socket.socket) -> None:
-        heard = b""
         while data := upstream.recv(65536):
             self.request.sendall(data)
-            heard = heard[-65536:] + data
-            if self._is_moment(heard):
+            self.heard = self.heard[-65536:] + data
+            if self._is_moment():
                 self.server.cuts += 1
                 self.server.reading.wait(READING_TIME)
                 return
 
-    def _is_moment(self, heard: bytes) -> bool:
+    def _is_moment(self) -> bool:
         first = self.server.cuts == 0
-        return first and self.server.request_words in self.asked and TASK_ID.search(heard) is not None
+        return first and self.server.request_words in self.asked and TASK_ID.search(self.heard) is not None
 
 
 @contextlib.contextmanager
