@@ -124,7 +124,7 @@ class Play:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
-        with anyio.CancelScope(shield=True):
+        with call.seal():
             return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
 
     async def _count_refusal(
