@@ -83,12 +83,9 @@ def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def running(command: list[str], url: str) -> Iterator[str]:
-    """Runs a server process for the length of a with statement and gives its URL.
-
-    Its output goes to a pipe's worth of file that nobody reads unless it fails: the test's own output.
-    """
-    process = subprocess.Popen(command, cwd=ROOT)
+def running(command: list[str], url: str, **environment: str) -> Iterator[str]:
+    """Runs a server process for the length of a with statement and gives its URL."""
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment})
     try:
         wait_until_healthy(url, process)
         yield url
@@ -119,13 +116,13 @@ def serve_with() -> Iterator[Callable[..., str]]:
     """Starts servers of our own on demand, which may borrow a client's packages; they live to the end."""
     with contextlib.ExitStack() as servers:
 
-        def start(client: str | None, *environments: str) -> str:
+        def start(client: str | None, *environments: str, **variables: str) -> str:
             port = free_port()
             packages = (
                 next(client_python(client).parents[1].glob("lib/python*/site-packages")) if client else None
             )
             command = serve_command(environments, port, packages)
-            return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
+            return servers.enter_context(running(command, f"http://127.0.0.1:{port}", **variables))
 
         yield start
 
@@ -163,14 +160,14 @@ class Play:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._answers: dict[str, Any] = {}
 
-    def start(self, url: str, *scenarios: str) -> None:
-        """Starts a process that plays scenarios against a URL."""
+    def start(self, url: str, *scenarios: str, **environment: str) -> None:
+        """Starts a process that plays scenarios against a URL, with some more environment variables."""
         process = subprocess.Popen(
             [*self._command, url, *scenarios],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OPENREWARD_LOG_LEVEL": "ERROR", "NO_PROXY": "127.0.0.1"},
+            env={**os.environ, "OPENREWARD_LOG_LEVEL": "ERROR", "NO_PROXY": "127.0.0.1", **environment},
         )
         self._running.update(dict.fromkeys(scenarios, process))
 
