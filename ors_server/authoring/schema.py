@@ -1,6 +1,7 @@
 """From a method's signature to its announcement and the parser of its arguments: done once, at load."""
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -32,8 +33,11 @@ class Signature:
     """The annotated return type."""
 
     def input_schema(self) -> JSONObject | None:
-        """Return the JSON Schema of the arguments, or `None` for a method without parameters."""
-        return None if self.model is None else self.model.model_json_schema()
+        """Return the JSON Schema of the arguments, or `None` for a method without parameters.
+
+        Numbers that JSON does not have, such as an infinite default or limit, are left out of it.
+        """
+        return None if self.model is None else _without_infinities(self.model.model_json_schema())
 
 
 def read_signature(function: Callable[..., Any], where: str) -> Signature:
@@ -100,6 +104,30 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     return frozenset(
         name for name, part in properties.items() if name not in required and not _admits_null(part)
     )
+
+
+def _without_infinities(part: Any, *, holds_names: bool = False) -> Any:
+    if isinstance(part, list):
+        return [_without_infinities(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    cleaned: JSONObject = {}
+    for name, value in part.items():
+        if name == "default" and not holds_names:
+            cleaned |= {name: value} if _is_json(value) else {}
+        elif not isinstance(value, float) or _is_json(value):
+            cleaned[name] = _without_infinities(
+                value, holds_names=not holds_names and name in {"properties", "$defs"}
+            )
+    return cleaned
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _admits_null(part: Mapping[str, Any]) -> bool:

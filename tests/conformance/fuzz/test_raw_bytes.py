@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Sequence
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -54,7 +55,7 @@ class Fuzzed(Environment):
 LONG, DEEP = "@long@", "@deep@"
 """Stand for much text and for deep nesting until a request is written, so that examples stay readable."""
 
-DEPTHS = [10, 150, 190, 201, 240, 260, 500, 900, 1100]
+DEPTHS = [10, 150, 185, 190, 193, 194, 195, 196, 197, 198, 199, 201, 240, 250, 260, 500, 900]
 """Levels of nesting around the limits of parsers and serialisers."""
 
 ODD_NUMBERS = [
@@ -84,13 +85,9 @@ ODDITIES = [
     *ODD_NUMBERS,
     *ODD_STRINGS,
     DEEP,
-    "[" * 150 + "]" * 150,
-    "null",
-    "true",
-    "[]",
-    "{}",
-    '{"a":1e999}',
-    "",
+    *("[" * n + "]" * n for n in DEPTHS),
+    *('{"a":' * n + "0" + "}" * n for n in DEPTHS),
+    *("null", "true", "[]", "{}", '{"a":1e999}', ""),
 ]
 """What a number, a text or an object never expects in its place."""
 
@@ -117,6 +114,7 @@ names = st.sampled_from(['"echo"', '"train"', '"fuzzed"', '"tools/list"'])
 texts = st.text(max_size=30).map(json.dumps)
 SLOTS = {
     "<text>": st.one_of(texts, texts, odd_strings),
+    "<id>": st.one_of(texts, texts, odd_strings),
     "<name>": st.one_of(names, names, odd_strings),
     "<number>": st.one_of(finite, odd_numbers),
     "<object>": st.one_of(objects, objects, nested),
@@ -135,6 +133,7 @@ def odd_bodies(templates):
         for place in (index for index, part in enumerate(parts) if part in SLOTS):
             for odd in ODDITIES:
                 filled = [DEFAULTS.get(part, part) for part in parts]
+                filled = [f'"{uuid4()}"' if part == "<id>" else part for part in filled]
                 filled[place] = odd
                 yield "".join(filled).encode()
 
@@ -167,7 +166,7 @@ def mutations(draw, body):
 CALL = [
     '{"name":"echo","input":{"text":<text>,"number":<number>}}',
     '{"name":"echo","input":{"whole":<number>,"more":<object>}}',
-    '{"name":"echo","input":{"more":{"a":<any>}},"task_id":<text>}',
+    '{"name":"echo","input":{"more":{"a":<any>}},"task_id":<id>}',
     '{"name":"echo","input":<object>}',
     '{"name":<name>,"input":{}}',
     '{"name":"echo","input":{},<text>:<any>}',
@@ -202,14 +201,14 @@ ORDER = [
 CONTROL_CALL = [
     '{"name":"echo","arguments":{"text":<text>,"number":<number>}}',
     '{"name":"echo","arguments":{"whole":<number>,"more":<object>}}',
-    '{"name":"echo","arguments":<object>,"call_id":<text>}',
+    '{"name":"echo","arguments":<object>,"call_id":<id>}',
     '{"name":<name>}',
     "<any>",
 ]
 META = (
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
     '"io.modelcontextprotocol/clientInfo":{"name":"fuzz","version":"0"},'
-    '"io.modelcontextprotocol/clientCapabilities":{},"org.openrewardstandard/call_id":<text>}'
+    '"io.modelcontextprotocol/clientCapabilities":{},"org.openrewardstandard/call_id":<id>}'
 )
 ASKED = [
     ("tools/call", '{"name":"echo","arguments":{"text":<text>,"number":<number>},META}'),
