@@ -201,7 +201,7 @@ async def stalls_nobody(server: Subject) -> None:
     async with server.session() as busy, server.session() as other, anyio.create_task_group() as calls:
 
         async def block() -> None:
-            await busy.call("slow_sync", seconds=2.0)
+            await busy.call("slow_sync", seconds=4.0)
             order.append("slow")
 
         calls.start_soon(block)

@@ -19,7 +19,7 @@ from ors_server.testing.ors_subject import (
 )
 from ors_server.testing.ors_wire import Answer, get, post
 
-SETUP_SECONDS = 3.0
+SETUP_SECONDS = 5.0
 """How long the setups take during which something else must be answered."""
 GONE = (404, 410)
 

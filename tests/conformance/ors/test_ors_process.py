@@ -17,6 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ors_server import Environment, ToolOutput, tool
 from ors_server.settings import Settings
+from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_subject import Subject, find
 from ors_server.testing.ors_wire import get, post
 
@@ -48,8 +49,8 @@ def test_a_session_may_be_idle_for_900_seconds_by_default():
 
 
 @pytest.mark.requirement("E40")
-async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         sid, _ = await server.create(server.task())
@@ -62,8 +63,8 @@ async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before
 
 
 @pytest.mark.requirement("E40")
-async def test_a_session_does_not_end_under_a_running_call(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_session_does_not_end_under_a_running_call(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         async with server.session() as seat, seat.open("slow_count", {"seconds": 1.0}) as stream:
@@ -75,8 +76,8 @@ async def test_a_session_does_not_end_under_a_running_call(serve, hand_clock):
 
 
 @pytest.mark.requirement("E41b")
-async def test_teardown_runs_once_when_a_session_expires(serve, hand_clock):
-    clock = hand_clock()
+async def test_teardown_runs_once_when_a_session_expires(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         body = server.task()
@@ -124,8 +125,8 @@ async def test_teardown_runs_once_when_the_server_stops(serve):
 
 
 @pytest.mark.requirement("E62b")
-async def test_a_result_can_be_fetched_60_seconds_after_its_call(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_result_can_be_fetched_60_seconds_after_its_call(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         async with server.session() as seat:
