@@ -79,12 +79,11 @@ def measure(sessions: int = 2_000, pairs: int = 1_280, rounds: int = 5) -> list[
 
 
 def _rows(ours: Samples, openreward: Samples, held: float, held_there: float, sessions: int) -> list[Row]:
-    reference = "openreward 0.1.167"
     memory, turnover = Goal("ours", most=MOST_KIB), Goal("ratio", least=TARGET)
     return [
-        Row(f"idle session, of {sessions:,}", "KiB", held, held_there, reference, memory),
-        Row("create + delete", "sessions/s", ours.rate, openreward.rate, reference, turnover),
-        Row("create + delete", "µs CPU", ours.cost, openreward.cost, reference),
+        Row(f"idle session, of {sessions:,}", "KiB", held, held_there, servers.OPENREWARD, memory),
+        Row("create + delete", "sessions/s", ours.rate, openreward.rate, servers.OPENREWARD, turnover),
+        Row("create + delete", "µs CPU", ours.cost, openreward.cost, servers.OPENREWARD),
     ]
 
 

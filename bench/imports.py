@@ -22,7 +22,6 @@ def measure(rounds: int = 5) -> list[Row]:
         rounds: Starts of each; the median counts.
     """
     theirs = str(servers.openreward_python())
-    name = "openreward 0.1.167"
     package = _compare(
         [sys.executable, "-c", "import ors_server"], [theirs, "-c", "import openreward"], rounds
     )
@@ -36,9 +35,9 @@ def measure(rounds: int = 5) -> list[Row]:
     )
     seconds = "CPU s"
     return [
-        Row("import ors_server", seconds, *package, name, Goal("ours", most=IMPORT_TARGET)),
-        Row("… Environment, tool", seconds, *authoring, name, Goal("ours", most=IMPORT_TARGET)),
-        Row("ors-server --help", seconds, *command_line, name, Goal("ours", most=HELP_TARGET)),
+        Row("import ors_server", seconds, *package, servers.OPENREWARD, Goal("ours", most=IMPORT_TARGET)),
+        Row("… Environment, tool", seconds, *authoring, servers.OPENREWARD, Goal("ours", most=IMPORT_TARGET)),
+        Row("ors-server --help", seconds, *command_line, servers.OPENREWARD, Goal("ours", most=HELP_TARGET)),
     ]
 
 

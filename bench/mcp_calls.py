@@ -24,7 +24,7 @@ TARGET = 1.3
 """The server may use this many times the CPU of the bare one."""
 
 
-def measure(calls: int = 2_000, rounds: int = 5) -> list[Row]:
+def measure(calls: int = 1_200, rounds: int = 5) -> list[Row]:
     """Measure both servers in both eras, in turns.
 
     Args:

@@ -89,14 +89,13 @@ def measure(seconds: int = 2, rounds: int = 5) -> list[Row]:
 
 def _rows(ours: Samples, openreward: Samples, bare: Samples) -> list[Row]:
     name = f"ORS /call, {SESSIONS} sessions"
-    reference = "openreward 0.1.167"
     ceiling = "bare ASGI app, same bytes"
     return [
-        Row(name, "calls/s", ours.rate, openreward.rate, reference, Goal("ratio", least=TARGET)),
+        Row(name, "calls/s", ours.rate, openreward.rate, servers.OPENREWARD, Goal("ratio", least=TARGET)),
         Row(name, "calls/s", ours.rate, bare.rate, ceiling),
-        Row(name, "µs CPU", ours.cost, openreward.cost, reference),
+        Row(name, "µs CPU", ours.cost, openreward.cost, servers.OPENREWARD),
         Row(name, "µs CPU", ours.cost, bare.cost, ceiling),
-        Row(name, "ms at p99", ours.tail, openreward.tail, reference),
+        Row(name, "ms at p99", ours.tail, openreward.tail, servers.OPENREWARD),
     ]
 
 

@@ -78,10 +78,10 @@ def as_table(rows: list[Row]) -> Table:
     for row in rows:
         verdict = "" if row.goal is None else "[green]met[/]" if row.is_good else "[bold red]missed[/]"
         goal = "" if row.goal is None else str(row.goal)
-        figures = (_figure(row.ours), _figure(row.peer), f"{row.ratio:.2f}")
+        figures = (_figure(row.ours), _figure(row.peer), _figure(row.ratio))
         table.add_row(row.name, row.unit, *figures, row.peer_name, goal, verdict)
     return table
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004  (three digits that count)
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"  # noqa: PLR2004  (three digits that count)

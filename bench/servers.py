@@ -18,6 +18,8 @@ SERVER_CORE, *_, LOAD_CORE = sorted(os.sched_getaffinity(0)) * 2
 """Servers have one core to themselves; the load comes from another, if there is one."""
 COMMAND = Path(sys.executable).with_name("ors-server")
 """This project's command line, as installed."""
+OPENREWARD = "openreward 0.1.167"
+"""The peer, as the table names it; its lock file says the version."""
 START_LIMIT = 60.0
 """Seconds that a server may take to answer."""
 
