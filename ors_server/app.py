@@ -93,7 +93,7 @@ class App:
                     self._definitions, engine_options(settings), clock=self._clock, store=self._store
                 )
             )
-            mcp = McpHttp.over(engine, self.keyring, settings)
+            mcp = McpHttp(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
             self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings, shutdown=self.on_shutdown)

@@ -41,17 +41,6 @@ class McpHttp:
             max_request_body_size=settings.max_body_bytes,
         )
 
-    @classmethod
-    def over(cls, engine: Engine, keyring: Keyring, settings: Settings) -> "McpHttp":
-        """Open the door over an engine.
-
-        Args:
-            engine: Where sessions live.
-            keyring: Identifies callers.
-            settings: The server's settings.
-        """
-        return cls(engine, keyring, settings)
-
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, before the first request."""
