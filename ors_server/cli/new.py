@@ -108,7 +108,10 @@ class NewOptions:
         str, typer.Argument(help="Name of the environment: lower-case letters, digits, underscores.")
     ]
     directory: Annotated[
-        Path, typer.Option("--in", help="Folder to make it in.", exists=True, file_okay=False)
+        Path,
+        typer.Option(
+            "--in", help="Folder to make it in.", exists=True, file_okay=False, show_default="this one"
+        ),
     ] = Path()
 
 
