@@ -1,7 +1,7 @@
 """From a method's signature to its announcement and the parser of its arguments: done once, at load."""
 
 import inspect
-import json
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -106,32 +106,21 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     )
 
 
-def _without_infinities(part: Any, *, holds_names: bool = False) -> Any:
+def _without_infinities(part: Any) -> Any:
     if isinstance(part, list):
         return [_without_infinities(item) for item in cast(list[Any], part)]
-    if not isinstance(part, dict):
-        return part
-    cleaned: JSONObject = {}
-    for name, value in cast(JSONObject, part).items():
-        if name == "default" and not holds_names:
-            cleaned |= {name: value} if _is_json(value) else {}
-        elif not isinstance(value, float) or _is_json(value):
-            cleaned[name] = _without_infinities(
-                value, holds_names=not holds_names and name in {"properties", "$defs"}
-            )
-    return cleaned
+    if isinstance(part, dict):
+        items = cast(JSONObject, part).items()
+        return {name: _without_infinities(value) for name, value in items if not _is_infinite(value)}
+    return part
 
 
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return False
-    return True
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _admits_null(part: Mapping[str, Any]) -> bool:
-    if part.get("type") == "null" or "null" in (part.get("enum") or ()):
+    if part.get("type") == "null" or None in (part.get("enum") or ()) or part.get("const", "") is None:
         return True
     if any(_admits_null(choice) for choice in (*part.get("anyOf", ()), *part.get("oneOf", ()))):
         return True
