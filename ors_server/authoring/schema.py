@@ -6,7 +6,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
@@ -108,10 +108,11 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
 
 def _without_infinities(part: Any) -> Any:
     if isinstance(part, list):
-        return [_without_infinities(item) for item in cast(list[Any], part)]
+        items: list[Any] = part
+        return [_without_infinities(item) for item in items]
     if isinstance(part, dict):
-        items = cast(JSONObject, part).items()
-        return {name: _without_infinities(value) for name, value in items if not _is_infinite(value)}
+        pairs: JSONObject = part
+        return {name: _without_infinities(value) for name, value in pairs.items() if not _is_infinite(value)}
     return part
 
 
