@@ -95,7 +95,7 @@ def cli_page() -> str:
         "## Exit status",
         "",
         "0 for success, 1 for failure, 2 for a command line that makes no sense, 130 after Ctrl-C. An error",
-        "is one line on standard error; `--debug`, anywhere on the line, shows the traceback too.",
+        "is one line on standard error; `--debug`, anywhere on the line, shows tracebacks and the log.",
         "",
     ]
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def start(
     *,
     print_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show the traceback of an error; stands anywhere on the line.")
+        bool, typer.Option(DEBUG, help="Show tracebacks and the log; stands anywhere on the line.")
     ] = False,
 ) -> None:
     """Do what every command needs done first."""
@@ -78,7 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
     if debug:
+        from ors_server import logs
+
         words.remove(DEBUG)
+        logs.configure(level="debug")
     try:
         status = typer.main.get_command(app).main(args=words, prog_name="ors-server", standalone_mode=False)
     except KeyboardInterrupt:

@@ -27,8 +27,8 @@ class Reader:
 
     A `python` block is a program; blocks that follow one another without a command between them are one
     program. With `client=NAME` it runs in that client's environment. A block with `file=NAME` is written to
-    that file. In a `console` block, a line that begins with `$ ` is a command; the other lines are its output,
-    in which `...` stands for anything. `ors-server serve` goes on beside the rest. Blocks of other languages
+    that file. In a `console` block, a line that begins with `$ ` is a command; the others are its output, in
+    which `...` stands for anything. `ors-server serve` goes on beside the rest. Blocks of other languages
     are only read.
     """
 
