@@ -1,7 +1,7 @@
 """From a method's signature to its announcement and the parser of its arguments: done once, at load."""
 
 import inspect
-import math
+import json
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -106,18 +106,16 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     )
 
 
-def _without_infinities(part: Any) -> Any:
-    if isinstance(part, list):
-        items: list[Any] = part
-        return [_without_infinities(item) for item in items]
-    if isinstance(part, dict):
-        pairs: JSONObject = part
-        return {name: _without_infinities(value) for name, value in pairs.items() if not _is_infinite(value)}
-    return part
+def _without_infinities(schema: JSONObject) -> JSONObject:
+    absent = object()
 
+    def keep(pairs: list[tuple[str, Any]]) -> JSONObject:
+        return {name: value for name, value in pairs if value is not absent}
 
-def _is_infinite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    cleaned: JSONObject = json.loads(
+        json.dumps(schema), parse_constant=lambda _name: absent, object_pairs_hook=keep
+    )
+    return cleaned
 
 
 def _admits_null(part: Mapping[str, Any]) -> bool:

@@ -1,0 +1,491 @@
+"""Loading a class: everything is computed once, every broken rule is named with its place."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from ors_server import (
+    CallContext,
+    Environment,
+    GroupScore,
+    ImageBlock,
+    Message,
+    Split,
+    TextBlock,
+    Toolset,
+    ToolOutput,
+    terminal,
+    tool,
+)
+from ors_server.authoring.boundary import Stray
+from ors_server.authoring.loading import (
+    check_names,
+    define,
+    find_classes,
+    installed_environments,
+    load_environments,
+)
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, UnknownEnvironmentError
+from ors_server.wire import GroupCandidate
+
+pytestmark = pytest.mark.anyio
+
+
+class Base(Environment):
+    """Describes itself."""
+
+    @classmethod
+    def list_splits(cls):
+        return ["train", "odd"]
+
+    def get_prompt(self):
+        return "go"
+
+
+def make(name="Made", base=Base, **members):
+    return type(name, (base,), members)
+
+
+class Point(BaseModel):
+    x: int
+    y: int | None = None
+    tags: list[str] = Field(default_factory=list)
+
+
+class Full(Base):
+    """Has a tool of every form."""
+
+    version = "3"
+
+    @tool
+    async def plain(self, a: int, b: str = "x", *, c: Literal["p", "q"] = "p") -> str:
+        """Takes plain parameters.
+
+        More of the description.
+
+        Args:
+            a: The first,
+                over two lines.
+            b (str): The second.
+            c: The third.
+
+        Returns:
+            Text.
+        """
+        return f"{a}{b}{c}"
+
+    @tool
+    def point(self, args: Point, context: CallContext) -> ToolOutput:
+        """Takes a model and the context."""
+        return ToolOutput.ongoing(str(args.x), metadata={"id": context.call_id})
+
+    @tool
+    async def bare(self) -> ToolOutput:
+        """Takes nothing."""
+        return ToolOutput()
+
+    @tool(name="re-named", concurrent=True, time_limit=5.0)
+    async def original(self, value: Annotated[float, Field(gt=0)]) -> str:
+        """Is called otherwise."""
+        return str(value)
+
+    @tool(shared=False)
+    async def hidden(self) -> str:
+        """Is there in some tasks."""
+        return ""
+
+    @tool(exclusive=True)
+    async def alone(self) -> str:
+        """Runs alone."""
+        return ""
+
+    @tool
+    @terminal
+    async def submit(self, answer: str) -> ToolOutput:
+        """Grades."""
+        return ToolOutput.final(reward=1.0)
+
+
+def test_an_environment_is_defined_by_its_class():
+    definition = define(Full)
+    assert (definition.name, definition.version, definition.source) == ("full", "3", Full)
+    assert definition.description == "Has a tool of every form."
+    assert [(split.name, split.type) for split in definition.splits] == [
+        ("train", "train"),
+        ("odd", "validation"),
+    ]
+    assert definition.split_type("odd") == "validation"
+    assert definition.split_type("nosuch") is None
+    assert list(definition.tools) == ["plain", "point", "bare", "re-named", "hidden", "alone", "submit"]
+
+
+def test_the_listing_has_the_shared_tools_and_the_terminal_one_apart():
+    listing = define(Full).listing
+    assert [spec.name for spec in listing.tools] == ["plain", "point", "bare", "re-named", "alone"]
+    assert (listing.terminal_tool.name, listing.terminal_tool.arg) == ("submit", "answer")
+    assert not listing.supports_score_group
+
+
+def test_a_tool_is_described_by_its_docstring_and_its_parameters_by_their_lines():
+    spec = define(Full).tools["plain"].spec
+    assert spec.description == "Takes plain parameters.\n\nMore of the description."
+    properties = spec.input_schema["properties"]
+    assert properties["a"]["description"] == "The first, over two lines."
+    assert properties["b"] == {"default": "x", "description": "The second.", "title": "B", "type": "string"}
+    assert properties["c"]["enum"] == ["p", "q"]
+    assert spec.input_schema["required"] == ["a"]
+
+
+def test_marks_are_kept():
+    tools = define(Full).tools
+    assert (tools["re-named"].concurrent, tools["re-named"].time_limit) == (True, 5.0)
+    assert (tools["alone"].exclusive, tools["submit"].exclusive, tools["submit"].terminal) == (
+        True,
+        True,
+        True,
+    )
+    assert (tools["plain"].is_async, tools["point"].is_async) == (True, False)
+    assert tools["bare"].spec.input_schema is None
+
+
+async def test_a_bound_tool_takes_parsed_arguments_and_the_context():
+    tools = define(Full).tools
+    env = Full({})
+    context = CallContext("s", "c", 1, {}, [])
+    plain = tools["plain"]
+    assert await plain.bind(env)(plain.parse({"a": "1", "c": "q"}), context) == "1xq"
+    point = tools["point"]
+    assert point.bind(env)(point.parse({"x": 2}), context).metadata == {"id": "c"}
+    bare = tools["bare"]
+    assert (await bare.bind(env)(bare.parse({"whatever": 1}), context)).blocks == []
+
+
+def test_a_null_for_an_optional_parameter_that_admits_none_counts_as_absent():
+    parse = define(Full).tools["point"].parse
+    assert parse({"x": 1, "tags": None, "y": None}) == Point(x=1)
+    with pytest.raises(ValidationError):
+        parse({"x": None})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "admits_null"),
+    [
+        (int, False),
+        (int | None, True),
+        (Any, True),
+        (list[int], False),
+        (Literal["a", None], True),
+        (Annotated[int | None, Field(gt=0)], True),
+    ],
+    ids=repr,
+)
+def test_which_parameters_admit_null_is_read_from_the_schema(annotation, admits_null):
+    async def take(self, value=None) -> str:
+        """Takes."""
+        return repr(value)
+
+    take.__annotations__["value"] = annotation
+    take.__defaults__ = ("default",)
+    parse = define(make(take=tool(take))).tools["take"].parse
+    assert parse({"value": None}).value == (None if admits_null else "default")
+
+
+def untyped(self, a) -> str:
+    """Untyped."""
+
+
+def variadic(self, *args: int) -> str:
+    """Variadic."""
+
+
+def positional(self, a: int, /) -> str:
+    """Positional."""
+
+
+def unreturned(self):
+    """Unreturned."""
+
+
+def returns_int(self) -> int:
+    """Returns int."""
+
+
+def unreadable(self, a: "NoSuchName") -> str:  # noqa: F821
+    """Unreadable."""
+
+
+def two_answers(self, a: str, b: str) -> ToolOutput:
+    """Two."""
+
+
+def no_tool(self) -> ToolOutput:
+    """No tool."""
+
+
+class Unschematic:
+    pass
+
+
+def unschematic(self, a: Unschematic) -> str:
+    """No schema."""
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({}, "has no tools"),
+        ({"t": tool(untyped)}, "no type annotation"),
+        ({"t": tool(variadic)}, "ordinary named"),
+        ({"t": tool(positional)}, "ordinary named"),
+        ({"t": tool(returns_int)}, "return ToolOutput or str"),
+        ({"t": tool(unreturned)}, "return ToolOutput or str"),
+        ({"t": tool(unreadable)}, "cannot be read"),
+        ({"t": tool(unschematic)}, "no JSON Schema"),
+        ({"t": terminal(no_tool)}, "add @tool"),
+        ({"t": tool(terminal(two_answers))}, "one parameter"),
+        ({"a b": tool(lambda self: "")}, "must match"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_broken_rule_is_named(members, words):
+    with pytest.raises(EnvironmentDefinitionError, match=words):
+        define(make(**members))
+
+
+def good(self) -> str:
+    """Is good."""
+    return "good"
+
+
+def other(self) -> str:
+    """Is other."""
+    return "other"
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(EnvironmentDefinitionError, match="second tool named 'same'"):
+        define(make(a=tool(name="same")(good), b=tool(name="same")(other)))
+
+
+def test_two_terminal_tools_are_refused():
+    def one(self) -> ToolOutput:
+        """One."""
+
+    def two(self) -> ToolOutput:
+        """Two."""
+
+    with pytest.raises(EnvironmentDefinitionError, match="at most one"):
+        define(make(one=terminal(tool(one)), two=terminal(tool(two))))
+
+
+def test_a_terminal_tool_cannot_be_concurrent():
+    def end(self) -> ToolOutput:
+        """Ends."""
+
+    with pytest.raises((EnvironmentDefinitionError, ValueError), match="concurrent"):
+        define(make(end=terminal(tool(concurrent=True)(end))))
+
+
+def test_a_tool_is_concurrent_or_exclusive_and_its_limit_positive():
+    with pytest.raises(ValueError, match="not both"):
+        tool(concurrent=True, exclusive=True)
+    with pytest.raises(ValueError, match="positive"):
+        tool(time_limit=0)
+
+
+class Kit(Toolset):
+    """Shared tools."""
+
+    @tool
+    async def hammer(self) -> str:
+        """Hammers."""
+        return str(self.environment.task_spec)
+
+
+def test_toolsets_belong_to_the_environment_and_may_not_hide_its_tools():
+    definition = define(make(good=tool(good), toolsets=(Kit,)))
+    assert [spec.name for spec in definition.listing.tools] == ["good", "hammer"]
+    with pytest.raises(EnvironmentDefinitionError, match="two tools are named 'hammer'"):
+        define(make(hammer=tool(good), toolsets=(Kit,)))
+
+
+def test_an_environment_needs_a_prompt_and_splits():
+    class Mute(Environment):
+        t = tool(good)
+
+        @classmethod
+        def list_splits(cls):
+            return ["train"]
+
+    with pytest.raises(EnvironmentDefinitionError, match="get_prompt or get_messages"):
+        define(Mute)
+
+
+@pytest.mark.parametrize(
+    ("splits", "words"),
+    [
+        ([], "at least one"),
+        (["a", "a"], "each name once"),
+        ([5], "not a split"),
+        ([{"name": "a", "type": "b"}], "split"),
+    ],
+    ids=str,
+)
+def test_splits_of_another_form_are_refused(splits, words):
+    with pytest.raises(EnvironmentDefinitionError, match=words):
+        define(make(t=tool(good), list_splits=classmethod(lambda cls: splits)))
+
+
+def test_splits_are_read_when_the_class_is_loaded():
+    async def later(cls):
+        return ["train"]
+
+    def fail(cls):
+        raise RuntimeError("no splits")
+
+    with pytest.raises(EnvironmentDefinitionError, match="must not be async"):
+        define(make(t=tool(good), list_splits=classmethod(later)))
+    with pytest.raises(EnvironmentDefinitionError, match="no splits"):
+        define(make(t=tool(good), list_splits=classmethod(fail)))
+    given = [Split(name="a", type="test"), {"name": "b", "type": "train"}, "validation"]
+    splits = define(make(t=tool(good), list_splits=classmethod(lambda cls: given))).splits
+    assert [split.type for split in splits] == ["test", "train", "validation"]
+
+
+@pytest.mark.parametrize(
+    "name", ["tools", "health", "mcp", "Upper", "1st", "a/b", "_ors", "x" * 65, "sessions"]
+)
+def test_a_name_that_the_server_needs_or_cannot_route_is_refused(name):
+    cls = make(t=tool(good))
+    cls.name = name
+    with pytest.raises(EnvironmentDefinitionError, match="environment name"):
+        define(cls)
+
+
+def test_a_class_that_is_no_environment_is_refused():
+    with pytest.raises(EnvironmentDefinitionError, match="is not an Environment class"):
+        define(dict)
+
+
+def test_two_environments_of_one_name_are_refused():
+    definitions = [define(make("Same", t=tool(good))), define(make("SAME", t=tool(good)))]
+    with pytest.raises(EnvironmentDefinitionError, match="two environments are named 'same'"):
+        check_names(definitions)
+
+
+async def test_conversation_and_prompt_are_made_from_each_other():
+    said = [
+        Message(role="system", blocks=[TextBlock(text="be good")]),
+        Message(role="user", blocks=[TextBlock(text="hi")]),
+    ]
+    talking = make(t=tool(good), get_prompt=Environment.get_prompt, get_messages=lambda self: said)
+    hooks = define(talking).hooks
+    flat = await hooks.prompt(talking({}))
+    assert [block.text for block in flat] == ["[system]", "be good", "[user]", "hi"]
+    assert await hooks.messages(talking({})) == said
+    prompting = make(t=tool(good), get_prompt=lambda self: ["see", ImageBlock(data="", mimeType="image/png")])
+    (message,) = await define(prompting).hooks.messages(prompting({}))
+    assert [block.type for block in message.blocks] == ["text", "image"]
+
+
+@pytest.mark.parametrize("wrong", [None, "text", [TextBlock(text="x")], 5], ids=repr)
+async def test_messages_of_another_form_are_the_authors_fault(wrong):
+    cls = make(t=tool(good), get_messages=lambda self: wrong)
+    with pytest.raises(EnvironmentFailedError, match="must return Message objects"):
+        await define(cls).hooks.messages(cls({}))
+
+
+CANDIDATES = [GroupCandidate(messages=[]), GroupCandidate(messages=[])]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([1.0], "1 scores for 2"),
+        ([1.0, float("nan")], "finite"),
+        ([1.0, "x"], "finite scores"),
+        (None, "finite scores"),
+        ([1.0, GroupScore(reward=1.0, metadata={"x": float("inf")})], "finite scores"),
+        ([1.0, GroupScore(reward=1.0, metadata={"x": object()})], "finite scores"),
+    ],
+    ids=str,
+)
+async def test_group_scores_of_another_form_are_the_authors_fault(given, words):
+    cls = make(t=tool(good), score_group=lambda self, candidates: given)
+    with pytest.raises(EnvironmentFailedError, match=words):
+        await define(cls).hooks.score_group(cls({}), CANDIDATES)
+
+
+async def test_group_scores_may_be_numbers_or_scores():
+    cls = make(
+        t=tool(good), score_group=lambda self, candidates: [1, GroupScore(reward=0.5, metadata={"why": 1})]
+    )
+    scores = await define(cls).hooks.score_group(cls({}), CANDIDATES)
+    assert [score.reward for score in scores] == [1.0, 0.5]
+    assert define(cls).listing.supports_score_group
+
+
+async def test_setup_and_teardown_are_called_only_where_they_are_written():
+    assert define(Full).hooks.setup is None
+    assert define(Full).hooks.teardown is None
+    done = []
+    cls = make(
+        t=tool(good), setup=lambda self: done.append("setup"), teardown=lambda self: done.append("teardown")
+    )
+    hooks = define(cls).hooks
+    instance = await hooks.make({}, {"K": "v"})
+    await hooks.setup(instance, Stray())
+    await hooks.teardown(instance, Stray())
+    assert done == ["setup", "teardown"]
+    assert instance.secrets == {"K": "v"}
+
+
+def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatch):
+    code = (
+        "from ors_server import Environment, tool\n"
+        "class Here(Environment):\n"
+        "    @classmethod\n    def list_splits(cls): return ['train']\n"
+        "    def get_prompt(self): return 'x'\n"
+        "    @tool\n    async def t(self) -> str:\n        '''T.'''\n        return ''\n"
+        "class There(Here): pass\n"
+    )
+    file = tmp_path / "somewhere_here.py"
+    file.write_text(code)
+    package = tmp_path / "somewhere_package"
+    package.mkdir()
+    (package / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [cls.__name__ for cls in find_classes(str(file))] == ["Here", "There"]
+    assert [cls.__name__ for cls in find_classes(f"{file}:There")] == ["There"]
+    assert [cls.__name__ for cls in find_classes(str(package))] == ["Here", "There"]
+    assert [cls.__name__ for cls in find_classes("somewhere_here:Here")] == ["Here"]
+    assert find_classes(str(file))[0] is find_classes(str(file))[0]
+    with pytest.raises(EnvironmentDefinitionError, match="two environments"):
+        load_environments([str(file), str(package)])
+    assert [definition.name for definition in load_environments([str(file)])] == ["here", "there"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reference", "error", "words"),
+    [
+        (None, "no_such_environment", UnknownEnvironmentError, "no installed environment"),
+        (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
+        ("x = 1", "{file}", UnknownEnvironmentError, "holds no Environment class"),
+        ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
+        ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),
+        ("import sys; sys.exit(3)", "{file}", EnvironmentDefinitionError, "SystemExit"),
+        ("import no_such_module_at_all", "{file}", EnvironmentDefinitionError, "no_such_module_at_all"),
+    ],
+    ids=str,
+)
+def test_a_reference_that_leads_nowhere_says_so(tmp_path, code, reference, error, words):
+    file = tmp_path / "broken_environment.py"
+    if code is not None:
+        file.write_text(code)
+    with pytest.raises(error, match=words):
+        find_classes(reference.format(tmp=tmp_path, file=file))
+
+
+def test_installed_environments_are_listed_by_name():
+    assert list(installed_environments()) == sorted(installed_environments())
