@@ -190,6 +190,10 @@ async def test_a_client_that_leaves_a_reported_call_is_told_no_more(stage):
         with anyio.fail_after(LIMIT):
             await Stage.reported.wait()
         tasks.cancel_scope.cancel()
+    call = await stage.app.engine.resume(session_id, "mine")
+    with anyio.fail_after(LIMIT):
+        while call.listeners:
+            await anyio.lowlevel.checkpoint()
     Stage.curtain.set()
     again = {"name": "play", "_meta": {CALL_ID_KEY: "mine"}}
     answer = (await stage.post(path, "tools/call", again)).json()
