@@ -297,7 +297,7 @@ async def score_group(api: Any) -> Any:
 
 async def stranger(api: Any) -> Any:
     """Comes with a key that the server does not know."""
-    seen = {}
+    seen: dict[str, Any] = {}
     async with client("not-a-key").environments as keyed:
         try:
             seen["tasks"] = len(await keyed.get("refenv").list_tasks("train"))
