@@ -40,8 +40,10 @@ SECRET_WORDS = frozenset(
 )
 """Names under which an event must not carry a value; the test is on the whole name, in lower case."""
 _SECRET_ENDINGS = ("_key", "_token", "_secret", "_secrets", "_password", "_answer")
-_TOKEN = re.compile(r"agt_[A-Za-z0-9_.=-]+|(?<=Bearer )\S+", re.IGNORECASE)
-"""Credentials that may stand inside a text, such as a path or an exception's message."""
+_INSIDE = re.compile(
+    r"agt_[A-Za-z0-9_.=-]+|(?<=Bearer )\S+|(?<=input_value=).+?(?=, input_type=)", re.IGNORECASE | re.DOTALL
+)
+"""Agent tokens, credentials in headers, and values that pydantic quotes, inside a text such as a traceback."""
 
 _EventDict = MutableMapping[str, Any]
 
@@ -111,7 +113,7 @@ def _clean(name: str, value: Any) -> Any:
     if _is_secret(name):
         return REDACTED
     if isinstance(value, str):
-        return _TOKEN.sub(REDACTED, value)
+        return _INSIDE.sub(REDACTED, value)
     if _is_mapping(value):
         return {inner: _clean(str(inner), part) for inner, part in value.items()}
     if _is_list(value):

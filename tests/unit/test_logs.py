@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from ors_server import logs
 
@@ -128,3 +129,13 @@ def test_an_exception_s_message_does_not_give_a_token_away(written):
     except RuntimeError:
         logs.get_logger("ors_server.x").exception("failed")
     assert "c2Vzc2lvbg" not in stream.getvalue()
+
+
+def test_a_validation_error_does_not_quote_what_was_sent(written):
+    stream = written(form="json")
+    sent = "-".join(["plan", "ted"])
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(int).validate_python(sent)
+    logs.get_logger("ors_server.x").error("failed", exc_info=caught.value)
+    assert "Input should be a valid integer" in stream.getvalue()
+    assert sent not in stream.getvalue()

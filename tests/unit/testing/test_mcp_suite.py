@@ -1,12 +1,16 @@
 """The suite for MCP servers: a good server passes, a bad one fails where it is bad."""
 
+import contextlib
+import itertools
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import anyio
+import mcp_types as types
 import pytest
 import uvicorn
+from mcp.server import Server
 
 from ors_server.app import create_app
 from ors_server.settings import Settings
@@ -22,9 +26,9 @@ def check(url, **options):
     return anyio.run(run)
 
 
-@pytest.fixture(scope="module")
-def good_url():
-    app = create_app(["tests/fixtures/mcp_fixture.py"], Settings(port=0))
+@contextlib.contextmanager
+def served(app):
+    """Serves an application on a free port of loopback and gives its MCP endpoint."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -36,6 +40,34 @@ def good_url():
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
     server.should_exit = True
     thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def good_url():
+    with served(create_app(["tests/fixtures/mcp_fixture.py"], Settings(port=0))) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def sloppy_url():
+    """A server of the real package's whose tools break every rule of tools."""
+    counter = itertools.count()
+
+    async def list_tools(context, params):
+        fresh = types.Tool(name=f"tool.{next(counter)}", input_schema={"type": "object"})
+        odd = types.Tool(
+            name="odd", input_schema={"type": "object", "properties": {"x": {"type": "nonsense"}}}
+        )
+        needy = types.Tool(name="odd", input_schema={"type": "object", "required": ["x"]})
+        return types.ListToolsResult(tools=[fresh, odd, needy])
+
+    async def call_tool(context, params):
+        return types.CallToolResult(content=[])
+
+    with served(
+        Server("sloppy", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app()
+    ) as url:
+        yield url
 
 
 class Careless(BaseHTTPRequestHandler):
@@ -78,6 +110,15 @@ def test_a_careless_server_is_found_out(careless_url):
     assert [verdict.outcome for verdict in report.verdicts] == ["fail"] * 4
     assert all(verdict.reason for verdict in report.verdicts)
     assert not report.is_conformant
+
+
+def test_sloppy_tools_are_found_out(sloppy_url):
+    verdicts = {verdict.requirement.id: verdict for verdict in check(sloppy_url).verdicts}
+    failed = {name for name, verdict in verdicts.items() if verdict.outcome == "fail"}
+    assert failed == {"M7", "M8", "M9", "M10", "M11", "M12", "M13"}, {
+        n: v.reason for n, v in verdicts.items()
+    }
+    assert {name for name, verdict in verdicts.items() if verdict.outcome == "skip"} == {"M14", "M15"}
 
 
 def test_a_server_that_nobody_runs_fails():
