@@ -231,7 +231,7 @@ async def sampled(_context: Any, params: types.CreateMessageRequestParams) -> ty
 
 
 async def roots(_context: Any) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///work", name="work")])
+    return types.ListRootsResult(roots=[types.Root(uri="file:///desk", name="work")])
 
 
 async def refused(_context: Any, params: object) -> types.ErrorData:
@@ -255,7 +255,7 @@ async def test_a_tool_may_ask_again_and_again(make_site, era):
     options = {"sampling_callback": sampled, "list_roots_callback": roots}
     async with site.client(f"/sessions/{session_id}/mcp", era, **options) as client:
         result = await client.call_tool("ask_twice", {})
-    assert text_of(result) == "Be kind. Hello? by m, file:///work"
+    assert text_of(result) == "Be kind. Hello? by m, file:///desk"
     assert (await site.summary(session_id)).steps == 1
 
 
