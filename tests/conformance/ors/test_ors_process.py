@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,6 +42,47 @@ async def test_tasks_keep_their_order_when_the_server_restarts(serve):
             server = await find(url)
             seen.append([(await server.ask("/tasks", {"split": name})).json() for name in server.sizes])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.requirement("E31")
+async def test_a_creation_whose_answer_was_lost_may_be_repeated(serve):
+    begun, going_on = anyio.Event(), threading.Event()
+
+    class Slow(Environment):
+        def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str] | None = None) -> None:
+            super().__init__(task_spec, secrets)
+            anyio.from_thread.run_sync(begun.set)
+            assert going_on.wait(10)
+
+        @classmethod
+        def list_splits(cls) -> list[str]:
+            return ["train"]
+
+        @classmethod
+        def list_tasks(cls, split: str) -> list[dict[str, Any]]:
+            return [{}]
+
+        def get_prompt(self) -> str:
+            return "Wait."
+
+        @tool
+        async def nothing(self) -> str:
+            return "nothing"
+
+    async with serve(environment=Slow) as url:
+        server = await find(url)
+        sid = str(uuid.uuid4())
+        creation = post("/create", {"task_spec": {}}, X_Session_ID=sid)
+        with anyio.fail_after(20):
+            async with server.wire.connection() as stream:
+                await stream.send(server.wire.encode(creation))
+                await begun.wait()
+            for _ in range(3):  # each answer was read after the connection above was seen to be closed
+                await server.wire.send(get("/health"))
+            going_on.set()
+            again = await server.wire.send(creation)
+            assert again.status == 200
+            assert (await server.wire.send(creation)).status == 400
 
 
 @pytest.mark.requirement("E40")

@@ -74,7 +74,7 @@ async def test_an_environment_without_the_acceptance_tools_meets_or_skips_everyt
         report = await check_server(url, Choice(slow=True, risky=True))
     outcomes = {verdict.requirement.id: verdict for verdict in report.verdicts}
     assert report.is_conformant
-    assert {v.requirement.id for v in report.failed(Level.SHOULD)} <= {"E31"}
+    assert list(report.failed(Level.SHOULD)) == []
     assert outcomes["E20"].outcome == "pass"
     assert outcomes["E62"].outcome == "skip"
     assert "not the acceptance environment" in outcomes["E62"].reason
