@@ -43,7 +43,7 @@ _SECRET_ENDINGS = ("_key", "_token", "_secret", "_secrets", "_password", "_answe
 _INSIDE = re.compile(
     r"agt_[A-Za-z0-9_.=-]+|(?<=Bearer )\S+|(?<=input_value=).+?(?=, input_type=)", re.IGNORECASE | re.DOTALL
 )
-"""Agent tokens, credentials in headers, and values that pydantic quotes, inside a text such as a traceback."""
+"""Agent tokens, credentials in headers, and what pydantic quotes, inside a text such as a traceback."""
 
 _EventDict = MutableMapping[str, Any]
 

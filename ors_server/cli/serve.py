@@ -1,5 +1,7 @@
 """`ors-server serve`: serves environments over both doors, or one client over standard input and output."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,13 +158,15 @@ def serve(options: ServeOptions) -> None:
 
     settings = load_settings(options.config, **settings_of(options))
     logs.configure(form=settings.log_format, level=settings.log_level)
-    app = create_app(choose(options.references), settings)
+    references = choose(options.references)
     if options.stdio:
+        with _stdout_kept_clean():
+            app = create_app(references, settings)
         _serve_stdio(app, options.episode)
     else:
         from ors_server.cli.listening import listen
 
-        listen(app, as_json=options.json)
+        listen(create_app(references, settings), as_json=options.json)
 
 
 def settings_of(options: ServeOptions) -> dict[str, Any]:
@@ -188,6 +192,23 @@ def choose(references: list[str] | None) -> list[str]:
     from ors_server.authoring.loading import installed_environments
 
     return list(installed_environments())
+
+
+@contextmanager
+def _stdout_kept_clean() -> Generator[None]:
+    """Send what environments print at load to standard error: standard output is the protocol's."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _serve_stdio(app: "App", episode: str | None) -> None:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -233,6 +234,57 @@ def test_stdio_opens_the_lobby_when_no_episode_is_chosen():
             return {tool.name for tool in (await client.list_tools()).tools}
 
     assert "start_episode" in anyio.run(tools)
+
+
+def test_what_an_environment_prints_does_not_disturb_stdio(tmp_path):
+    file = tmp_path / "chatty.py"
+    file.write_text(
+        "print('loading', flush=True)\n"
+        "from ors_server import Environment, tool\n"
+        "class Chatty(Environment):\n"
+        "    def __init__(self, *args):\n"
+        "        super().__init__(*args)\n"
+        "        print('making', flush=True)\n"
+        "    list_splits = classmethod(lambda cls: ['train'])\n"
+        "    list_tasks = classmethod(lambda cls, split: [{}])\n"
+        "    def get_prompt(self): return '?'\n"
+        "    @tool\n"
+        "    def talk(self) -> str:\n"
+        "        print('talking', flush=True)\n"
+        "        return 'talked'\n"
+    )
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "talk", "arguments": {}}},
+    ]
+    server = stdio(str(file), "--episode", "chatty/train/0")
+    process = subprocess.Popen(
+        [server.command, *server.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answers = []
+    for message in messages:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        if "id" in message:
+            answers.append(json.loads(process.stdout.readline()))
+    rest, complaints = process.communicate(timeout=60)
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["content"][0]["text"] == "talked"
+    assert rest == ""
+    assert all(word in complaints for word in ("loading", "making", "talking"))
+    assert process.returncode == 0
 
 
 def test_stdio_refuses_an_episode_that_is_no_place(run):
