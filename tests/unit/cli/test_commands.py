@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from ors_server.cli.play import Player, read_value
+from ors_server.cli.output import CommandError
+from ors_server.cli.play import Player, read_line, read_value
+from ors_server.cli.remote import RemoteServer
 from ors_server.testing import play as play_episode
 
 REFENV = "tests/fixtures/refenv.py"
@@ -143,6 +145,14 @@ def test_a_person_is_asked_for_each_argument(capsys, monkeypatch):
     assert "\n42\n" in capsys.readouterr().out
 
 
+def test_a_person_s_terminal_is_read_with_a_question_until_its_end(monkeypatch):
+    monkeypatch.setattr(
+        sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})("count\n")
+    )
+    assert read_line("> ") == "count"
+    assert read_line("> ") is None
+
+
 def test_the_terminal_tool_can_be_played_by_hand(run, typed):
     typed('submit {"answer": "4"}')
     ran = run("play", f"{REFENV}:TermEnv")
@@ -212,3 +222,8 @@ def test_a_new_environment_needs_a_usable_name(run, name, tmp_path):
     ran = run("new", name, "--in", str(tmp_path))
     assert ran.status == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_urls_are_called_over_the_wire(run):
+    with pytest.raises(CommandError, match="expected a URL"):
+        RemoteServer("ftp://127.0.0.1")

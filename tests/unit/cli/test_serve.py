@@ -21,7 +21,7 @@ from mcp import Client, StdioServerParameters
 
 from ors_server.cli import serve as serve_module
 from ors_server.cli.announcement import Announcement, Served, lines_of
-from ors_server.cli.listening import bind
+from ors_server.cli.listening import bind, listen
 from ors_server.cli.output import CommandError
 from ors_server.cli.serve import ServeOptions, settings_of
 from ors_server.settings import Settings
@@ -203,6 +203,41 @@ def test_the_announcement_says_where_a_key_goes():
     lines = "\n".join(lines_of(Announcement("http://127.0.0.1:8080", has_keys=True, environments=[])))
     assert '"headers": {"X-API-Key": "YOUR-KEY"}' in lines
     assert "OPENREWARD_API_KEY=YOUR-KEY" in lines
+
+
+def test_tasks_that_cannot_be_counted_stay_uncounted(serve, tmp_path):
+    file = tmp_path / "uncounted.py"
+    file.write_text(
+        "from ors_server import Environment, tool\n"
+        "class Uncounted(Environment):\n"
+        "    list_splits = classmethod(lambda cls: ['train', 'test'])\n"
+        "    @classmethod\n"
+        "    def num_tasks(cls, split):\n"
+        "        return 3 if split == 'test' else 1 / 0\n"
+        "    @classmethod\n"
+        "    def get_task(cls, split, index): return {}\n"
+        "    def get_prompt(self): return '?'\n"
+        "    @tool\n"
+        "    async def wait(self) -> str:\n"
+        "        'Waits.'\n"
+        "        return 'waited'\n"
+    )
+    (environment,) = serve(str(file)).ready["environments"]
+    assert environment["splits"] == {"train": None, "test": 3}
+
+
+def test_an_application_that_does_not_start_is_told_in_one_line(monkeypatch):
+    class Stillborn:
+        """An application whose lifespan fails."""
+
+        settings = Settings(port=0)
+
+        async def __call__(self, scope, receive, send):
+            await receive()
+            await send({"type": "lifespan.startup.failed", "message": "no store"})
+
+    with pytest.raises(CommandError, match="the server did not start"):
+        listen(Stillborn(), as_json=True)
 
 
 def stdio(*words, **environ):
