@@ -51,7 +51,8 @@ class App:
             store: Where the record is kept; memory by default.
 
         Raises:
-            SettingsError: If there are no environments, keys cannot be read, or the server would be open to others.
+            SettingsError: If there are no environments, keys cannot be read, or the server would be open to
+                others.
             EnvironmentDefinitionError: If two environments share a name.
         """
         if not definitions:
@@ -149,7 +150,8 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     """Make the ASGI application.
 
     Args:
-        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a path.
+        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a
+            path.
         settings: The settings; read from the environment by default.
 
     Raises:

@@ -1,7 +1,7 @@
 """An episode's life as a table, and its sums: pure data and pure functions, no clock, no I/O.
 
-Times are seconds from the clock's arbitrary origin; callers pass them in. Every sum is made here and nowhere else,
-so that the return which the server states is the sum of the rewards that it paid.
+Times are seconds from the clock's arbitrary origin; callers pass them in. Every sum is made here and nowhere
+else, so that the return which the server states is the sum of the rewards that it paid.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The border to author code: what an author's function raises comes out as one of our errors, whatever it was.
+"""The border to author code: whatever an author's function raises comes out as one of our errors.
 
-Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel the task
-that it runs in. Only a cancellation that the server itself asked for passes through.
+Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel
+the task that it runs in. Only a cancellation that the server itself asked for passes through.
 """
 
 import asyncio

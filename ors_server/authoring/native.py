@@ -103,7 +103,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
 
 def _adopt_split(item: Any, where: str) -> Split:
     if isinstance(item, str):
-        return Split(name=item, type=item if item in {"train", "validation", "test"} else "validation")
+        item = {"name": item, "type": item if item in {"train", "validation", "test"} else "validation"}
     try:
         return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
     except ValidationError as error:
@@ -171,7 +171,7 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
             raise EnvironmentFailedError(msg)
         unknown = [name for name in names if name not in specs]
         if unknown:
-            msg = f"{cls.__name__}.list_task_tools names {unknown}, which are not methods marked @tool(shared=False)"
+            msg = f"{cls.__name__}.list_task_tools names {unknown}: no methods marked @tool(shared=False)"
             raise EnvironmentFailedError(msg)
         return [specs[name] for name in names]
 
@@ -183,7 +183,8 @@ def _adopt_prompt(result: Any, where: str) -> Blocks:
     if not isinstance(items, Sequence) or not all(
         isinstance(item, str | TextBlock | ImageBlock) for item in items
     ):
-        msg = f"{where}.get_prompt must return text, or a list of text and image blocks, not {type(result).__name__}"
+        kind = type(result).__name__
+        msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
 
@@ -204,7 +205,8 @@ def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
         where: The class's name, for the error.
 
     Raises:
-        EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not JSON.
+        EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not
+            JSON.
     """
     try:
         scores = [

@@ -16,6 +16,8 @@ from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
 _SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
+ENTRY_INDENT = 4
+"""Spaces up to which a line of an `Args:` section begins an entry; deeper ones continue it."""
 _PARAMETER = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
@@ -25,12 +27,16 @@ class Signature:
 
     model: type[BaseModel] | None
     """Validates the arguments; `None` for a method without parameters."""
-    takes_model: bool
-    """Whether the method takes the model itself rather than its fields."""
     model_parameter: str | None
+    """The parameter that takes the model itself; `None` where its fields are the parameters."""
     context_parameter: str | None
     returns: Any
     """The annotated return type."""
+
+    @property
+    def takes_model(self) -> bool:
+        """Whether the method takes the model itself rather than its fields."""
+        return self.model_parameter is not None
 
     def input_schema(self) -> JSONObject | None:
         """Return the JSON Schema of the arguments, or `None` for a method without parameters.
@@ -67,12 +73,12 @@ def read_signature(function: Callable[..., Any], where: str) -> Signature:
             plain.append(parameter)
     returns = hints.get("return")
     if not plain:
-        return Signature(None, False, None, context_parameter, returns)
+        return Signature(None, None, context_parameter, returns)
     only = hints[plain[0].name]
     if len(plain) == 1 and inspect.isclass(only) and issubclass(only, BaseModel):
-        return Signature(only, True, plain[0].name, context_parameter, returns)
+        return Signature(only, plain[0].name, context_parameter, returns)
     model = _model_of(function, plain, hints, where)
-    return Signature(model, False, None, context_parameter, returns)
+    return Signature(model, None, context_parameter, returns)
 
 
 def describe_method(function: Callable[..., Any]) -> str:
@@ -92,7 +98,8 @@ def describe_method(function: Callable[..., Any]) -> str:
 def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     """Return the names of optional properties for which an explicit null would be invalid.
 
-    Some clients send null for every optional parameter that the model left out; for these names it means absence.
+    Some clients send null for every optional parameter that the model left out; for these names it means
+    absence.
 
     Args:
         schema: An object schema, or `None`.
@@ -166,7 +173,7 @@ def _parameter_texts(function: Callable[..., Any]) -> dict[str, str]:
             continue
         if not inside or not line.strip():
             continue
-        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= 4 else None
+        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= ENTRY_INDENT else None
         if started:
             current = started.group(1)
             texts[current] = started.group(2).strip()

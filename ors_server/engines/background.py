@@ -12,8 +12,8 @@ log = get_logger("ors_server.engine")
 class Background:
     """Runs functions side by side, each in a task of its own.
 
-    These are deliberately no task group's children: they run authors' code, and a task group ends all of its tasks
-    when one of them raises, cancels itself, or leaves a cancel scope open.
+    These are deliberately no task group's children: they run authors' code, and a task group ends all of its
+    tasks when one of them raises, cancels itself, or leaves a cancel scope open.
     """
 
     def __init__(self) -> None:

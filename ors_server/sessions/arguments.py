@@ -1,4 +1,4 @@
-"""An agent's arguments: checked to be JSON, copied so that a tool cannot change the record, validated by the tool."""
+"""An agent's arguments: checked to be JSON, copied so that no tool changes the record, then validated."""
 
 import json
 import math

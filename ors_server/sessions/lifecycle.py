@@ -1,4 +1,4 @@
-"""Setup and teardown of a session's instance: each once, within its limit, whatever the author's code does."""
+"""Setup and teardown of an instance: each once, within its limit, whatever the author's code does."""
 
 from collections.abc import Callable, Mapping
 
@@ -110,7 +110,7 @@ class Setup:
         except OrsServerError as error:
             self.error = EnvironmentFailedError(str(error))
             self.error.__cause__ = error
-        except Exception as error:  # for instance a task group that the author's code left open
+        except Exception as error:  # noqa: BLE001  (for instance a task group that the author's code left open)
             self.error = EnvironmentFailedError(f"setup broke the server's own bookkeeping: {error}")
             self.error.__cause__ = error
         finally:
@@ -169,5 +169,5 @@ async def tear_down(
     try:
         with anyio.fail_after(services.teardown_time_limit):
             await hook(instance, Stray())
-    except Exception as error:  # also our own: the rest of the ending must go on
+    except Exception as error:
         log.warning("teardown_failed", session_id=session_id, exc_info=error)

@@ -104,7 +104,8 @@ class SessionManager:
             The session; its setup may still run.
 
         Raises:
-            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is wrong.
+            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is
+                wrong.
             SessionExistsError: If the wanted id is live.
             CapacityError: If a limit is reached.
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
@@ -243,7 +244,6 @@ class SessionManager:
             book,
             definition,
             instance,
-            self._services,
             visibility=order.visibility or definition.visibility or self._visibility,
             task_spec=copied,
             toolset=toolset,

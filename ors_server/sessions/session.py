@@ -27,7 +27,6 @@ from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.order import SessionStatus
 from ors_server.sessions.play import Play
-from ors_server.sessions.services import Services
 from ors_server.sessions.table import CallTable
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner
@@ -69,7 +68,6 @@ class Session:
         book: EpisodeBook,
         definition: EnvironmentDefinition,
         instance: Instance,
-        services: Services,
         *,
         visibility: Visibility,
         task_spec: JSONObject,
@@ -81,7 +79,6 @@ class Session:
             book: The episode's book.
             definition: The environment.
             instance: The environment object of this session.
-            services: What all sessions share.
             visibility: What an agent sees of rewards.
             task_spec: The task as the environment's code sees it.
             toolset: The toolset that the creator asked for.
@@ -90,7 +87,7 @@ class Session:
         self.definition = definition
         self.visibility = visibility
         self._instance = instance
-        self._services = services
+        services = self._services = book.services
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
         self._calls = CallTable(book.origin.session_id, services, self.touch)
@@ -114,7 +111,7 @@ class Session:
         self._last_request = self._services.clock.monotonic()
 
     def idle_seconds(self, now: float) -> float:
-        """Return how long nobody has asked for this session; a running call, setup or ending counts as being asked for.
+        """Return how long nobody has asked for this session; never long while a call, setup or ending runs.
 
         Args:
             now: Seconds from the clock's origin.
@@ -276,7 +273,8 @@ class Session:
     async def aclose(self, event: Event, reason: StopReason) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
-        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the first.
+        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
+        first.
 
         Args:
             event: `DELETE` or `EXPIRE`.

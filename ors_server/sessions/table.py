@@ -67,7 +67,8 @@ class CallTable:
         """Cancel every call, now and in future, and wait until each has its result.
 
         Args:
-            time_limit: Seconds after which calls that ignore their cancellation get their result without ending.
+            time_limit: Seconds after which calls that ignore their cancellation get their result without
+                ending.
         """
         self._is_stopped = True
         if not self._running:
@@ -103,7 +104,9 @@ class CallTable:
             log.exception("call_defect", session_id=self._session_id, tool=call.tool)
             result = Fault(OrsServerError("the server failed; its log has the details"))
         finally:
-            self._end(call, result or Fault(ShuttingDownError("the server is shutting down")))
+            self._end(
+                call, Fault(ShuttingDownError("the server is shutting down")) if result is None else result
+            )
 
     def _end(self, call: Call, result: CallResult) -> None:
         self._running.discard(call)

@@ -1,8 +1,8 @@
 """The Open Reward Standard over HTTP and server-sent events.
 
 A raw ASGI application: one table of endpoints, one path for every request. Where the written standard and its
-implementations disagree, the stricter reading that satisfies every known client is served; the conformance manifest
-names each point.
+implementations disagree, the stricter reading that satisfies every known client is served; the conformance
+manifest names each point.
 """
 
 import base64
@@ -189,17 +189,21 @@ class OrsDoor:
         await endpoint.handler(Request(caller, headers, body, environment, receive), send)
 
     def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
-        if len(segments) == 1:
-            return None, self._endpoints.get(segments[0])
-        if len(segments) == 2 and segments[0].lower() in self._engine.environments:
-            endpoint = self._endpoints.get(segments[1])
-            if endpoint is not None and endpoint.has_environment:
-                return segments[0], endpoint
+        match segments:
+            case [name]:
+                return None, self._endpoints.get(name)
+            case [environment, name] if environment.lower() in self._engine.environments:
+                endpoint = self._endpoints.get(name)
+                if endpoint is not None and endpoint.has_environment:
+                    return environment, endpoint
         return None, None
 
     def _why_unknown(self, segments: list[str]) -> str:
-        if len(segments) == 2 and segments[1] in self._endpoints:
-            return f"unknown environment {segments[0]!r}; served are {', '.join(self._engine.environments)}"
+        match segments:
+            case [environment, name] if name in self._endpoints:
+                return (
+                    f"unknown environment {environment!r}; served are {', '.join(self._engine.environments)}"
+                )
         return "Not Found"
 
     def _definition(self, request: Request) -> EnvironmentDefinition:
@@ -345,7 +349,8 @@ def read_secrets(header: str | None) -> dict[str, str]:
     """Read the `X-Secrets` header.
 
     Args:
-        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None` is empty.
+        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None`
+            is empty.
 
     Returns:
         Secret values by name.

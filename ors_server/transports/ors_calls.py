@@ -67,10 +67,10 @@ class CallStreams:
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
-        while call.result is None:
+        while not call.is_done:
             with anyio.move_on_after(self._ping_seconds):
                 await call.wait()
-            if call.result is None:
+            if not call.is_done:
                 ping = comment(f"ping - {datetime.now(UTC)}")
                 await send({"type": "http.response.body", "body": ping, "more_body": True})
         await send({"type": "http.response.body", "body": _encode(call, caller, visibility)})

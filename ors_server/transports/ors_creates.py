@@ -1,8 +1,8 @@
-"""Creations whose answer was lost: a client that repeats one byte for byte is told what it was not told before.
+"""Creations whose answer was lost: a client that repeats one byte for byte is told what it missed.
 
-Both reference clients repeat `/create` when the connection breaks, and give the session up if they are then told that
-it exists. Only a creation whose client was gone before the answer could be written may be repeated; every other
-second creation of a live session is refused.
+Both reference clients repeat `/create` when the connection breaks, and give the session up if they are then
+told that it exists. Only a creation whose client was gone before the answer could be written may be repeated;
+every other second creation of a live session is refused.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Server-sent events as both reference clients read them, and results cut so that nothing is lost on the way.
 
-The clients strip white space from the start of every data line, so a piece of a result never begins with a space:
-the results are compact ASCII JSON, in which a space stands only inside a string and may be written as an escape.
+The clients strip white space from the start of every data line, so a piece of a result never begins with a
+space: the results are compact ASCII JSON, in which a space stands only inside a string and may be written as
+an escape.
 """
 
 import json

@@ -65,7 +65,7 @@ class Stairs(Environment):
 
 
 class Door:
-    """A way to play the session; a call gives (reward, finished, metadata.episode), or `None` for no output."""
+    """A way to play the session; a call gives reward, finished and the standing, or `None` for no output."""
 
     async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
         raise NotImplementedError

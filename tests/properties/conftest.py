@@ -89,7 +89,7 @@ class Server:
         self._stack.close()
 
     def ask(self, method: str, path: str, session: str | None = None, body: Any = None, **how: Any) -> Answer:
-        """Sends a request and returns the answer; `leave_after` is the body parts after which the client leaves."""
+        """Sends a request; `leave_after` is the number of body parts after which the client leaves."""
         return self.portal.call(lambda: self.send(method, path, session, body, **how))
 
     def ask_many(self, requests: list[tuple[Any, ...]]) -> list[Answer]:

@@ -1,4 +1,4 @@
-"""Whatever clients do: the rewards received, each call id once, are the server's return; nothing runs or pays twice."""
+"""Whatever clients do, the rewards received are the server's return, and nothing runs or pays twice."""
 
 import functools
 import operator

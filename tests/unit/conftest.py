@@ -1,4 +1,4 @@
-"""A stage for environments whose every behaviour a test writes itself, a clock that a test owns, and an engine."""
+"""A stage for environments whose every behaviour a test writes, a clock that a test owns, an engine."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server import CallContext, Environment, EpisodePolicy, Toolset, ToolOutput, terminal, tool
+from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Toolset, terminal, tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions, LocalEngine, open_local_engine
 from ors_server.errors import StoreError

@@ -13,8 +13,8 @@ from ors_server import (
     Message,
     Split,
     TextBlock,
-    Toolset,
     ToolOutput,
+    Toolset,
     terminal,
     tool,
 )

@@ -1,4 +1,4 @@
-"""Classes of other packages, recognised by where their base lives; the real packages' are tried in tests/clients."""
+"""Classes of other packages, recognised by where their base lives; tests/clients tries the real ones."""
 
 import sys
 from types import ModuleType

@@ -576,11 +576,10 @@ async def test_shutting_down_tears_every_session_down_once_and_refuses_new_ones(
             refused.append(True)
         gate.set()
 
-    async with anyio.create_task_group() as group:
-        async with open_player() as player:
-            for _ in range(3):
-                await player.create()
-            group.start_soon(create_late, player)
+    async with anyio.create_task_group() as group, open_player() as player:
+        for _ in range(3):
+            await player.create()
+        group.start_soon(create_late, player)
     assert refused == [True]
     assert stage.happened.count("teardown") == 3
 
@@ -605,12 +604,11 @@ async def test_a_session_that_is_made_during_shutdown_is_torn_down(open_player, 
         await anyio.wait_all_tasks_blocked()
         released.set()
 
-    async with anyio.create_task_group() as group:
-        async with open_player() as player:
-            group.start_soon(create, player)
-            with anyio.fail_after(10):
-                await running.wait()
-            group.start_soon(release)
+    async with anyio.create_task_group() as group, open_player() as player:
+        group.start_soon(create, player)
+        with anyio.fail_after(10):
+            await running.wait()
+        group.start_soon(release)
     assert told == [True]
     assert stage.happened == ["made", "teardown"]
 

@@ -107,7 +107,12 @@ async def test_who_gives_up_in_the_moment_of_being_granted_gives_the_turn_back()
     turns = Turns()
     await turns.take(SERIAL)
     async with anyio.create_task_group() as group:
-        group.start_soon(turns.take, SERIAL)
+
+        async def play():
+            async with turns.turn(SERIAL):
+                await anyio.sleep_forever()
+
+        group.start_soon(play)
         await anyio.wait_all_tasks_blocked()
         turns.give_back(SERIAL)
         group.cancel_scope.cancel()

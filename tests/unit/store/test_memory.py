@@ -49,7 +49,7 @@ def step(number):
         None,
         None,
         MOMENT,
-        0.0,  # noqa: FBT003
+        0.0,
     )
 
 

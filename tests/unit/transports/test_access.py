@@ -156,7 +156,8 @@ def test_keys_are_read_from_a_file_plain_or_as_digests(tmp_path):
     file = tmp_path / "keys.toml"
     digest = hashlib.sha256(OTHER.encode()).hexdigest()
     file.write_text(
-        f'[[keys]]\nid = "t1"\nrole = "trainer"\nkey = "{KEY}"\n[[keys]]\nid = "a1"\nrole = "ADMIN"\nsha256 = "{digest}"\n'
+        f'[[keys]]\nid = "t1"\nrole = "trainer"\nkey = "{KEY}"\n'
+        f'[[keys]]\nid = "a1"\nrole = "ADMIN"\nsha256 = "{digest}"\n'
     )
     keyring = load_keyring(keys="agent:g1:0123456789abcdef", key_file=file, token_secret=None)
     assert keyring.identify(KEY).credential_id == "t1"

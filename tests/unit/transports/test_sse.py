@@ -68,7 +68,7 @@ def test_an_event_holds_a_data_line_for_every_line(data):
 
 
 def test_a_session_ends_with_an_empty_end():
-    assert END_OF_LIFE == event("end", "")
+    assert event("end", "") == END_OF_LIFE
 
 
 def test_a_comment_is_no_event():
