@@ -1,6 +1,6 @@
 """The composition root: the only module that names concrete parts and puts them together."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -84,7 +84,7 @@ class App:
         return self._engine
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["App"]:
+    async def running(self) -> AsyncGenerator["App", None]:
         """Run every part; leaving the context ends all sessions."""
         settings = self.settings
         current_default_thread_limiter().total_tokens = settings.worker_threads

@@ -118,7 +118,7 @@ class ToolOutput(WireModel):
     [`final`][ors_server.wire.ToolOutput.final]: a step that ends the episode must then say its reward.
     """
 
-    blocks: list[Block] = Field(default_factory=list)
+    blocks: list[Block] = Field(default_factory=list[Block])
     """Content for the agent, in order."""
     metadata: JSONObject | None = None
     """Free data for the trainer; never shown to the agent."""

@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -159,6 +159,18 @@ def encodable(text: str) -> str:
         text: Any text.
     """
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def listed(value: Any) -> list[Any] | None:
+    """Return a sequence that an author gave as a list; `None` if it is something else, text included.
+
+    Args:
+        value: What the author's code returned.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items: Sequence[Any] = value
+        return list(items)
+    return None
 
 
 async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:

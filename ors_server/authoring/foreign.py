@@ -6,12 +6,12 @@ Behaviour that the packages leave open (limits, penalties, turns) is ours.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, is_async
+from ors_server.authoring.boundary import Stray, call_hook, is_async, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -220,10 +220,11 @@ def _prompt_hooks(
 
 
 def _plain_list(value: Any) -> list[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    items = listed(value)
+    if items is None:
         msg = f"the environment gave {type(value).__name__} where a list was expected"
         raise EnvironmentFailedError(msg)
-    return [_plain(item) for item in value]
+    return [_plain(item) for item in items]
 
 
 def _plain(value: Any) -> Any:

@@ -2,12 +2,12 @@
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, encodable
+from ors_server.authoring.boundary import Stray, call_hook, encodable, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -163,10 +163,11 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     specs = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
 
     async def task_tools(instance: Instance) -> list[ToolSpec]:
-        names = await call_hook(instance.list_task_tools)
-        if not isinstance(names, Sequence) or isinstance(names, str):
+        given = await call_hook(instance.list_task_tools)
+        names = listed(given)
+        if names is None:
             msg = (
-                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(names).__name__}"
+                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(given).__name__}"
             )
             raise EnvironmentFailedError(msg)
         unknown = [name for name in names if name not in specs]
@@ -179,10 +180,8 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
 
 
 def _adopt_prompt(result: Any, where: str) -> Blocks:
-    items: Any = [result] if isinstance(result, str) else result
-    if not isinstance(items, Sequence) or not all(
-        isinstance(item, str | TextBlock | ImageBlock) for item in items
-    ):
+    items = [result] if isinstance(result, str) else listed(result)
+    if items is None or not all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
         kind = type(result).__name__
         msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
         raise EnvironmentFailedError(msg)
@@ -190,10 +189,11 @@ def _adopt_prompt(result: Any, where: str) -> Blocks:
 
 
 def _adopt_messages(result: Any, where: str) -> list[Message]:
-    if not isinstance(result, Sequence) or not all(isinstance(item, Message) for item in result):
+    items = listed(result)
+    if items is None or not all(isinstance(item, Message) for item in items):
         msg = f"{where}.get_messages must return Message objects"
         raise EnvironmentFailedError(msg)
-    return list(result)
+    return items
 
 
 def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:

@@ -175,7 +175,7 @@ def _parameter_texts(function: Callable[..., Any]) -> dict[str, str]:
             continue
         started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= ENTRY_INDENT else None
         if started:
-            current = started.group(1)
+            current = str(started.group(1))
             texts[current] = started.group(2).strip()
         elif current is not None:
             texts[current] = f"{texts[current]} {line.strip()}".strip()

@@ -1,6 +1,6 @@
 """Sessions in this process, on one event loop."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -255,7 +255,7 @@ async def open_local_engine(
     *,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
-) -> AsyncIterator[LocalEngine]:
+) -> AsyncGenerator[LocalEngine, None]:
     """Run an engine in this process; leaving the context ends every session.
 
     Args:

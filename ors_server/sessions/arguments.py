@@ -71,7 +71,7 @@ def _copy(arguments: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    kind = type(value)
+    kind: type[Any] = type(value)
     return (
         value is None
         or kind is str

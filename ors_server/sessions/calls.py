@@ -70,7 +70,7 @@ class Call:
     tool: str
     arguments: JSONObject
     result: CallResult | None = None
-    listeners: list[ProgressListener] = field(default_factory=list)
+    listeners: list[ProgressListener] = field(default_factory=list[ProgressListener])
     client: CallingClient = NO_CLIENT
     """The calling program, of which the tool may ask something while the call runs."""
     scope: anyio.CancelScope | None = None

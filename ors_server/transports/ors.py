@@ -196,15 +196,17 @@ class OrsDoor:
                 endpoint = self._endpoints.get(name)
                 if endpoint is not None and endpoint.has_environment:
                     return environment, endpoint
+            case _:
+                pass
         return None, None
 
     def _why_unknown(self, segments: list[str]) -> str:
         match segments:
             case [environment, name] if name in self._endpoints:
-                return (
-                    f"unknown environment {environment!r}; served are {', '.join(self._engine.environments)}"
-                )
-        return "Not Found"
+                served = ", ".join(self._engine.environments)
+                return f"unknown environment {environment!r}; served are {served}"
+            case _:
+                return "Not Found"
 
     def _definition(self, request: Request) -> EnvironmentDefinition:
         return self._engine.environment(request.environment)
