@@ -1,11 +1,16 @@
 """`ors-server check`: runs the shipped conformance suites."""
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from ors_server.cli.output import CommandError, say, say_json
+
+Row: TypeAlias = dict[str, Any]
+"""One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
 
 _MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
 
@@ -41,48 +46,55 @@ def check(options: CheckOptions) -> None:
     if options.mcp and not is_url(options.where):
         raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
     if options.mcp:
-        rows = anyio.run(_check_mcp, options)
+        suite = _check_mcp
     elif is_url(options.where):
-        rows = anyio.run(_check_ors, options)
+        suite = _check_ors
     else:
-        rows = anyio.run(_check_environment, options)
-    failed = [row for row in rows if row["outcome"] == "fail" and row["level"] == "MUST"]
-    if options.json:
-        say_json({"conformant": not failed, "verdicts": rows})
-    else:
-        _print_rows(rows, quiet=options.quiet)
-    if failed:
-        raise typer.Exit(1)
+        suite = _check_environment
+    rows: list[Row] = []
+
+    def tell(row: Row) -> None:
+        rows.append(row)
+        if not options.json and (row["outcome"] == "fail" or not options.quiet):
+            say(_line(row))
+
+    anyio.run(suite, options, tell)
+    _conclude(rows, options)
 
 
-async def _check_environment(options: CheckOptions) -> list[dict[str, Any]]:
-    from ors_server.testing.environment_suite import inspect_environment
+async def _check_environment(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+    from ors_server.testing.environment_suite import CheckVerdict, inspect_environment
 
-    report = await inspect_environment(options.where, only=options.only or (), tasks_per_split=options.tasks)
-    return [
-        _row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}")
-        for verdict in report.verdicts
-    ]
+    def on_verdict(verdict: CheckVerdict) -> None:
+        tell(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
+
+    await inspect_environment(
+        options.where, only=options.only or (), tasks_per_split=options.tasks, on_verdict=on_verdict
+    )
 
 
-async def _check_ors(options: CheckOptions) -> list[dict[str, Any]]:
+async def _check_ors(options: CheckOptions, tell: Callable[[Row], None]) -> None:
     from ors_server.cli.keys import api_key
-    from ors_server.testing.ors_suite import Choice, check_server
+    from ors_server.testing.ors_suite import Choice, Verdict, check_server
+
+    def on_verdict(verdict: Verdict) -> None:
+        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
 
     choice = Choice(frozenset(options.only or ()), api_key(), slow=options.slow, risky=options.risky)
-    report = await check_server(options.where, choice)
-    return [_row(verdict.requirement, verdict, verdict.requirement.id) for verdict in report.verdicts]
+    await check_server(options.where, choice, on_verdict)
 
 
-async def _check_mcp(options: CheckOptions) -> list[dict[str, Any]]:
+async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None:
     from ors_server.cli.keys import api_key
-    from ors_server.testing.mcp_suite import check_mcp_server
+    from ors_server.testing.mcp_suite import McpVerdict, check_mcp_server
 
-    report = await check_mcp_server(options.where, only=options.only or (), api_key=api_key())
-    return [_row(verdict.requirement, verdict, verdict.requirement.id) for verdict in report.verdicts]
+    def on_verdict(verdict: McpVerdict) -> None:
+        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
+
+    await check_mcp_server(options.where, only=options.only or (), api_key=api_key(), on_verdict=on_verdict)
 
 
-def _row(requirement: Any, verdict: Any, name: str) -> dict[str, Any]:
+def _row(requirement: Any, verdict: Any, name: str) -> Row:
     return {
         "id": name,
         "level": str(requirement.level),
@@ -92,11 +104,20 @@ def _row(requirement: Any, verdict: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _print_rows(rows: list[dict[str, Any]], *, quiet: bool) -> None:
-    counts = {"pass": 0, "fail": 0, "skip": 0}
-    for row in rows:
-        counts[row["outcome"]] += 1
-        if row["outcome"] == "fail" or not quiet:
-            reason = f" -- {' '.join(row['reason'].split())}" if row["reason"] else ""
-            say(f"{_MARKS[row['outcome']]} {row['level']:6} {row['id']}: {row['text']}{reason}")
-    say(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} not judged")
+def _line(row: Row) -> str:
+    reason = f" -- {' '.join(row['reason'].split())}" if row["reason"] else ""
+    return f"{_MARKS[row['outcome']]} {row['level']:6} {row['id']}: {row['text']}{reason}"
+
+
+def _conclude(rows: list[Row], options: CheckOptions) -> None:
+    unknown = set(options.only or ()) - {row["id"].split()[-1] for row in rows}
+    if unknown:
+        raise CommandError(f"there is no check with the id {', '.join(sorted(unknown))}")
+    failed = [row for row in rows if row["outcome"] == "fail" and row["level"] == "MUST"]
+    if options.json:
+        say_json({"conformant": not failed, "verdicts": rows})
+    else:
+        count = Counter(row["outcome"] for row in rows)
+        say(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not judged")
+    if failed:
+        raise typer.Exit(1)

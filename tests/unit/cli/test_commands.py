@@ -189,6 +189,12 @@ def test_check_does_not_fail_for_what_only_should_hold(run):
     assert "FAIL SHOULD" in ran.out
 
 
+def test_check_knows_its_ids(run):
+    ran = run("check", "math_word_problems", "--only", "tool-names", "--only", "sparkle")
+    assert ran.status == 1
+    assert ran.err == "ors-server: there is no check with the id sparkle\n"
+
+
 def test_check_wants_a_url_for_mcp(run):
     assert "--mcp needs a URL" in run("check", "math_word_problems", "--mcp").err
 
