@@ -167,10 +167,8 @@ def listed(value: Any) -> list[Any] | None:
     Args:
         value: What the author's code returned.
     """
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        items: Sequence[Any] = value
-        return list(items)
-    return None
+    is_sequence = issubclass(value.__class__, Sequence) and not issubclass(value.__class__, str | bytes)
+    return list(value) if is_sequence else None
 
 
 async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:
