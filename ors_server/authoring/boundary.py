@@ -167,8 +167,11 @@ def listed(value: Any) -> list[Any] | None:
     Args:
         value: What the author's code returned.
     """
-    is_sequence = issubclass(value.__class__, Sequence) and not issubclass(value.__class__, str | bytes)
-    return list(value) if is_sequence else None
+    return list(value) if _is_sequence(value) else None
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:
