@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -71,6 +71,40 @@ class Answer:
         return None
 
 
+class Connection:
+    """One request's two channels; its client leaves after so many parts of the answer's body."""
+
+    def __init__(self, body: bytes, leave_after: int | None) -> None:
+        self.answer = Answer()
+        self.ended = anyio.Event()
+        self._body: bytes | None = body
+        self._patience = leave_after
+        self._check_patience()
+
+    async def receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if self.answer.has_left:
+            return
+        if message["type"] == "http.response.start":
+            self.answer.status = message["status"]
+            return
+        self.answer.body += message.get("body", b"")
+        if self._patience is not None:
+            self._patience -= 1
+            self._check_patience()
+
+    def _check_patience(self) -> None:
+        if self._patience == 0:
+            self.answer.has_left = True
+            self.ended.set()
+
+
 class Server:
     """The application, running in a thread; every method is called from outside of it."""
 
@@ -116,49 +150,23 @@ class Server:
         *,
         leave_after: int | None = None,
     ) -> Answer:
-        answer = Answer()
-        left = anyio.Event()
-        parts = [b"" if body is None else json.dumps(body).encode()]
-
-        async def receive() -> dict[str, Any]:
-            if parts:
-                return {"type": "http.request", "body": parts.pop(), "more_body": False}
-            await left.wait()
-            return {"type": "http.disconnect"}
-
-        async def write(message: Any) -> None:
-            if answer.has_left:
-                return
-            if message["type"] == "http.response.start":
-                answer.status = message["status"]
-            else:
-                answer.body += message.get("body", b"")
-                seen.append(message)
-            if leave_after is not None and len(seen) >= leave_after:
-                answer.has_left = True
-                left.set()
-
-        seen: list[Any] = []
+        connection = Connection(b"" if body is None else json.dumps(body).encode(), leave_after)
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         if session is not None:
             headers.append((b"x-session-id", session.encode()))
         scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
-        if leave_after == 0:
-            answer.has_left = True
-            left.set()
-        if leave_after is None:
-            with anyio.fail_after(LIMIT):
-                await self.app(scope, receive, write)
-        else:
 
-            async def serve() -> None:
-                await self.app(scope, receive, write)
-                left.set()
+        async def serve() -> None:
+            await self.app(scope, connection.receive, connection.send)
+            connection.ended.set()
 
-            self.engine._manager._services.spawn(serve)
-            with anyio.fail_after(LIMIT):
-                await left.wait()
-        return answer
+        with anyio.fail_after(LIMIT):
+            if leave_after is None:
+                await serve()
+            else:
+                self.engine._manager._services.spawn(serve)
+                await connection.ended.wait()
+        return connection.answer
 
     def pass_time(self, seconds: float) -> None:
         self.portal.call(self.clock.advance, seconds)
@@ -178,77 +186,76 @@ class Happenings:
     made: Counter[str] = field(default_factory=Counter)
 
 
+class Arcade(Environment):
+    """Pays, refuses, fails and waits on demand."""
+
+    name = "arcade"
+    happenings: ClassVar[Happenings]
+
+    def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str]) -> None:
+        super().__init__(task_spec, secrets)
+        self.happenings.made[task_spec["id"]] += 1
+
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return ["train"]
+
+    async def teardown(self) -> None:
+        self.happenings.teardowns[self.task_spec["id"]] += 1
+
+    def get_prompt(self) -> str:
+        return "play"
+
+    def _note(self, context: CallContext) -> None:
+        self.happenings.runs[context.session_id, context.call_id] += 1
+
+    @tool
+    async def pay(
+        self, context: CallContext, reward: float | None = None, *, finished: bool = False
+    ) -> ToolOutput:
+        """Pays."""
+        self._note(context)
+        return ToolOutput(reward=reward, finished=finished)
+
+    @tool
+    async def fail(self, how: str, context: CallContext) -> ToolOutput:
+        """Fails."""
+        self._note(context)
+        match how:
+            case "refuse":
+                raise ToolError("no")
+            case "forbid":
+                raise ForbiddenActionError("never")
+            case "nan":
+                return ToolOutput(reward=float("nan"))
+            case "exit":
+                raise SystemExit(1)
+        raise RuntimeError(how)
+
+    @tool
+    async def wait(self, gate: str, reward: float, context: CallContext) -> ToolOutput:
+        """Waits for its gate, alone among serial calls."""
+        self._note(context)
+        await self.happenings.gates.setdefault(gate, anyio.Event()).wait()
+        return ToolOutput(reward=reward)
+
+    @tool(concurrent=True)
+    async def wait_beside(self, gate: str, reward: float, context: CallContext) -> ToolOutput:
+        """Waits for its gate beside others."""
+        self._note(context)
+        await self.happenings.gates.setdefault(gate, anyio.Event()).wait()
+        return ToolOutput(reward=reward)
+
+    @tool
+    def block(self, context: CallContext, reward: float) -> ToolOutput:
+        """Pays from a thread."""
+        self._note(context)
+        return ToolOutput(reward=reward)
+
+
 def make_arcade(happenings: Happenings, policy: EpisodePolicy) -> type[Environment]:
     """Makes an environment in which everything that can happen to a call can be asked for."""
-    rules = policy
-
-    class Arcade(Environment):
-        """Pays, refuses, fails and waits on demand."""
-
-        name = "arcade"
-        policy = rules
-
-        def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str]) -> None:
-            super().__init__(task_spec, secrets)
-            happenings.made[task_spec["id"]] += 1
-
-        @classmethod
-        def list_splits(cls) -> list[str]:
-            return ["train"]
-
-        async def teardown(self) -> None:
-            happenings.teardowns[self.task_spec["id"]] += 1
-
-        def get_prompt(self) -> str:
-            return "play"
-
-        def _note(self, context: CallContext) -> None:
-            happenings.runs[context.session_id, context.call_id] += 1
-
-        @tool
-        async def pay(
-            self, context: CallContext, reward: float | None = None, *, finished: bool = False
-        ) -> ToolOutput:
-            """Pays."""
-            self._note(context)
-            return ToolOutput(reward=reward, finished=finished)
-
-        @tool
-        async def fail(self, how: str, context: CallContext) -> ToolOutput:
-            """Fails."""
-            self._note(context)
-            match how:
-                case "refuse":
-                    raise ToolError("no")
-                case "forbid":
-                    raise ForbiddenActionError("never")
-                case "nan":
-                    return ToolOutput(reward=float("nan"))
-                case "exit":
-                    raise SystemExit(1)
-            raise RuntimeError(how)
-
-        @tool
-        async def wait(self, gate: str, reward: float, context: CallContext) -> ToolOutput:
-            """Waits for its gate, alone among serial calls."""
-            self._note(context)
-            await happenings.gates.setdefault(gate, anyio.Event()).wait()
-            return ToolOutput(reward=reward)
-
-        @tool(concurrent=True)
-        async def wait_beside(self, gate: str, reward: float, context: CallContext) -> ToolOutput:
-            """Waits for its gate beside others."""
-            self._note(context)
-            await happenings.gates.setdefault(gate, anyio.Event()).wait()
-            return ToolOutput(reward=reward)
-
-        @tool
-        def block(self, context: CallContext, reward: float) -> ToolOutput:
-            """Pays from a thread."""
-            self._note(context)
-            return ToolOutput(reward=reward)
-
-    return Arcade
+    return type("Arcade", (Arcade,), {"happenings": happenings, "policy": policy})
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ class Clients(RuleBasedStateMachine):
                 self.happenings.runs.pop(key, None)
 
     @rule(target=calls, session=sessions, call=CALLS, by_engine=st.booleans())
-    def call(self, session: str, call: Any, by_engine: bool) -> tuple[str, str, Any]:
+    def call(self, session: str, call: Any, *, by_engine: bool) -> tuple[str, str, Any]:
         call_id = self.fresh("call")
         if by_engine:
             self.call_engine(session, call_id, call)

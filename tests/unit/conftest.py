@@ -1,9 +1,9 @@
 """A stage for environments whose every behaviour a test writes, a clock that a test owns, an engine."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -67,117 +67,118 @@ class Stage:
         return await result if hasattr(result, "__await__") else result
 
 
+class Extra(Toolset):
+    """A toolset that a session may ask for."""
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        stage = environment.stage
+        stage.happened.append("toolset made")
+        if "toolset" in stage.acts:
+            stage.acts["toolset"](self)
+
+    @tool
+    async def extra(self) -> str:
+        """Says whose toolset it is."""
+        return self.environment.task_spec.get("id", "nobody")
+
+
+class Playground(Environment):
+    """Does what a test says."""
+
+    name = "playground"
+    stage: ClassVar[Stage]
+    session_toolsets: ClassVar[Mapping[str, type[Toolset]]] = {"extra": Extra}
+
+    def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str]) -> None:
+        super().__init__(task_spec, secrets)
+        self.stage.happened.append("made")
+        self.stage.instances.append(self)
+        if "make" in self.stage.acts:
+            self.stage.acts["make"](self)
+
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[dict[str, Any]]:
+        return [{"id": f"{split}-{i}", "nested": {"list": [i]}} for i in range(3)]
+
+    async def setup(self) -> None:
+        await self.stage.perform("setup", self)
+
+    async def teardown(self) -> None:
+        await self.stage.perform("teardown", self)
+
+    def get_prompt(self) -> Any:
+        return self.stage.acts["prompt"](self) if "prompt" in self.stage.acts else "play"
+
+    def list_task_tools(self) -> Any:
+        self.stage.happened.append("task tools")
+        return self.stage.acts["task_tools"](self) if "task_tools" in self.stage.acts else []
+
+    @tool
+    async def do(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs an act."""
+        return await self.stage.perform(act, self, context)
+
+    @tool
+    async def say(self, act: str, context: CallContext) -> str:
+        """Performs an act that gives text."""
+        return await self.stage.perform(act, self, context)
+
+    @tool(concurrent=True)
+    async def together(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs an act beside others."""
+        return await self.stage.perform(act, self, context)
+
+    @tool(exclusive=True)
+    async def alone(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs an act while no other call runs."""
+        return await self.stage.perform(act, self, context)
+
+    @tool(time_limit=0.02)
+    async def hurried(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs an act under a time limit."""
+        return await self.stage.perform(act, self, context)
+
+    @tool
+    def block(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs a blocking act."""
+        return self.stage.acts[act](self, context)
+
+    @tool(time_limit=0.02)
+    def block_hurried(self, act: str, context: CallContext) -> ToolOutput:
+        """Performs a blocking act under a time limit."""
+        return self.stage.acts[act](self, context)
+
+    @tool
+    async def pay(self, reward: float | None = None, *, finished: bool = False) -> ToolOutput:
+        """Pays."""
+        return ToolOutput(reward=reward, finished=finished)
+
+    @tool
+    async def keep(self, payload: dict[str, Any]) -> str:
+        """Changes what it was given."""
+        payload["nested"]["changed"] = True
+        return "kept"
+
+    @tool(shared=False)
+    async def secret_door(self) -> str:
+        """Is there in some tasks."""
+        return "opened"
+
+    @terminal
+    @tool
+    async def submit(self, answer: str) -> ToolOutput:
+        """Grades."""
+        return ToolOutput.final(answer, reward=1.0)
+
+
 def make_playground(stage: Stage, **attributes: Any) -> type[Environment]:
     """Makes an environment class whose tools do what the stage's acts say."""
-
-    class Extra(Toolset):
-        """A toolset that a session may ask for."""
-
-        def __init__(self, environment: Any) -> None:
-            super().__init__(environment)
-            stage.happened.append("toolset made")
-            if "toolset" in stage.acts:
-                stage.acts["toolset"](self)
-
-        @tool
-        async def extra(self) -> str:
-            """Says whose toolset it is."""
-            return self.environment.task_spec.get("id", "nobody")
-
-    class Playground(Environment):
-        """Does what a test says."""
-
-        name = "playground"
-        session_toolsets = {"extra": Extra}
-
-        def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str]) -> None:
-            super().__init__(task_spec, secrets)
-            stage.happened.append("made")
-            stage.instances.append(self)
-            if "make" in stage.acts:
-                stage.acts["make"](self)
-
-        @classmethod
-        def list_splits(cls) -> list[str]:
-            return ["train"]
-
-        @classmethod
-        def list_tasks(cls, split: str) -> list[dict[str, Any]]:
-            return [{"id": f"{split}-{i}", "nested": {"list": [i]}} for i in range(3)]
-
-        async def setup(self) -> None:
-            await stage.perform("setup", self)
-
-        async def teardown(self) -> None:
-            await stage.perform("teardown", self)
-
-        def get_prompt(self) -> Any:
-            return stage.acts["prompt"](self) if "prompt" in stage.acts else "play"
-
-        def list_task_tools(self) -> Any:
-            stage.happened.append("task tools")
-            return stage.acts["task_tools"](self) if "task_tools" in stage.acts else []
-
-        @tool
-        async def do(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs an act."""
-            return await stage.perform(act, self, context)
-
-        @tool
-        async def say(self, act: str, context: CallContext) -> str:
-            """Performs an act that gives text."""
-            return await stage.perform(act, self, context)
-
-        @tool(concurrent=True)
-        async def together(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs an act beside others."""
-            return await stage.perform(act, self, context)
-
-        @tool(exclusive=True)
-        async def alone(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs an act while no other call runs."""
-            return await stage.perform(act, self, context)
-
-        @tool(time_limit=0.02)
-        async def hurried(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs an act under a time limit."""
-            return await stage.perform(act, self, context)
-
-        @tool
-        def block(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs a blocking act."""
-            return stage.acts[act](self, context)
-
-        @tool(time_limit=0.02)
-        def block_hurried(self, act: str, context: CallContext) -> ToolOutput:
-            """Performs a blocking act under a time limit."""
-            return stage.acts[act](self, context)
-
-        @tool
-        async def pay(self, reward: float | None = None, *, finished: bool = False) -> ToolOutput:
-            """Pays."""
-            return ToolOutput(reward=reward, finished=finished)
-
-        @tool
-        async def keep(self, payload: dict[str, Any]) -> str:
-            """Changes what it was given."""
-            payload["nested"]["changed"] = True
-            return "kept"
-
-        @tool(shared=False)
-        async def secret_door(self) -> str:
-            """Is there in some tasks."""
-            return "opened"
-
-        @terminal
-        @tool
-        async def submit(self, answer: str) -> ToolOutput:
-            """Grades."""
-            return ToolOutput.final(answer, reward=1.0)
-
-    for name, value in attributes.items():
-        setattr(Playground, name, value)
-    return Playground
+    return type("Playground", (Playground,), {"stage": stage, **attributes})
 
 
 class FailingStore(MemoryStore):

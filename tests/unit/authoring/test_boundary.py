@@ -144,7 +144,8 @@ async def test_a_stray_thread_is_known_until_it_ends():
 async def test_a_function_that_never_got_its_thread_is_no_stray():
     limiter = anyio.to_thread.current_default_thread_limiter()
     before, limiter.total_tokens = limiter.total_tokens, 1
-    released, ran, stray = threading.Event(), [], Stray()
+    ran: list[int] = []
+    released, stray = threading.Event(), Stray()
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(call_author, released.wait, 10)

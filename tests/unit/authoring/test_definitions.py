@@ -1,4 +1,6 @@
 """Loading a class: everything is computed once, every broken rule is named with its place."""
+# mypy: disable-error-code="empty-body, name-defined"
+# The broken classes are the subject.
 
 from typing import Annotated, Any, Literal
 
@@ -175,7 +177,7 @@ def test_a_null_for_an_optional_parameter_that_admits_none_counts_as_absent():
         (int | None, True),
         (Any, True),
         (list[int], False),
-        (Literal["a", None], True),
+        (Literal["a", None], True),  # noqa: PYI061  (this spelling gives another schema)
         (Annotated[int | None, Field(gt=0)], True),
     ],
     ids=repr,

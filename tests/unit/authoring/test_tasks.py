@@ -41,7 +41,7 @@ class Indexed(Environment):
 class Ranged(Indexed):
     @classmethod
     def get_task_range(cls, split, start=None, stop=None):
-        return ({"ranged": n} for n in ()) if start == -1 else [{"ranged": start}]
+        return ({"ranged": n} for n in range(2)) if start == -1 else [{"ranged": start}]
 
 
 class Undecided(Indexed):

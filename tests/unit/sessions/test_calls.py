@@ -7,7 +7,15 @@ import operator
 import anyio
 import pytest
 
-from ors_server import EpisodePolicy, ForbiddenActionError, TextBlock, ToolError, ToolOutput
+from ors_server import (
+    Environment,
+    EpisodePolicy,
+    ForbiddenActionError,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
 from ors_server.errors import (
     EnvironmentFailedError,
     StoreError,
@@ -408,24 +416,23 @@ async def test_a_refusal_repeats_little_of_a_huge_input(player):
     assert len(result.error) < 1_000
 
 
+class Lists(Environment):
+    name = "lists"
+
+    @classmethod
+    def list_splits(cls):
+        return ["train"]
+
+    def get_prompt(self):
+        return "list"
+
+    @tool
+    async def total(self, numbers: list[int]) -> str:
+        """Adds."""
+        return str(sum(numbers))
+
+
 async def test_a_refusal_of_very_many_problems_only_counts_them(open_player, stage):
-
-    from ors_server import Environment, tool
-
-    class Lists(Environment):
-        name = "lists"
-
-        @classmethod
-        def list_splits(cls):
-            return ["train"]
-
-        def get_prompt(self):
-            return "list"
-
-        @tool
-        async def total(self, numbers: list[int]) -> str:
-            """Adds."""
-            return str(sum(numbers))
 
     async with open_player(cls=Lists) as player:
         session = await player.create()
@@ -633,3 +640,16 @@ async def test_an_error_that_is_ours_but_raised_by_a_tool_is_a_fault_of_that_cal
     assert "does not offer elicitation" in str(result.error)
     assert not isinstance(result.error, ToolFailedError)
     assert (await player.steps(session))[0].status is StepStatus.FAILED
+
+
+async def test_a_running_call_can_be_withdrawn_through_the_engine(player, stage):
+    session = await player.create()
+    stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
+    call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
+    await anyio.wait_all_tasks_blocked()
+    with anyio.fail_after(10):
+        assert await player.engine.cancel(session, "mine")
+        assert isinstance(await call.wait(), Fault)
+        assert not await player.engine.cancel(session, "mine")
+    with pytest.raises(UnknownCallError):
+        await player.engine.cancel(session, "nosuch")

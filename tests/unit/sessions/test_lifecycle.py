@@ -232,7 +232,7 @@ async def test_a_setup_that_takes_too_long_fails(open_player, stage):
         session = await player.create()
         with (
             anyio.fail_after(10),
-            pytest.raises(EnvironmentFailedError, match="did not end within 0.02 seconds"),
+            pytest.raises(EnvironmentFailedError, match=r"did not end within 0\.02 seconds"),
         ):
             await player.engine.prompt(session)
 
@@ -655,13 +655,13 @@ async def test_no_limit_is_passed_even_by_asking_for_many_at_once(open_player, s
             try:
                 made.append(await player.create(**wish))
             except CapacityError as error:
-                assert "maximum capacity" in str(error)
-                refused.append(error.retry_after)
+                refused.append(str(error))
 
         async with anyio.create_task_group() as group:
             for wish in wishes:
                 group.start_soon(create, wish)
-        assert (len(made), len(refused)) == (2, 1)
+        assert len(made) == 2
+        assert ["maximum capacity" in text for text in refused] == [True]
         await player.delete(made[0])
         await player.create(**wishes[0])
         if "credential" in str(limits):

@@ -36,20 +36,20 @@ def origin(session_id):
 
 def step(number):
     return Step(
-        number,
-        f"c{number}",
-        "t",
-        {},
-        StepStatus.UNGRADED,
-        (),
-        None,
-        {},
-        False,
-        None,
-        None,
-        None,
-        MOMENT,
-        0.0,
+        number=number,
+        call_id=f"c{number}",
+        tool="t",
+        arguments={},
+        status=StepStatus.UNGRADED,
+        blocks=(),
+        reward=None,
+        components={},
+        finished=False,
+        error=None,
+        error_code=None,
+        metadata=None,
+        started_at=MOMENT,
+        duration=0.0,
     )
 
 

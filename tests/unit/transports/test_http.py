@@ -26,7 +26,7 @@ def channel(*messages):
     async def receive():
         if rest:
             return rest.pop(0)
-        await anyio.sleep_forever()
+        return await anyio.sleep_forever()
 
     return receive
 

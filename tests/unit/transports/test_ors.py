@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import anyio
 import httpx2
@@ -27,7 +28,6 @@ class Shop(Environment):
     """Sells."""
 
     name = "shop"
-    session_toolsets = {}
 
     @classmethod
     def list_splits(cls):
@@ -67,13 +67,13 @@ class Odd(Shop):
 @pytest.fixture
 async def open_door():
     """Opens the door to environments under settings."""
-    stack = []
+    stack: list[Any] = []
 
     async def start(*environments, **settings):
         app = create_app(environments or [Shop], Settings(**settings))
         running = app.running()
         await running.__aenter__()
-        client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
+        client: Any = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")
         stack.extend([running, client])
         client.app = app
         return client
@@ -280,7 +280,7 @@ async def leave(app: App, session: str, body: bytes, *, gone: bool, key: bytes =
             return messages.pop()
         if gone:
             return {"type": "http.disconnect"}
-        await anyio.sleep_forever()
+        return await anyio.sleep_forever()
 
     async def send(message):
         nonlocal status, answer

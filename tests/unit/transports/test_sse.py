@@ -11,7 +11,9 @@ from ors_server.transports.sse import END_OF_LIFE, PIECE, comment, compact_json,
 
 def read(stream: bytes) -> list[tuple[str, str]]:
     """Reads a stream as both reference clients do: line by line, stripping the start of every data line."""
-    events, name, data = [], "message", []
+    events: list[tuple[str, str]] = []
+    data: list[str] = []
+    name = "message"
     for line in stream.decode().split("\n"):
         if not line:
             if data:
@@ -77,5 +79,5 @@ def test_a_comment_is_no_event():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_no_nonsense_is_written(value):
-    with pytest.raises(ValueError, match="JSON compliant|float"):
+    with pytest.raises(ValueError, match=r"JSON compliant|float"):
         compact_json({"reward": value})
