@@ -69,7 +69,7 @@ class App:
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
         self._guarded = http.HostGuard(
-            self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins
+            http.Border(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
         )
 
     @property

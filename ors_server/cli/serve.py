@@ -66,6 +66,13 @@ class ServeOptions:
         Visibility | None,
         typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=ACCESS),
     ] = None
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL under which clients reach the server through a proxy; agents' URLs begin with it.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None
     allowed_hosts: Annotated[
         list[str] | None,
         typer.Option(

@@ -49,6 +49,7 @@ class ControlDoor:
             shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
         self._keyring = keyring
+        self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
         self._description: Description | None = None
         self.table = make_table(
@@ -88,7 +89,7 @@ class ControlDoor:
         request = Request(
             caller=caller,
             path=check_path(values),
-            base_url=base_url(scope, headers),
+            base_url=self._public_url or base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes),
         )

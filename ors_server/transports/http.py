@@ -6,7 +6,10 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
+from ors_server.logs import get_logger
 from ors_server.transports.faults import extra_headers, look_up
+
+log = get_logger("ors_server.http")
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -118,6 +121,35 @@ async def send_fault(send: Send, error: OrsServerError) -> None:
     """
     problem = {"detail": str(error), "code": error.code, "blame": error.blame}
     await send_json(send, problem, look_up(error).status, extra_headers(error))
+
+
+class Border:
+    """Keeps a defect inside one request: logs it, and answers 500 in our form if nothing was answered yet."""
+
+    def __init__(self, app: Application) -> None:
+        """Guard an application.
+
+        Args:
+            app: The application.
+        """
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception:  # the border between a defect, ours or a library's, and everybody else's requests
+            log.exception("request_defect", path=scope["path"])
+            if started:
+                raise
+            await send_fault(send, OrsServerError("the server failed; its log has the details"))
 
 
 class HostGuard:

@@ -26,6 +26,13 @@ async def test_urls_begin_with_the_host_that_the_caller_used(open_control):
     assert made["agent_url"].startswith("http://gym.example:9000/agent/agt_")
 
 
+async def test_urls_begin_with_the_public_url_where_one_is_set(open_control):
+    control = await open_control(public_url="https://gym.example/base")
+    made = (await control.post("/sessions", {"task_spec": {}})).json()
+    assert made["agent_url"].startswith("https://gym.example/base/agent/agt_")
+    assert made["mcp_url"].startswith("https://gym.example/base/sessions/")
+
+
 async def test_a_session_takes_an_id_secrets_visibility_and_a_stricter_policy(control):
     order = {
         "task_spec": {"number": 1},

@@ -1,0 +1,7 @@
+"""`python -m ors_server` is the command `ors-server`."""
+
+import sys
+
+from ors_server.cli.main import main
+
+sys.exit(main())
