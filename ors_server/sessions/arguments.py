@@ -22,6 +22,9 @@ MAX_SHOWN_INPUT = 4_096
 """Characters of arguments up to which the refusal repeats what was wrong."""
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 class InvalidArgumentsError(ValueError):
     """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
 
@@ -71,14 +74,7 @@ def _copy(arguments: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    kind: type[Any] = type(value)
-    return (
-        value is None
-        or kind is str
-        or kind is int
-        or kind is bool
-        or (kind is float and math.isfinite(value))
-    )
+    return type(value) in _PLAIN or (isinstance(value, float) and math.isfinite(value))
 
 
 def _explain(error: ValidationError, arguments: JSONObject) -> str:
