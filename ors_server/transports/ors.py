@@ -5,10 +5,6 @@ implementations disagree, the stricter reading that satisfies every known client
 manifest names each point.
 """
 
-import base64
-import binascii
-import json
-import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,6 +22,7 @@ from ors_server.logs import get_logger
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams
 from ors_server.transports.ors_creates import Creations, fingerprint_of
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
@@ -33,7 +30,6 @@ from ors_server.wire import (
     CallRequest,
     CreateRequest,
     ScoreGroupRequest,
-    Secret,
     SplitRequest,
     TaskRangeRequest,
     TaskRequest,
@@ -43,12 +39,6 @@ log = get_logger("ors_server.ors")
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
-
-MAX_PROBLEMS = 20
-"""Problems of a body that are listed one by one; more are only counted."""
-
-MAX_SHOWN_INPUT = 256
-"""Characters of a wrong value up to which it is repeated."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -345,59 +335,3 @@ class OrsDoor:
 
 OPEN_CALLER = Caller(Role.AGENT)
 """Who asks for what needs no credential."""
-
-
-def read_secrets(header: str | None) -> dict[str, str]:
-    """Read the `X-Secrets` header.
-
-    Args:
-        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None`
-            is empty.
-
-    Returns:
-        Secret values by name.
-
-    Raises:
-        InvalidRequestError: If it has another form; the message never repeats what came.
-    """
-    if header is None:
-        return {}
-    try:
-        decoded = json.loads(base64.b64decode(header, validate=True))
-        return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
-    except (binascii.Error, ValueError, AttributeError, RecursionError):
-        raise InvalidRequestError(
-            'X-Secrets must be base64 of a JSON object {"NAME": {"value": "..."}}; it is not'
-        ) from None
-
-
-def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
-    """Render a body's validation errors as the reference implementation does.
-
-    Args:
-        error: What pydantic found.
-    """
-    count = error.error_count()
-    if count > MAX_PROBLEMS:
-        return [
-            {
-                "type": "too_many_problems",
-                "loc": ["body"],
-                "msg": f"{count} problems; send the documented form",
-            }
-        ]
-    described: list[dict[str, Any]] = []
-    for problem in error.errors(include_url=False, include_context=False):
-        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
-        if problem["type"] != "json_invalid" and _may_be_shown(problem["input"]):
-            row["input"] = problem["input"]
-        described.append(row)
-    return described
-
-
-def _may_be_shown(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return (
-        value is None or isinstance(value, int) or (isinstance(value, str) and len(value) <= MAX_SHOWN_INPUT)
-    )

@@ -10,26 +10,17 @@ from pydantic import BaseModel, Field, ValidationError
 from ors_server import (
     CallContext,
     Environment,
-    GroupScore,
-    ImageBlock,
-    Message,
     Split,
-    TextBlock,
     ToolOutput,
     Toolset,
     terminal,
     tool,
 )
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.loading import (
     check_names,
     define,
-    find_classes,
-    installed_environments,
-    load_environments,
 )
-from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, UnknownEnvironmentError
-from ors_server.wire import GroupCandidate
+from ors_server.errors import EnvironmentDefinitionError
 
 pytestmark = pytest.mark.anyio
 
@@ -374,120 +365,3 @@ def test_two_environments_of_one_name_are_refused():
     definitions = [define(make("Same", t=tool(good))), define(make("SAME", t=tool(good)))]
     with pytest.raises(EnvironmentDefinitionError, match="two environments are named 'same'"):
         check_names(definitions)
-
-
-async def test_conversation_and_prompt_are_made_from_each_other():
-    said = [
-        Message(role="system", blocks=[TextBlock(text="be good")]),
-        Message(role="user", blocks=[TextBlock(text="hi")]),
-    ]
-    talking = make(t=tool(good), get_prompt=Environment.get_prompt, get_messages=lambda self: said)
-    hooks = define(talking).hooks
-    flat = await hooks.prompt(talking({}))
-    assert [block.text for block in flat] == ["[system]", "be good", "[user]", "hi"]
-    assert await hooks.messages(talking({})) == said
-    prompting = make(t=tool(good), get_prompt=lambda self: ["see", ImageBlock(data="", mimeType="image/png")])
-    (message,) = await define(prompting).hooks.messages(prompting({}))
-    assert [block.type for block in message.blocks] == ["text", "image"]
-
-
-@pytest.mark.parametrize("wrong", [None, "text", [TextBlock(text="x")], 5], ids=repr)
-async def test_messages_of_another_form_are_the_authors_fault(wrong):
-    cls = make(t=tool(good), get_messages=lambda self: wrong)
-    with pytest.raises(EnvironmentFailedError, match="must return Message objects"):
-        await define(cls).hooks.messages(cls({}))
-
-
-CANDIDATES = [GroupCandidate(messages=[]), GroupCandidate(messages=[])]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ([1.0], "1 scores for 2"),
-        ([1.0, float("nan")], "finite"),
-        ([1.0, "x"], "finite scores"),
-        (None, "finite scores"),
-        ([1.0, GroupScore(reward=1.0, metadata={"x": float("inf")})], "finite scores"),
-        ([1.0, GroupScore(reward=1.0, metadata={"x": object()})], "finite scores"),
-    ],
-    ids=str,
-)
-async def test_group_scores_of_another_form_are_the_authors_fault(given, words):
-    cls = make(t=tool(good), score_group=lambda self, candidates: given)
-    with pytest.raises(EnvironmentFailedError, match=words):
-        await define(cls).hooks.score_group(cls({}), CANDIDATES)
-
-
-async def test_group_scores_may_be_numbers_or_scores():
-    cls = make(
-        t=tool(good), score_group=lambda self, candidates: [1, GroupScore(reward=0.5, metadata={"why": 1})]
-    )
-    scores = await define(cls).hooks.score_group(cls({}), CANDIDATES)
-    assert [score.reward for score in scores] == [1.0, 0.5]
-    assert define(cls).listing.supports_score_group
-
-
-async def test_setup_and_teardown_are_called_only_where_they_are_written():
-    assert define(Full).hooks.setup is None
-    assert define(Full).hooks.teardown is None
-    done = []
-    cls = make(
-        t=tool(good), setup=lambda self: done.append("setup"), teardown=lambda self: done.append("teardown")
-    )
-    hooks = define(cls).hooks
-    instance = await hooks.make({}, {"K": "v"})
-    await hooks.setup(instance, Stray())
-    await hooks.teardown(instance, Stray())
-    assert done == ["setup", "teardown"]
-    assert instance.secrets == {"K": "v"}
-
-
-def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatch):
-    code = (
-        "from ors_server import Environment, tool\n"
-        "class Here(Environment):\n"
-        "    @classmethod\n    def list_splits(cls): return ['train']\n"
-        "    def get_prompt(self): return 'x'\n"
-        "    @tool\n    async def t(self) -> str:\n        '''T.'''\n        return ''\n"
-        "class There(Here): pass\n"
-    )
-    file = tmp_path / "somewhere_here.py"
-    file.write_text(code)
-    package = tmp_path / "somewhere_package"
-    package.mkdir()
-    (package / "__init__.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert [cls.__name__ for cls in find_classes(str(file))] == ["Here", "There"]
-    assert [cls.__name__ for cls in find_classes(f"{file}:There")] == ["There"]
-    assert [cls.__name__ for cls in find_classes(str(package))] == ["Here", "There"]
-    assert [cls.__name__ for cls in find_classes("somewhere_here:Here")] == ["Here"]
-    assert find_classes(str(file))[0] is find_classes(str(file))[0]
-    with pytest.raises(EnvironmentDefinitionError, match="two environments"):
-        load_environments([str(file), str(package)])
-    assert [definition.name for definition in load_environments([str(file)])] == ["here", "there"]
-
-
-@pytest.mark.parametrize(
-    ("code", "reference", "error", "words"),
-    [
-        (None, "no_such_environment", UnknownEnvironmentError, "no installed environment"),
-        (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
-        ("x = 1", "{file}", UnknownEnvironmentError, "holds no Environment class"),
-        ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
-        ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),
-        ("import sys; sys.exit(3)", "{file}", EnvironmentDefinitionError, "SystemExit"),
-        ("import no_such_module_at_all", "{file}", EnvironmentDefinitionError, "no_such_module_at_all"),
-    ],
-    ids=str,
-)
-def test_a_reference_that_leads_nowhere_says_so(tmp_path, code, reference, error, words):
-    file = tmp_path / "broken_environment.py"
-    if code is not None:
-        file.write_text(code)
-    with pytest.raises(error, match=words):
-        find_classes(reference.format(tmp=tmp_path, file=file))
-
-
-def test_installed_environments_are_listed_by_name():
-    assert list(installed_environments()) == sorted(installed_environments())

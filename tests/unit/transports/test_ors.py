@@ -14,7 +14,7 @@ from ors_server.errors import OrsServerError
 from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalReason, Scored
 from ors_server.settings import Settings
 from ors_server.transports.access import Caller, Role
-from ors_server.transports.ors import MAX_PROBLEMS, read_secrets
+from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, encode_result
 from ors_server.transports.ors_creates import LOST_KEPT, Creations, fingerprint_of
 from ors_server.visibility import Visibility
