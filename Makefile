@@ -56,7 +56,7 @@ bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory,
 	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.dev ## Check that every example in the documents runs.
+docs: $(VENV)/.dev clients ## Check that every example in the documents runs.
 	$(BIN)/pytest tests/docs
 
 .PHONY: matrix

@@ -109,9 +109,9 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
     """
     given = {name: value for name, value in flags.items() if value is not None}
     if config is None:
-        return Settings(**given)  # type: ignore[arg-type]
+        return Settings(**given)  # type: ignore[arg-type]  # validated by pydantic
 
     class FileSettings(Settings):
         model_config = SettingsConfigDict(toml_file=config)
 
-    return FileSettings(**given)  # type: ignore[arg-type]
+    return FileSettings(**given)  # type: ignore[arg-type]  # validated by pydantic

@@ -208,7 +208,7 @@ def _is_ours(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
     if isinstance(error, asyncio.CancelledError):
         return _is_being_cancelled()
     if isinstance(error, GeneratorExit):  # the coroutine is being closed, from outside its task
-        return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001
+        return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001  (no public twin)
     return False
 
 

@@ -143,7 +143,7 @@ def _adopter(name: str, expected: type) -> Callable[[Any], ToolOutput]:
             msg = f"{name!r} returned {type(result).__name__}; expected ToolOutput"
             raise ToolOutputError(msg)
         try:
-            return ToolOutput.model_validate(result.model_dump())  # type: ignore[attr-defined]
+            return ToolOutput.model_validate(result.model_dump())  # type: ignore[attr-defined]  # a pydantic model of theirs
         except ValidationError as error:
             msg = f"{name!r} returned an illegal ToolOutput: {error.errors(include_url=False)}"
             raise ToolOutputError(msg) from error

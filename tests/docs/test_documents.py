@@ -49,4 +49,4 @@ def test_every_make_target_that_is_named_exists(document):
 def test_every_example_runs_and_says_what_the_document_shows(document, reader):
     reader.read(document.read_text())
     if reader.missing:
-        pytest.skip(f"the examples of {', '.join(reader.missing)} did not run; run `make clients`")
+        pytest.fail(f"the examples of {', '.join(reader.missing)} did not run; run `make clients`")
