@@ -7,22 +7,11 @@ backend brings one; everything else is shared.
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.processes import descendants, inner_pid, process_row, send_signal
 from ors_server.sandboxes.scripts import Layout
-
-
-@dataclass(frozen=True)
-class Pressure:
-    """How near the session is to its process limit."""
-
-    alive: int
-    """Processes that are alive, about."""
-    denials: int
-    """How often a process or thread was refused so far; stays 0 where nobody counts."""
 
 
 class Cell(ABC):
@@ -71,8 +60,12 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    def pressure(self) -> Pressure:
-        """Return how near the session is to its process limit."""
+    def alive(self) -> int:
+        """Return how many processes live, about."""
+
+    @abstractmethod
+    def denials(self) -> int:
+        """Return how often a process or thread was refused so far; stays 0 where nobody counts."""
 
     @abstractmethod
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:

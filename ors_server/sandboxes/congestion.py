@@ -26,18 +26,18 @@ class Congestion:
 
     def begin(self) -> None:
         """A command begins."""
-        self._denials = self._at_begin = self._cell.pressure().denials
+        self._denials = self._at_begin = self._cell.denials()
         self._since = None
 
     def persists(self) -> bool:
         """Look; tell whether the session has been at its limit for longer than it may."""
-        pressure = self._cell.pressure()
-        rose = pressure.denials > self._denials
-        self._denials = pressure.denials
-        full = pressure.alive >= _NEARLY * self._cell.limits.pids
+        denials = self._cell.denials()
+        rose = denials > self._denials
+        self._denials = denials
+        full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
         now = self._clock.monotonic()
         if not rose and not full:
-            if pressure.denials == self._at_begin:
+            if denials == self._at_begin:
                 self._since = None
             return False
         if self._since is None:
@@ -46,15 +46,15 @@ class Congestion:
 
     async def goes_on(self) -> bool:
         """After a command that met the limit: tell whether something in the background still runs into it."""
-        before = self._cell.pressure().denials
+        before = self._cell.denials()
         if before == self._at_begin:
             return False
         await self._clock.sleep(_GRACE)
-        after = self._cell.pressure().denials
+        after = self._cell.denials()
         self._at_begin = self._denials = after
         return after > before
 
     def forgive(self) -> None:
         """Everything was killed: start counting anew."""
-        self._denials = self._at_begin = self._cell.pressure().denials
+        self._denials = self._at_begin = self._cell.denials()
         self._since = None

@@ -151,9 +151,7 @@ class Shell:
         while True:
             left = deadline - self._clock.monotonic()
             if await self._until(self._is_over, min(_LOOK_INTERVAL, left)):
-                return None
-            if self._is_flooded():
-                return Killed.OUTPUT_LIMIT
+                return None if self._has_ended() else Killed.OUTPUT_LIMIT
             if self._congestion.persists():
                 return Killed.PROCESS_LIMIT
             if self._clock.monotonic() >= deadline:
@@ -323,7 +321,7 @@ class Shell:
         return self._streams is not None and self._streams.largest > self._limits.output_bytes
 
     def _is_over(self) -> bool:
-        return self._has_ended()
+        return self._has_ended() or self._is_flooded()
 
     def _drop_streams(self) -> None:
         if self._streams is not None:
@@ -333,8 +331,6 @@ class Shell:
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         with anyio.move_on_after(max(0.0, seconds)):
             while not is_so():
-                if self._is_flooded() and is_so == self._is_over:
-                    return False
                 self._news = anyio.Event()
                 await self._news.wait()
             return True
