@@ -25,7 +25,7 @@ from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.processes import descendants, ended, processes_of_uids, send_signal
+from ors_server.sandboxes.processes import descendants, ended, is_zombie, processes_of_uids, send_signal
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.state import ServerState, SessionFolder
@@ -162,7 +162,7 @@ class LandlockCell(Cell):
             if self._cgroup is not None:
                 self._cgroup.thaw()
                 self._cgroup.kill()
-            if not [pid for pid in self.processes() if not _is_zombie(pid)]:
+            if not [pid for pid in self.processes() if not is_zombie(pid)]:
                 break
             await anyio.sleep(_SWEEP_PAUSE)
         else:
@@ -231,6 +231,7 @@ class LandlockCell(Cell):
             "argv": argv,
             "folder": folder,
             "uid": self.owner,
+            "sees_all": beside and self.owner is not None,
             "entrances": entrances,
             "limits": {} if beside else {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids},
             "environment": {**self.layout.environment, _MARK: self._mark},
@@ -317,13 +318,6 @@ def marked_processes(mark: str) -> list[int]:
         if any(entry.startswith(wanted) for entry in environment.split(b"\0")):
             found.append(pid)
     return found
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return b") Z " in Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return True
 
 
 def kill_marked(mark: str) -> None:

@@ -23,10 +23,18 @@ _RULE_PATH_BENEATH = 1
 
 # linux/prctl.h
 _SET_PDEATHSIG = 1
+_SET_KEEPCAPS = 8
 _SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
 _SET_CHILD_SUBREAPER = 36
 _SET_NO_NEW_PRIVS = 38
+_CAP_AMBIENT = 47
+_CAP_AMBIENT_RAISE = 2
+
+# linux/capability.h
+_CAPABILITY_VERSION = 0x20080522
+_DAC_OVERRIDE = 1
+_FOWNER = 3
 
 # linux/landlock.h: file rights by the ABI that brought them
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
@@ -136,6 +144,22 @@ def _set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(which, (value, value))
 
 
+def _become(uid: int, *, sees_all: bool) -> None:
+    """Give root up; a copier keeps the right to read what its owner locked, within Landlock's rules."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    if sees_all:
+        _prctl(_SET_KEEPCAPS, 1)
+    os.setresuid(uid, uid, uid)
+    if sees_all:
+        kept = 1 << _DAC_OVERRIDE | 1 << _FOWNER
+        header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+        sets = struct.pack("<6I", kept, kept, kept, 0, 0, 0)
+        _check(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(sets)), "capset")
+        for capability in (_DAC_OVERRIDE, _FOWNER):
+            _prctl(_CAP_AMBIENT, _CAP_AMBIENT_RAISE, capability)
+
+
 def confine(orders: dict[str, Any]) -> None:
     """Take on the orders' limits, uid, rules and filter, for good.
 
@@ -147,9 +171,7 @@ def confine(orders: dict[str, Any]) -> None:
         with open(entrance, "w") as file:  # noqa: PTH123 # a start-up path without imports
             file.write("0")
     if orders["uid"] is not None:
-        os.setgroups([])
-        os.setresgid(orders["uid"], orders["uid"], orders["uid"])
-        os.setresuid(orders["uid"], orders["uid"], orders["uid"])
+        _become(orders["uid"], sees_all=orders["sees_all"])
     os.umask(0o022)
     os.chdir(orders["folder"])
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)

@@ -74,7 +74,7 @@ def _children(pid: int) -> list[int]:
 
 
 def processes_of_uids(first: int, count: int = 1) -> list[int]:
-    """Return the pids that run under a range of uids.
+    """Return the pids that live under a range of uids.
 
     Args:
         first: The lowest uid.
@@ -84,9 +84,19 @@ def processes_of_uids(first: int, count: int = 1) -> list[int]:
     for name in os.listdir(_PROC):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                if first <= (_PROC / name).stat().st_uid < first + count:
+                if first <= (_PROC / name).stat().st_uid < first + count and not is_zombie(int(name)):
                     found.append(int(name))
     return found
+
+
+def is_zombie(pid: int) -> bool:
+    """Tell whether a process is dead already, reaped or not.
+
+    Args:
+        pid: As the server sees it.
+    """
+    row = process_row(pid)
+    return row is None or row.state == "Z"
 
 
 def namespace_of(pid: int, kind: str) -> str | None:

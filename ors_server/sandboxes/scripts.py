@@ -36,7 +36,7 @@ set +o history
 set +H
 unset HISTFILE MAILCHECK
 PS1= PS2= PS0= PS4='+ '
-__ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_rc=0 __ors_cmd=
+__ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_rc=0 __ors_cmd= __ors_from=
 __ors_ret() {{ return "$1"; }}
 __ors_end() {{
   builtin local IFS=' '
@@ -51,7 +51,6 @@ __ors_prompt() {{
 }}
 __ors_dump() {{
   {{
-    builtin printf 'cd -- %q\\n' "$PWD"
     builtin umask -p
     builtin declare -p
     builtin declare -f
@@ -59,18 +58,25 @@ __ors_dump() {{
     builtin shopt -p
     builtin set +o
     builtin trap -p
+    builtin printf '__ors_from=%q __ors_cwd=%q\\n' "$__ors_state" "$PWD"
   }} >|"$__ors_state/dump" 2>/dev/null
   builtin return "$__ors_rc"
 }}
 cd -- "$(<"$__ors_control/cwd")" 2>/dev/null
 if [[ -s $__ors_state/dump ]]; then
-  builtin source "$__ors_state/dump" >/dev/null 2>&1
+  builtin source {state}/dump >/dev/null 2>&1
   set +e +u +x +v +n +T +E
   set +o history +o noclobber
   shopt -u extdebug
   unset TMOUT BASH_XTRACEFD HISTFILE
   PS1= PS2= PS0=
-  __ors_seq=0 __ors_done=-1 __ors_cmd=
+  __ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_cmd=
+  if [[ $__ors_from != {state} ]]; then  # a copy of another session, whose paths may be its own
+    for __ors_name in HOME TMPDIR OLDPWD __ors_cwd; do
+      printf -v "$__ors_name" %s "${{!__ors_name/#"${{__ors_from%/state}}"/"${{__ors_state%/state}}"}}"
+    done
+  fi
+  cd -- "$__ors_cwd"
 fi 2>/dev/null
 : >|"$__ors_state/dump"
 __ors_rc=0

@@ -17,6 +17,7 @@ from pathlib import Path
 from ors_server.sandboxes import etc
 from ors_server.sandboxes.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.processes import processes_of_uids
 
 MARK = "ors-"
 """Every folder and every cgroup that a server makes begins with this and goes on with the server's own id."""
@@ -86,8 +87,12 @@ class UidBlock:
         """
         for number in range(_BLOCKS):
             lock = try_lock(base / f"uids-{number}")
-            if lock is not None:
-                return cls(FIRST_UID + number * UIDS_PER_BLOCK, lock)
+            if lock is None:
+                continue
+            first = FIRST_UID + number * UIDS_PER_BLOCK
+            if not processes_of_uids(first, UIDS_PER_BLOCK):
+                return cls(first, lock)
+            os.close(lock)  # a dead server's processes are still there; the janitor will see to them
         raise SandboxUnavailableError(f"all {_BLOCKS} blocks of uids are taken by other servers")
 
 
