@@ -41,6 +41,7 @@ _READABLE = (
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MARK = "ORS_SANDBOX"
 _KILL_LIMIT = 5.0
+_REAP_LIMIT = 1.0
 _SWEEPS = 50
 _SWEEP_PAUSE = 0.02
 
@@ -68,6 +69,7 @@ class LandlockCell(Cell):
         self._cgroup = Cgroup.make(state.hierarchies, f"ors-{self._mark}", limits)
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd = -1
+        self._launches = 0
         self._prepare()
         self._work = os.open(self.layout.work, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -153,24 +155,48 @@ class LandlockCell(Cell):
         )
 
     async def kill(self) -> None:
-        """Kill the session's processes until none is left; a fork between two looks is met by the next."""
+        """Kill the session's processes until none is left; a fork between two looks is met by the next.
+
+        The init goes last and reaps the others first: a dead process counts against the limits of its uid and
+        its cgroup until somebody has reaped it, and the host's first process may take its time.
+        """
         if self._process is None:
             return
-        for _ in range(_SWEEPS):
-            self.signal_all(signal.SIGSTOP)
-            self.signal_all(signal.SIGKILL)
-            if self._cgroup is not None:
-                self._cgroup.thaw()
-                self._cgroup.kill()
-            if not [pid for pid in self.processes() if not is_zombie(pid)]:
-                break
-            await anyio.sleep(_SWEEP_PAUSE)
-        else:
-            raise SandboxError("processes of a sandbox cannot be killed")
+        stop = self.control / "stop"
+        stop.touch()
+        await self._kill_all(but=self.init)
+        send_signal(self.init, signal.SIGCONT, self.is_inside)
+        await ended(self._pidfd, _REAP_LIMIT)
+        await self._kill_all(but=None)
         await ended(self._pidfd, _KILL_LIMIT)
         self._process.wait()
         os.close(self._pidfd)
         self._process, self.init, self._pidfd = None, 0, -1
+        stop.unlink()
+        self._renew_cgroup()
+
+    async def _kill_all(self, but: int | None) -> None:
+        for _ in range(_SWEEPS):
+            if self._cgroup is not None:
+                self._cgroup.thaw()
+            left = [pid for pid in self.processes() if pid != but and not is_zombie(pid)]
+            if not left:
+                return
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    send_signal(pid, number, self.is_inside)
+            if but is not None:
+                send_signal(but, signal.SIGSTOP, self.is_inside)
+            await anyio.sleep(_SWEEP_PAUSE)
+        raise SandboxError("processes of a sandbox cannot be killed")
+
+    def _renew_cgroup(self) -> None:
+        """Start the next launch in a fresh group: what nobody has reaped stays charged to the old one."""
+        if self._cgroup is not None:
+            self._cgroup.remove()
+            self._launches += 1
+            name = f"ors-{self._mark}-{self._launches}"
+            self._cgroup = Cgroup.make(self._state.hierarchies, name, self.limits)
 
     async def freeze(self) -> None:
         """Stop every process, by the cgroup's freezer or by signals."""

@@ -23,12 +23,13 @@ _INIT = """\
 cd {work} 2>/dev/null
 set -m
 trap : HUP
-while :; do
+until [ -e {control}/stop ]; do
   {bash} --noprofile --rcfile {control}/rc --noediting -i
   status=$?
   while kill -0 %% 2>/dev/null; do fg %% >/dev/null 2>&1; status=$?; done
   printf '\\033]ors;x;%s\\007' "$status" >&2
 done
+sleep 0.1  # dash reaps orphans while it waits for something
 """
 
 _RC = """\
