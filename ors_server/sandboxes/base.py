@@ -5,11 +5,11 @@ It knows no backend, no HTTP and no episode. A backend is one file beside this o
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
-from types import MappingProxyType
+from enum import StrEnum
 from typing import Self
 
 from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.tier import TierReport
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -64,68 +64,6 @@ class Limits:
         for name, value in vars(self).items():
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")
-
-
-class Resource(StrEnum):
-    """What a sandbox may or may not keep apart."""
-
-    FILES = "files"
-    """The host's files: data sets, sources, secrets."""
-    SESSIONS = "sessions"
-    """Other sessions' files."""
-    PROCESSES = "processes"
-    """Seeing, signalling and tracing processes outside."""
-    NETWORK = "network"
-    """Reaching anything by a socket, the server included."""
-    MEMORY = "memory"
-    PIDS = "pids"
-    DISK = "disk"
-    CPU = "cpu"
-
-
-class Strength(IntEnum):
-    """How strong a backend is; a larger one wins when the server chooses."""
-
-    NONE = 0
-    """Nothing is isolated."""
-    PARTIAL = 1
-    """The kernel refuses by rule (Landlock, seccomp, limits); some things stay visible."""
-    OWN_UID = 2
-    """As `PARTIAL`, with a uid of its own per session."""
-    NAMESPACES = 3
-    """What is not the session's does not exist for it."""
-
-
-@dataclass(frozen=True)
-class TierReport:
-    """What is isolated, by which means, and what is not: recorded with every episode."""
-
-    backend: str
-    strength: Strength
-    held: MappingProxyType[Resource, str]
-    """Resource to the means that holds it, e.g. `"network namespace"`."""
-    gaps: tuple[str, ...] = ()
-    """What is not held, one sentence each."""
-    loopback: bool = False
-    """Whether a server inside can be reached from inside."""
-
-    def holds(self, resource: Resource) -> bool:
-        """Tell whether the resource is isolated.
-
-        Args:
-            resource: What is asked about.
-        """
-        return resource in self.held
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the report as plain JSON: every resource with its means, or null where it is open."""
-        return {
-            "backend": self.backend,
-            "level": int(self.strength),
-            "isolates": {resource.value: self.held.get(resource) for resource in Resource},
-            "gaps": list(self.gaps),
-            "loopback": self.loopback,
-        }
 
 
 class Killed(StrEnum):
@@ -224,13 +162,13 @@ class Sandbox(ABC):
         (127), a death by signal n (128 + n), the time limit, the output limit and the death of the shell.
 
         Output: stdout and stderr apart, as bytes. Of each the first `keep_head_bytes` and the last
-        `keep_tail_bytes` are kept, everything is counted. Once a stream passes `output_bytes` the job is killed
-        and `killed` says so. The command is over when the shell is ready again; what a background job prints
-        later is handed out as `background` of the next result (last `background_bytes`).
+        `keep_tail_bytes` are kept, everything is counted. Once a stream passes `output_bytes` the job is
+        killed and `killed` says so. The command is over when the shell is ready again; what a background job
+        prints later is handed out as `background` of the next result (last `background_bytes`).
 
-        Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is hung
-        up, then killed; then the sandbox is started anew over the same files. Each rung has at most one second,
-        the last one ten; background jobs survive the first two rungs. `killed` says that it happened,
+        Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
+        hung up, then killed; then the sandbox is started anew over the same files. Each rung has at most one
+        second, the last one ten; background jobs survive the first two rungs. `killed` says that it happened,
         `shell_restarted` whether the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
         a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
         and traps back if it could still write them down.

@@ -1,12 +1,11 @@
 """Sandboxes by bubblewrap: namespaces for everything, a seccomp filter, and quotas, with or without root.
 
-The session's files live on one tmpfs with a size and an inode quota. It is mounted in a mount namespace of the
-session's own (with root `unshare -m`, without it a user namespace that maps the server's own uid), so the host's
-mount table does not grow with the sessions, and the last process to go takes the files with it. The server holds
-that namespace open: processes can be killed and started anew over the same files.
+The session's files live on one tmpfs with a size and an inode quota. It is mounted in a mount namespace of
+the session's own (with root `unshare -m`, without it a user namespace that maps the server's own uid), so
+the host's mount table does not grow with the sessions, and the last process to go takes the files with it.
+The server holds that namespace open: processes can be killed and started anew over the same files.
 """
 
-import contextlib
 import json
 import os
 import platform
@@ -15,9 +14,10 @@ import signal
 import subprocess
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
 
-from ors_server.sandboxes.base import Limits, Resource, Strength, TierReport
+from typing_extensions import override
+
+from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
@@ -26,6 +26,7 @@ from ors_server.sandboxes.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.state import ServerState, SessionFolder
+from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LAYOUT = Layout(
     work="/work",
@@ -66,9 +67,7 @@ class BubblewrapCell(Cell):
         self.owner = self._folder.owner
         self.control = self._folder.path / "control"
         self._mount_point = self._folder.path / "files"
-        self._cgroup = Cgroup.make(
-            state.hierarchies, f"ors-{state.server_id}-{self._folder.name}", limits
-        )
+        self._cgroup = Cgroup.make(state.hierarchies, f"ors-{state.server_id}-{self._folder.name}", limits)
         self._monitor: subprocess.Popen[bytes] | None = None
         self._monitor_fd = -1
         self._namespaces: list[int] = []
@@ -89,6 +88,7 @@ class BubblewrapCell(Cell):
         (self.control / "rc").write_text(rc_script(self.layout))
         (self.control / "cwd").write_text(self.layout.work + "/")
 
+    @override
     def launch(self, slave: int) -> None:
         """Start the init on a terminal.
 
@@ -105,15 +105,14 @@ class BubblewrapCell(Cell):
             os.close(told)
         self._monitor_fd = os.pidfd_open(self._monitor.pid)
 
+    @override
     async def settle(self) -> None:
         """Hold the session's namespaces and files open."""
         monitor = self._monitor
         if monitor is None:
             raise SandboxStartError("nothing was launched")
         try:
-            with open(self._info, "rb") as told:
-                self._info = -1
-                self.init = int(json.load(told)["child-pid"])
+            self.init = int(json.loads(self._take_info())["child-pid"])
             self._pid_namespace = namespace_of(self.init, "pid")
             if not self._namespaces:
                 self._namespaces = [
@@ -126,10 +125,20 @@ class BubblewrapCell(Cell):
         except (OSError, ValueError, KeyError) as error:
             raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
 
+    def _take_info(self) -> bytes:
+        """Return what bubblewrap said; all of it is there once the shell has answered."""
+        try:
+            return os.read(self._info, 65_536)
+        finally:
+            os.close(self._info)
+            self._info = -1
+
+    @override
     def work_folder(self) -> int:
         """Return the descriptor of the work dir."""
         return self._work
 
+    @override
     def is_inside(self, pid: int) -> bool:
         """Tell whether a process lives in the session's pid namespace.
 
@@ -138,15 +147,18 @@ class BubblewrapCell(Cell):
         """
         return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
 
+    @override
     def alive(self) -> int:
         """Return how many processes live, threads included where a cgroup counts them."""
         counted = self._cgroup.alive() if self._cgroup is not None else 0
         return counted or len(self.processes())
 
+    @override
     def denials(self) -> int:
         """Return how often the pids controller refused a process."""
         return self._cgroup.denials() if self._cgroup is not None else 0
 
+    @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
         """Run a program in namespaces of its own over the session's files.
 
@@ -158,6 +170,7 @@ class BubblewrapCell(Cell):
         command = [*self._drop(), *self._bwrap(None), "--", *argv]
         return self._spawn(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, told=None)
 
+    @override
     async def kill(self) -> None:
         """Kill process 1, with which the kernel ends the whole namespace."""
         if self._monitor is None:
@@ -165,7 +178,7 @@ class BubblewrapCell(Cell):
         if self.init:
             send_signal(self.init, signal.SIGKILL, self.is_inside)
         else:
-            self._monitor.kill()  # the launch never came so far; bubblewrap dies with its parent's death signal
+            self._monitor.kill()  # the launch never came far enough; its death takes the rest along
         if self._cgroup is not None:
             self._cgroup.thaw()
             self._cgroup.kill()
@@ -180,16 +193,19 @@ class BubblewrapCell(Cell):
             os.close(self._info)
             self._info = -1
 
+    @override
     async def freeze(self) -> None:
         """Stop every process, by the cgroup's freezer or by signals."""
         if self._cgroup is None or not self._cgroup.freeze():
             self.signal_all(signal.SIGSTOP)
 
+    @override
     async def thaw(self) -> None:
         """Let every process go on."""
         if self._cgroup is None or not self._cgroup.thaw():
             self.signal_all(signal.SIGCONT)
 
+    @override
     async def aclose(self) -> None:
         """End every process; the tmpfs goes with the last descriptor."""
         await self.kill()
@@ -210,7 +226,7 @@ class BubblewrapCell(Cell):
         entrances = self._entrances(beside=told is None)
         argv = [part.replace("{seccomp}", str(filter_fd)) for part in argv]
         try:
-            return subprocess.Popen(
+            return subprocess.Popen(  # noqa: S603 # a list of our own making
                 [*self._into_namespaces(), *argv],
                 stdin=stdin,
                 stdout=stdout,
@@ -284,8 +300,9 @@ class BubblewrapCell(Cell):
 class BubblewrapBackend(HostedBackend):
     """Sandboxes in namespaces."""
 
-    name: ClassVar[str] = "bubblewrap"
+    name = "bubblewrap"
 
+    @override
     def make_cell(self, limits: Limits) -> Cell:
         """Make a session's namespaces' host side.
 
@@ -294,6 +311,7 @@ class BubblewrapBackend(HostedBackend):
         """
         return BubblewrapCell(self.state, limits)
 
+    @override
     def check_host(self) -> None:
         """Look for the programs and the table that everything else needs."""
         missing = [name for name in _PROGRAMS if shutil.which(name) is None]
@@ -303,6 +321,7 @@ class BubblewrapBackend(HostedBackend):
             )
         program(machine=platform.machine())
 
+    @override
     def describe(self) -> TierReport:
         """Tell what a session of this backend is held by on this machine."""
         has = self.state.hierarchies.has
@@ -336,7 +355,7 @@ def _system() -> list[str]:
     for name in _SYSTEM_FOLDERS:
         folder = Path("/") / name
         if folder.is_symlink():
-            argv += ["--symlink", os.readlink(folder).lstrip("/"), f"/{name}"]
+            argv += ["--symlink", str(folder.readlink()).lstrip("/"), f"/{name}"]
         elif folder.is_dir():
             argv += ["--ro-bind", str(folder), str(folder)]
     return argv
@@ -345,6 +364,8 @@ def _system() -> list[str]:
 def _as_pipe(content: bytes) -> int:
     """Return a descriptor from which the content can be read once; a pipe holds 64 KiB."""
     reading, writing = os.pipe()
-    with contextlib.closing(open(writing, "wb")) as pipe:
-        pipe.write(content)
+    try:
+        os.write(writing, content)
+    finally:
+        os.close(writing)
     return reading

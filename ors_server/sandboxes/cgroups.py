@@ -72,7 +72,7 @@ def _unified(mounts: Path, own: str) -> Path | None:
             return None
         passed_on = (parent / "cgroup.subtree_control").read_text().split()
         if not set(_CONTROLLERS) <= set(passed_on):
-            # Refused with EBUSY while processes sit in the group itself (cgroups(7), "no internal processes").
+            # EBUSY while processes sit in the group itself (cgroups(7), "no internal processes").
             (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _CONTROLLERS))
     except OSError:
         return None

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ors_server.clock import Clock
-from ors_server.sandboxes.base import Backend, Strength, TierReport
+from ors_server.sandboxes.base import Backend
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.errors import SandboxUnavailableError
 from ors_server.sandboxes.janitor import sweep
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import Strength, TierReport
 
 
 class Choice(StrEnum):

@@ -13,8 +13,8 @@ _NEARLY = 0.95
 class Congestion:
     """Watches one cell's process limit while a command runs and just after.
 
-    The counter of refusals is what tells: a sample of the number alive oscillates under a fork bomb. Where nobody
-    counts refusals, being at the limit in every look for a second has to do.
+    The counter of refusals is what tells: a sample of the number alive oscillates under a fork bomb. Where
+    nobody counts refusals, being at the limit in every look for a second has to do.
     """
 
     def __init__(self, cell: Cell, clock: Clock) -> None:

@@ -1,7 +1,7 @@
 """What can go wrong with a sandbox, and whom it blames.
 
-A command that fails, is killed or runs out of time is a result and never an exception. What remains: the caller
-asked for something that no sandbox does, or the machinery underneath gave way.
+A command that fails, is killed or runs out of time is a result and never an exception. What remains: the
+caller asked for something that no sandbox does, or the machinery underneath gave way.
 """
 
 from ors_server.errors import ClientError, MachineryError, SettingsError

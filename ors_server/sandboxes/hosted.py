@@ -4,7 +4,7 @@ import contextlib
 import os
 import subprocess
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -14,15 +14,7 @@ import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.clock import Clock, SystemClock
-from ors_server.sandboxes.base import (
-    Backend,
-    Entry,
-    ExecResult,
-    Limits,
-    Sandbox,
-    Snapshot,
-    TierReport,
-)
+from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.errors import (
     SandboxClosedError,
@@ -37,18 +29,18 @@ from ors_server.sandboxes.scripts import DUMP
 from ors_server.sandboxes.self_check import check_isolation
 from ors_server.sandboxes.shell import Shell
 from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import TierReport
 from ors_server.sandboxes.workdir import WorkDir
 
 _T = TypeVar("_T")
 _COPY_LIMIT = 120.0
 _DUMP_LIMIT = 5.0
 _PACK = ["/bin/tar", "--create", "--sparse", "--file=-", "work", "home", "tmp", "state"]
-_UNPACK = [
-    "/bin/sh",
-    "-c",
-    "chmod -R u+rwX work home tmp state; find work home tmp state -mindepth 1 -delete "
-    "&& exec tar --extract --preserve-permissions --file=-",
-]
+_REPLACE = """\
+chmod -R u+rwX work home tmp state
+find work home tmp state -mindepth 1 -delete && exec tar --extract --preserve-permissions --file=-
+"""
+_UNPACK = ["/bin/sh", "-c", _REPLACE]
 
 
 class HostedSnapshot(Snapshot):
@@ -133,7 +125,9 @@ class HostedSandbox(Sandbox):
     @override
     async def restore(self, snapshot: Snapshot) -> None:
         if not isinstance(snapshot, HostedSnapshot) or snapshot.backend != self._backend.name:
-            raise SnapshotError(f"a snapshot of {self._backend.name} is needed; this one is another backend's")
+            raise SnapshotError(
+                f"a snapshot of {self._backend.name} is needed; this one is another backend's"
+            )
         async with self._my_turn():
             await self._end_freeze()
             await self._cell.kill()
@@ -154,7 +148,7 @@ class HostedSandbox(Sandbox):
         finally:
             await snapshot.aclose()
         if not isinstance(other, type(self)):
-            raise AssertionError("a backend starts sandboxes of one kind")
+            raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
         return other
 
     @override
@@ -183,7 +177,7 @@ class HostedSandbox(Sandbox):
     # What the operations share
 
     @contextlib.asynccontextmanager
-    async def _my_turn(self) -> AsyncIterator[None]:
+    async def _my_turn(self) -> AsyncGenerator[None]:
         async with self._turn:
             self._require_open()
             try:
@@ -218,7 +212,7 @@ class HostedSandbox(Sandbox):
             return await anyio.to_thread.run_sync(partial(work, files))
 
     @contextlib.asynccontextmanager
-    async def _standing_still(self) -> AsyncIterator[None]:
+    async def _standing_still(self) -> AsyncGenerator[None]:
         if self._is_frozen:
             yield
             return
@@ -252,7 +246,7 @@ class HostedSandbox(Sandbox):
             os.close(descriptor)
 
     async def _run_beside(self, argv: list[str], *, stdin: int, stdout: int) -> None:
-        """Run a copier and wait; its standard error is short enough for a pipe, or it is killed for waiting."""
+        """Run a copier and wait; one that says more than a pipe holds is killed for waiting."""
         process = self._cell.start_beside(argv, stdin=stdin, stdout=stdout)
         held = os.pidfd_open(process.pid)
         try:

@@ -70,9 +70,8 @@ def _bury(folder: Path, lock: int) -> None:
 
 def _record(lock: int) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads(os.pread(lock, 65_536, 0))
-        if isinstance(found, dict):
-            return found
+        found: dict[str, Any] = json.loads(os.pread(lock, 65_536, 0))
+        return found
     return {}
 
 
@@ -103,10 +102,15 @@ def _sweep_uids(base: Path) -> int:
             continue
         try:
             first = FIRST_UID + int(file.name.removeprefix("uids-")) * UIDS_PER_BLOCK
-            for pid in processes_of_uids(first, UIDS_PER_BLOCK):
-                killed += send_signal(
-                    pid, signal.SIGKILL, lambda pid, first=first: pid in processes_of_uids(first, UIDS_PER_BLOCK)
-                )
+            killed += _kill_uids(first)
         finally:
             os.close(lock)
     return killed
+
+
+def _kill_uids(first: int) -> int:
+    def is_stray(pid: int) -> bool:
+        return pid in processes_of_uids(first, UIDS_PER_BLOCK)
+
+    strays = processes_of_uids(first, UIDS_PER_BLOCK)
+    return sum(send_signal(pid, signal.SIGKILL, is_stray) for pid in strays)

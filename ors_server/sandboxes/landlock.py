@@ -13,14 +13,15 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
 
 import anyio
+from typing_extensions import override
 
 from ors_server.sandboxes import launcher
-from ors_server.sandboxes.base import Limits, Resource, Strength, TierReport
+from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
@@ -29,6 +30,7 @@ from ors_server.sandboxes.processes import descendants, ended, is_zombie, proces
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.state import ServerState, SessionFolder
+from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LOCAL_SOCKETS_ONLY = (1,)
 """AF_UNIX: Landlock judges TCP only, so every other family has to go."""
@@ -44,6 +46,15 @@ _KILL_LIMIT = 5.0
 _REAP_LIMIT = 1.0
 _SWEEPS = 50
 _SWEEP_PAUSE = 0.02
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Where a new process's three streams lead."""
+
+    stdin: int
+    stdout: int
+    stderr: int
 
 
 class LandlockCell(Cell):
@@ -89,6 +100,7 @@ class LandlockCell(Cell):
         (self.control / "rc").write_text(rc_script(self.layout))
         (self.control / "cwd").write_text(self.layout.work + "/")
 
+    @override
     def launch(self, slave: int) -> None:
         """Start the init on a terminal.
 
@@ -97,21 +109,22 @@ class LandlockCell(Cell):
         """
         try:
             argv = ["/bin/sh", f"{self.layout.control}/init"]
-            self._process = self._spawn(
-                argv, ["setsid", "-c"], stdin=slave, stdout=slave, stderr=slave, folder=self.layout.work
-            )
+            self._process = self._spawn(argv, _Ends(slave, slave, slave), beside=False)
         finally:
             os.close(slave)
         self._pidfd = os.pidfd_open(self._process.pid)
         self.init = self._process.pid
 
+    @override
     async def settle(self) -> None:
         """Nothing: the init is the process that was started."""
 
+    @override
     def work_folder(self) -> int:
         """Return the descriptor of the work dir."""
         return self._work
 
+    @override
     def is_inside(self, pid: int) -> bool:
         """Tell whether a process runs under the session's uid, or descends from its init.
 
@@ -125,6 +138,7 @@ class LandlockCell(Cell):
                 return False
         return pid in self.processes()
 
+    @override
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
         if self.owner is not None:
@@ -134,14 +148,17 @@ class LandlockCell(Cell):
         found = descendants(self.init) if self.init else []
         return [*found, *(pid for pid in marked_processes(self._mark) if pid not in found)]
 
+    @override
     def alive(self) -> int:
         """Return how many processes live, threads included where a cgroup counts them."""
         return (self._cgroup.alive() if self._cgroup is not None else 0) or len(self.processes())
 
+    @override
     def denials(self) -> int:
         """Return how often the pids controller refused a process."""
         return self._cgroup.denials() if self._cgroup is not None else 0
 
+    @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
         """Run a program under the same rules over the session's files.
 
@@ -150,10 +167,9 @@ class LandlockCell(Cell):
             stdin: Descriptor, or `subprocess.DEVNULL`.
             stdout: Descriptor, or `subprocess.DEVNULL`.
         """
-        return self._spawn(
-            argv, [], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, folder=str(self._data), beside=True
-        )
+        return self._spawn(argv, _Ends(stdin, stdout, subprocess.PIPE), beside=True)
 
+    @override
     async def kill(self) -> None:
         """Kill the session's processes until none is left; a fork between two looks is met by the next.
 
@@ -198,16 +214,19 @@ class LandlockCell(Cell):
             name = f"ors-{self._mark}-{self._launches}"
             self._cgroup = Cgroup.make(self._state.hierarchies, name, self.limits)
 
+    @override
     async def freeze(self) -> None:
         """Stop every process, by the cgroup's freezer or by signals."""
         if self._cgroup is None or not self._cgroup.freeze():
             self.signal_all(signal.SIGSTOP)
 
+    @override
     async def thaw(self) -> None:
         """Let every process go on."""
         if self._cgroup is None or not self._cgroup.thaw():
             self.signal_all(signal.SIGCONT)
 
+    @override
     async def aclose(self) -> None:
         """End every process, remove the folder."""
         await self.kill()
@@ -220,26 +239,20 @@ class LandlockCell(Cell):
         if self._folder.path.exists():
             self._state.close_session(self._folder)
 
-    def _spawn(
-        self,
-        argv: list[str],
-        before: list[str],
-        *,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        folder: str,
-        beside: bool = False,
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, argv: list[str], ends: _Ends, *, beside: bool) -> subprocess.Popen[bytes]:
         reading, writing = os.pipe()
-        with open(writing, "w", encoding="utf-8") as orders:
-            json.dump(self._orders(argv, folder, beside=beside), orders)
         try:
-            return subprocess.Popen(
-                [*before, sys.executable, "-I", "-S", launcher.__file__, str(reading)],
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
+            os.write(writing, json.dumps(self._orders(argv, beside=beside)).encode())
+        finally:
+            os.close(writing)
+        # A session's first process leads a terminal session of its own; a copier needs none.
+        lead = [] if beside else ["setsid", "-c"]
+        try:
+            return subprocess.Popen(  # noqa: S603 # a list of our own making
+                [*lead, sys.executable, "-I", "-S", launcher.__file__, str(reading)],
+                stdin=ends.stdin,
+                stdout=ends.stdout,
+                stderr=ends.stderr,
                 pass_fds=[reading],
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
                 cwd="/",
@@ -249,13 +262,13 @@ class LandlockCell(Cell):
         finally:
             os.close(reading)
 
-    def _orders(self, argv: list[str], folder: str, *, beside: bool) -> dict[str, object]:
+    def _orders(self, argv: list[str], *, beside: bool) -> dict[str, object]:
         entrances: list[str] = []
         if self._cgroup is not None:
             entrances = self._cgroup.thawed_entrances if beside else self._cgroup.entrances
         return {
             "argv": argv,
-            "folder": folder,
+            "folder": str(self._data) if beside else self.layout.work,
             "uid": self.owner,
             "sees_all": beside and self.owner is not None,
             "entrances": entrances,
@@ -279,8 +292,9 @@ class LandlockCell(Cell):
 class LandlockBackend(HostedBackend):
     """Sandboxes by the kernel's rules."""
 
-    name: ClassVar[str] = "landlock"
+    name = "landlock"
 
+    @override
     def make_cell(self, limits: Limits) -> Cell:
         """Make a session's folder.
 
@@ -289,14 +303,18 @@ class LandlockBackend(HostedBackend):
         """
         return LandlockCell(self.state, limits)
 
+    @override
     def check_host(self) -> None:
         """Ask the kernel for Landlock, and look for the programs."""
         if launcher.abi() < 1:
-            raise SandboxUnavailableError("the kernel has no Landlock, or it is switched off (lsm=... at boot)")
+            raise SandboxUnavailableError(
+                "the kernel has no Landlock, or it is switched off (lsm=... at boot)"
+            )
         if shutil.which("setsid") is None:
             raise SandboxUnavailableError("not installed: setsid (Debian: util-linux)")
         program()
 
+    @override
     def describe(self) -> TierReport:
         """Tell what a session of this backend is held by on this machine."""
         has, version = self.state.hierarchies.has, launcher.abi()
@@ -317,22 +335,28 @@ class LandlockBackend(HostedBackend):
             gaps.append("Processes share the server's uid: its priority can be lowered, its quotas used up.")
             if version >= 6:  # noqa: PLR2004 # the Landlock ABI that scopes signals
                 held[Resource.PROCESSES] = "Landlock scopes"
-        held |= {resource: cgroup for resource in (Resource.MEMORY, Resource.CPU, Resource.PIDS) if has(resource)}
+        held |= {
+            resource: cgroup for resource in (Resource.MEMORY, Resource.CPU, Resource.PIDS) if has(resource)
+        }
         if Resource.PIDS not in held:
             if self.state.uids:
                 held[Resource.PIDS] = "process limit of the uid"
             else:
                 gaps.append("The number of processes is limited together with the server's own.")
-        gaps += [f"{name} is not limited for the session as a whole." for name in ("memory", "cpu") if not has(name)]
+        gaps += [
+            f"{name} is not limited for the session as a whole."
+            for name in ("memory", "cpu")
+            if not has(name)
+        ]
         strength = Strength.OWN_UID if self.state.uids else Strength.PARTIAL
         return TierReport(self.name, strength, MappingProxyType(held), tuple(gaps))
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Return this user's processes that were started with a session's or a server's mark in their environment.
+    """Return this user's processes that were started with a mark in their environment.
 
     Args:
-        mark: Or its beginning.
+        mark: A session's, or the server's id with which its sessions' marks begin.
     """
     wanted = f"{_MARK}={mark}".encode()
     found: list[int] = []

@@ -1,7 +1,8 @@
-"""Confines itself, then becomes the init of a session; run as a program, with nothing but the standard library.
+"""Confines itself, then becomes a session's init; a program that needs nothing but the standard library.
 
-It reads its orders as JSON from the descriptor that its only argument names. The order of the steps matters: limits
-and uid while there is still a right to set them, Landlock while files can still be opened, the filter last.
+It reads its orders as JSON from the descriptor that its only argument names. The order of the steps matters:
+limits and uid while there is still a right to set them, Landlock while files can still be opened, the filter
+last.
 """
 
 import ctypes
@@ -107,7 +108,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    if not os.path.isdir(path):
+    if not os.path.isdir(path):  # noqa: PTH112 # a start-up path without imports
         rights &= _ON_A_FILE
     attribute = struct.pack("<Qi", rights, beneath)
     _check(
@@ -140,8 +141,8 @@ def _set_limits(limits: dict[str, int]) -> None:
     for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (value, value))
+        lowered = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (lowered, lowered))
 
 
 def _become(uid: int, *, sees_all: bool) -> None:

@@ -1,7 +1,8 @@
 """The words that a session's shell says on its terminal: readiness, end of command, death. Pure.
 
-A mark is an operating-system-command escape, ``ESC ] ors ; kind ; fields... BEL``. The terminal carries nothing
-that a command prints, since commands have pipes of their own; other text on it is the shell's own remarks.
+A mark is an operating-system-command escape, ``ESC ] ors ; kind ; fields... BEL``. The terminal carries
+nothing that a command prints, since commands have pipes of their own; other text on it is the shell's own
+remarks.
 """
 
 from dataclasses import dataclass, field

@@ -1,21 +1,23 @@
 """The backend that isolates nothing: for trusted tasks on a machine of one's own, and only when asked for."""
 
 from types import MappingProxyType
-from typing import ClassVar
+
+from typing_extensions import override
 
 from ors_server.clock import Clock
-from ors_server.sandboxes.base import Limits, Strength, TierReport
+from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.errors import UnsandboxedRefusedError
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.landlock import LandlockCell
 from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import Strength, TierReport
 
 
 class NoneBackend(HostedBackend):
     """Commands run with the rights of the server, or of a uid of their own where it is root."""
 
-    name: ClassVar[str] = "none"
+    name = "none"
 
     def __init__(self, state: ServerState, clock: Clock | None = None, *, allowed: bool = False) -> None:
         """Refuse, unless somebody said yes.
@@ -35,6 +37,7 @@ class NoneBackend(HostedBackend):
             )
         super().__init__(state, clock)
 
+    @override
     def make_cell(self, limits: Limits) -> Cell:
         """Make a session's folder.
 
@@ -43,9 +46,11 @@ class NoneBackend(HostedBackend):
         """
         return LandlockCell(self.state, limits, confined=False)
 
+    @override
     def check_host(self) -> None:
         """Nothing is needed."""
 
+    @override
     def describe(self) -> TierReport:
         """Tell that nothing is held."""
         gaps = ("Nothing is isolated: commands reach whatever the server reaches.",)

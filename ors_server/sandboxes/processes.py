@@ -1,7 +1,7 @@
 """The host's processes: who descends from whom, and signals that cannot hit a stranger.
 
-A pid alone is never signalled: it may belong to somebody else by the time the signal leaves. A process is held by
-a pidfd first, then looked at again, and only then signalled through the pidfd.
+A pid alone is never signalled: it may belong to somebody else by the time the signal leaves. A process is
+held by a pidfd first, then looked at again, and only then signalled through the pidfd.
 """
 
 import contextlib
@@ -66,9 +66,9 @@ def descendants(root: int) -> list[int]:
 def _children(pid: int) -> list[int]:
     children: list[int] = []
     with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
+        for task in (_PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(OSError):
-                text = (_PROC / str(pid) / "task" / task / "children").read_text()
+                text = (task / "children").read_text()
                 children.extend(int(child) for child in text.split())
     return children
 
@@ -81,7 +81,7 @@ def processes_of_uids(first: int, count: int = 1) -> list[int]:
         count: How many uids.
     """
     found: list[int] = []
-    for name in os.listdir(_PROC):
+    for name in os.listdir("/proc"):  # noqa: PTH208 # a hot path
         if name.isdigit():
             with contextlib.suppress(OSError):
                 if first <= (_PROC / name).stat().st_uid < first + count and not is_zombie(int(name)):
@@ -107,7 +107,7 @@ def namespace_of(pid: int, kind: str) -> str | None:
         kind: The name under `/proc/<pid>/ns`.
     """
     try:
-        return os.readlink(f"/proc/{pid}/ns/{kind}")
+        return os.readlink(f"/proc/{pid}/ns/{kind}")  # noqa: PTH115 # a magic link, not a path
     except OSError:
         return None
 

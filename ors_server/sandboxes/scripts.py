@@ -1,13 +1,13 @@
-r"""The two scripts inside every sandbox, and the one line that the server types. Text only; it starts nothing.
+r"""The two scripts inside every sandbox, and the one line that the server types. Only text.
 
-The init is a small dash (process 1 of a pid namespace): it starts bash on the terminal, starts it again when it
-ends, lets it go on when it stopped itself, and reaps orphans. The rc file teaches bash to say its marks and to
-write down its state when it ends.
+The init is a small dash (process 1 of a pid namespace): it starts bash on the terminal, starts it again when
+it ends, lets it go on when it stopped itself, and reaps orphans. The rc file teaches bash to say its marks
+and to write down its state when it ends.
 
 A command travels in a file, never on the terminal, so nothing in it can be taken for control. The typed line
-evaluates it with redirections that hold for this command only, which bash undoes even after `exec >file`. Names
-that begin with ``__ors`` belong to the protocol; a command that breaks them only breaks its own shell, which is
-then replaced.
+evaluates it with redirections that hold for this command only, which bash undoes even after `exec >file`.
+Names that begin with ``__ors`` belong to the protocol; a command that breaks them only breaks its own shell,
+which is then replaced.
 """
 
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ PROMPT_COMMAND='__ors_prompt "$?"'
 """
 
 _LINE = (
-    "__ors_seq={sequence};__ors_cmd=$(<{control}/cmd);__ors_ret \"$__ors_rc\"&&:;"
+    '__ors_seq={sequence};__ors_cmd=$(<{control}/cmd);__ors_ret "$__ors_rc"&&:;'
     '\\builtin eval -- "$__ors_cmd" </dev/null >{control}/io/o{sequence} 2>{control}/io/e{sequence};'
     "__ors_rc=$?;\\enable eval printf builtin return declare local 2>&-;__ors_end\n"
 )
@@ -156,9 +156,7 @@ def init_script(layout: Layout, limits: Limits, enforced: Enforced) -> str:
         lines.append(f"ulimit -d {limits.memory_bytes // 1024}")
     if not enforced.pids:
         lines.append(f"ulimit -p {limits.pids}")
-    return _INIT.format(
-        ulimits="\n".join(lines), work=layout.work, control=layout.control, bash=layout.bash
-    )
+    return _INIT.format(ulimits="\n".join(lines), work=layout.work, control=layout.control, bash=layout.bash)
 
 
 def rc_script(layout: Layout) -> str:

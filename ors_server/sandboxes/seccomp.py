@@ -1,9 +1,9 @@
 """The seccomp filter of a sandbox: a deny list, assembled into classic BPF in plain Python.
 
-What `bwrap --seccomp` and seccomp(2) read is an array of 8-byte instructions (linux/filter.h). The filter kills
-what speaks another architecture's table (``int 0x80``), refuses the x32 table and calls newer than it knows with
-ENOSYS, so that the C library falls back to older calls that it can judge, and refuses the rest of the list with
-EPERM. Tracing within the session stays allowed: a debugger is an honest tool.
+What `bwrap --seccomp` and seccomp(2) read is an array of 8-byte instructions (linux/filter.h). The filter
+kills what speaks another architecture's table (``int 0x80``), refuses the x32 table and calls newer than it
+knows with ENOSYS, so that the C library falls back to older calls that it can judge, and refuses the rest of
+the list with EPERM. Tracing within the session stays allowed: a debugger is an honest tool.
 """
 
 import errno
@@ -157,7 +157,7 @@ class Policy:
 
 @dataclass
 class _Assembler:
-    code: list[tuple[int, int, int, int]] = field(default_factory=list)
+    code: list[tuple[int, int, int, int]] = field(default_factory=list[tuple[int, int, int, int]])
 
     def emit(self, operation: int, value: int, *, then: int = 0, otherwise: int = 0) -> None:
         self.code.append((operation, then, otherwise, value & 0xFFFFFFFF))

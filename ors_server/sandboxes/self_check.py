@@ -4,7 +4,8 @@ import os
 import socket
 from dataclasses import dataclass
 
-from ors_server.sandboxes.base import Resource, Sandbox, Strength, TierReport
+from ors_server.sandboxes.base import Sandbox
+from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 _CHECK_LIMIT = 10.0
 _CANARY = __file__
@@ -43,7 +44,7 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
         ),
         IsolationCheck(
             "no new privileges, no capabilities, a filter",
-            "while read -r k v; do case $k in NoNewPrivs:|CapEff:|Seccomp:) echo -n \"$v \";; esac; done "
+            'while read -r k v; do case $k in NoNewPrivs:|CapEff:|Seccomp:) echo -n "$v ";; esac; done '
             "</proc/self/status",
             "0000000000000000 1 2",
         ),
@@ -64,9 +65,7 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
         IsolationCheck(
             "a namespace is refused", "unshare -Ur true >/dev/null 2>&1; [ $? -ne 0 ]; echo $?", "0"
         ),
-        IsolationCheck(
-            "the work dir is ours", "echo x >probe && cat probe && rm probe && echo $?", "x\n0"
-        ),
+        IsolationCheck("the work dir is ours", "echo x >probe && cat probe && rm probe && echo $?", "x\n0"),
     )
 
 

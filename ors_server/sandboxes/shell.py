@@ -1,7 +1,7 @@
-"""The persistent shell: one bash on a private terminal, spoken to by sequence numbers; independent of isolation.
+"""The persistent shell: one bash on a private terminal, spoken to by numbers, whatever isolates it.
 
-One command is over when the shell says so on its terminal, never when a pipe ends, so background jobs cannot hold
-a call. No wait in here is without a bound.
+One command is over when the shell says so on its terminal, never when a pipe ends, so background jobs cannot
+hold a call. No wait in here is without a bound.
 """
 
 import signal
@@ -98,7 +98,9 @@ class Shell:
         await self._attempt(data, time_limit, verdict)
         if self._never_began():
             self._drop_streams()
-            verdict.note("The shell could not open its pipes under limits of its own making; it was replaced.")
+            verdict.note(
+                "The shell could not open its pipes under limits of its own making; it was replaced."
+            )
             await self._replace_shell()
             verdict.restarted = True
             await self._attempt(data, time_limit, verdict)
@@ -161,7 +163,9 @@ class Shell:
         verdict.restarted = True
         if self._death is None:
             verdict.killed = Killed.SHELL_DIED
-            verdict.note("The sandbox's first process died; the sandbox was started anew over the same files.")
+            verdict.note(
+                "The sandbox's first process died; the sandbox was started anew over the same files."
+            )
         else:
             verdict.note("The shell ended and was started again.")
 
@@ -268,9 +272,12 @@ class Shell:
         """Have a shell that listens; tell whether it is a new one."""
         if self._is_up and not self._is_gone:
             return False
-        if not self._is_gone and await self._until(lambda: self._is_up or self._is_gone, START_LIMIT):
-            if self._is_up:
-                return True
+        if (
+            not self._is_gone
+            and await self._until(lambda: self._is_up or self._is_gone, START_LIMIT)
+            and self._is_up
+        ):
+            return True
         await self._relaunch()
         return True
 
@@ -343,7 +350,9 @@ def _encode(command: str, most: int) -> bytes:
     try:
         data = command.encode()
     except UnicodeEncodeError:
-        raise SandboxCommandError("a command must be text that UTF-8 can carry; it holds a lone surrogate") from None
+        raise SandboxCommandError(
+            "a command must be text that UTF-8 can carry; it holds a lone surrogate"
+        ) from None
     if len(data) > most:
         raise SandboxCommandError(f"a command may have {most} bytes; this one has {len(data)}")
     return data

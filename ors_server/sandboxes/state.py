@@ -45,7 +45,9 @@ def base_folder() -> Path:
         base.mkdir(mode=mode, parents=True)
     found = base.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise SandboxUnavailableError(f"{base} must be a folder of uid {os.geteuid()} that nobody else may write")
+        raise SandboxUnavailableError(
+            f"{base} must be a folder of uid {os.geteuid()} that nobody else may write"
+        )
     base.chmod(mode)
     return base
 
@@ -206,7 +208,7 @@ def _remove_below(parent: int, name: str, device: int) -> None:
     try:
         while True:
             folders = _unlink_plain(top, device)
-            if not any([_lift(top, folder, device, lifted) for folder in folders]):
+            if not sum(_lift(top, folder, device, lifted) for folder in folders):
                 return
     finally:
         os.close(top)

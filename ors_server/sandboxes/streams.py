@@ -14,7 +14,8 @@ from ors_server.sandboxes.pump import Pump
 
 _BITE = 65_536
 _LAST_BITES = 4
-"""A pipe holds 64 KiB: what stood in it when the command ended is read, what a flood adds is not waited for."""
+"""A pipe holds 64 KiB: what stood in it when the command ended is read, what a flood adds is not waited
+for."""
 
 
 class Intake:
@@ -112,7 +113,9 @@ class CommandStreams:
     stderr: Intake
 
     @classmethod
-    def make(cls, pump: Pump, folder: Path, sequence: int, limits: Limits, owner: int | None) -> "CommandStreams":
+    def make(
+        cls, pump: Pump, folder: Path, sequence: int, limits: Limits, owner: int | None
+    ) -> "CommandStreams":
         """Make both pipes.
 
         Args:

@@ -1,8 +1,8 @@
 """Files of a work dir, reached from outside the sandbox without ever being led out of it.
 
-Every path is walked by `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`: checking a path first and opening
-it afterwards can be raced by the agent's own processes, this cannot. Nothing here waits: pipes and devices are
-refused, and what is read is bounded.
+Every path is walked by `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`: checking a path first and
+opening it afterwards can be raced by the agent's own processes, this cannot. Nothing here waits: pipes and
+devices are refused, and what is read is bounded.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import errno
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Entry, EntryKind, Limits
@@ -144,7 +144,7 @@ class WorkDir:
                 os.chown(part, self.owner, self.owner, dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
-    def _opened(self, path: str, flags: int) -> Iterator[int]:
+    def _opened(self, path: str, flags: int) -> Generator[int]:
         with _translated(path):
             descriptor = self._open(path, flags)
         try:
@@ -193,7 +193,7 @@ def _entry(row: os.DirEntry[str], path: str) -> Entry:
 
 
 @contextlib.contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translated(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
