@@ -287,7 +287,8 @@ class BubblewrapCell(Cell):
             argv += ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
         else:
             argv += ["--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home]
-            argv += ["--bind", f"{files}/tmp", LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state]
+            argv += ["--bind", str(self._mount_point / "tmp"), LAYOUT.temporary]
+            argv += ["--bind", f"{files}/state", LAYOUT.state]
             argv += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
             argv += ["--ro-bind", str(self.control), LAYOUT.control, "--chdir", LAYOUT.work]
             argv += ["--info-fd", str(told)]

@@ -57,6 +57,7 @@ class Shell:
         self._sequence = 0
         self._is_up = False
         self._is_gone = True
+        self._is_news = False  # whether a new shell answers of which no result has told yet
         self._pid = 0
         self._finish: Prompt | None = None
         self._death: Death | None = None
@@ -84,6 +85,7 @@ class Shell:
         """
         self._note_cwd(self._cell.layout.work)
         await self._relaunch()
+        self._is_news = False
 
     async def run(self, command: str, time_limit: float) -> ExecResult:
         """Run one command.
@@ -94,7 +96,8 @@ class Shell:
         """
         data = _encode(command, self._limits.command_bytes)
         began = self._clock.monotonic()
-        verdict = _Verdict(restarted=await self._bring_up())
+        verdict = _Verdict()
+        await self._bring_up()
         await self._attempt(data, time_limit, verdict)
         if self._never_began():
             self._drop_streams()
@@ -190,10 +193,11 @@ class Shell:
             cwd=self.cwd,
             duration_s=duration,
             killed=verdict.killed,
-            shell_restarted=verdict.restarted,
+            shell_restarted=verdict.restarted or self._is_news,
             notes=verdict.notes,
         )
         self._streams = None
+        self._is_news = False
         late = self._background.take()
         self._background.adopt(streams)
         return replace(result, background=late)
@@ -268,18 +272,13 @@ class Shell:
 
     # The shell's life
 
-    async def _bring_up(self) -> bool:
-        """Have a shell that listens; tell whether it is a new one."""
-        if self._is_up and not self._is_gone:
-            return False
-        if (
-            not self._is_gone
-            and await self._until(lambda: self._is_up or self._is_gone, START_LIMIT)
-            and self._is_up
-        ):
-            return True
-        await self._relaunch()
-        return True
+    async def _bring_up(self) -> None:
+        """Have a shell that listens."""
+        if not self._is_gone:
+            await self._until(lambda: self._is_up or self._is_gone, START_LIMIT)
+        if self._is_gone or not self._is_up:
+            self._is_news = True
+            await self._relaunch()
 
     async def _relaunch(self) -> None:
         await self._cell.kill()
@@ -297,6 +296,7 @@ class Shell:
         if isinstance(mark, Death):
             self._death = mark
             self._is_up = False
+            self._is_news = True
         else:
             self._pid = mark.shell_pid
             self._note_cwd(mark.cwd)
