@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
+from typing import Any
 
 
 class Resource(StrEnum):
@@ -56,7 +57,7 @@ class TierReport:
         """
         return resource in self.held
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the report as plain JSON: every resource with its means, or null where it is open."""
         return {
             "backend": self.backend,

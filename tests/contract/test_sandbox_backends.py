@@ -33,7 +33,7 @@ EXCEPTIONS = {
         "inotify_exhaustion": "the uid is the server's own, and with it the quota of inotify instances",
     },
     ("landlock", "root"): {
-        "server_survives_between_commands": "sockets other than local ones are refused, the loopback included",
+        "server_survives_between_commands": "all but local sockets are refused, the loopback too",
         "zombies_reaped": "the processes of the whole host are listed, its zombies too",
         "inode_fill": "inodes are not limited on the server's own file system",
         "cmdlines_visible": "argument lists are readable without a pid namespace",

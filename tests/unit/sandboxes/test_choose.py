@@ -87,8 +87,10 @@ def test_one_that_was_named_is_the_only_one_tried(machine):
         chosen(Wanted(choice=Choice.LANDLOCK))
 
 
-def test_none_is_the_last_resort_where_it_is_allowed(machine):
+def test_none_is_the_last_resort_where_it_is_allowed(machine, monkeypatch):
     machine()
+    last = Tier("none", Strength.NONE, works=True)
+    monkeypatch.setattr(choose_module, "NoneBackend", lambda _state, _clock, *, allowed: last)
     got = chosen(Wanted(allow_unsandboxed=True))
     assert got.report.strength is Strength.NONE
     assert set(got.refused) == {"bubblewrap", "landlock"}

@@ -89,10 +89,11 @@ def test_a_server_killed_at_once_leaves_nothing_after_the_sweep(tmp_path, module
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         ) as server:
+            assert server.stdout is not None
             server_id, first_uid = server.stdout.readline().split()
             server.kill()
             server.wait()
-        groups = [path for path in Path("/sys/fs/cgroup").glob(f"*/{MARK}{server_id}-*")]
+        groups = list(Path("/sys/fs/cgroup").glob(f"*/{MARK}{server_id}-*"))
         swept = sweep(base)
         assert swept.servers == [server_id]
         for _ in range(50):

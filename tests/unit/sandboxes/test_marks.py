@@ -1,5 +1,6 @@
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ MARKS = [Prompt(3, 0, 12, "/work"), Death(137), Prompt(0, 1, 13, "/a\nb\a")]
 def test_marks_are_found_however_the_terminal_is_cut(cuts):
     reader, found = MarkReader(), []
     edges = [0, *sorted(cuts), len(SAID)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         found += reader.feed(SAID[begin:end])
     assert found == MARKS
     assert reader.remarks == "bash: hm\nmore"
