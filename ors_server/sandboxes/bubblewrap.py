@@ -139,6 +139,11 @@ class BubblewrapCell(Cell):
         return self._work
 
     @override
+    def files_folder(self) -> int:
+        """Return the descriptor of the folder above the work dir."""
+        return self._files
+
+    @override
     def is_inside(self, pid: int) -> bool:
         """Tell whether a process lives in the session's pid namespace.
 

@@ -52,6 +52,10 @@ class Cell(ABC):
         """Return the descriptor of the work dir; the cell keeps it open until it is closed."""
 
     @abstractmethod
+    def files_folder(self) -> int:
+        """Return the descriptor of the folder that holds `work`, `home`, `tmp` and `state`."""
+
+    @abstractmethod
     def is_inside(self, pid: int) -> bool:
         """Tell whether a process belongs to the session.
 

@@ -95,6 +95,8 @@ class Cgroup:
 
     hierarchies: Hierarchies
     folders: dict[str, Path]
+    _events: int = field(default=-1, init=False)
+    """The counter of refusals, held open."""
 
     @classmethod
     def make(cls, hierarchies: Hierarchies, name: str, limits: Limits) -> "Cgroup | None":
@@ -146,9 +148,12 @@ class Cgroup:
         return 0
 
     def denials(self) -> int:
-        """Return how often the process limit refused somebody."""
-        with contextlib.suppress(OSError, KeyError, ValueError, IndexError):
-            return int((self.folders["pids"] / "pids.events").read_text().split()[1])
+        """Return how often the process limit refused somebody; asked around every command, so it is cheap."""
+        if self._events < 0:
+            with contextlib.suppress(OSError, KeyError):
+                self._events = os.open(self.folders["pids"] / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(os.pread(self._events, 256, 0).split()[1])
         return 0
 
     def freeze(self) -> bool:
@@ -178,6 +183,9 @@ class Cgroup:
 
     def remove(self) -> bool:
         """Remove the groups; tell whether all are gone. Whatever lives inside keeps its group alive."""
+        if self._events >= 0:
+            os.close(self._events)
+            self._events = -1
         for folder in set(self.folders.values()):
             remove_group(folder)
         return not any(folder.exists() for folder in self.folders.values())

@@ -29,6 +29,7 @@ from ors_server.sandboxes.scripts import DUMP
 from ors_server.sandboxes.self_check import check_isolation
 from ors_server.sandboxes.shell import Shell
 from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.syscalls import Resolve, openat2
 from ors_server.sandboxes.tier import TierReport
 from ors_server.sandboxes.workdir import WorkDir
 
@@ -203,8 +204,11 @@ class HostedSandbox(Sandbox):
             self._is_frozen = False
 
     def _forget_state(self) -> None:
+        """Empty what the old shell wrote down; whatever else stands there by now is left alone."""
+        resolve = Resolve.BENEATH | Resolve.NO_MAGICLINKS | Resolve.NO_SYMLINKS
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
         with contextlib.suppress(OSError):
-            os.truncate(os.open("../state/dump", os.O_WRONLY, dir_fd=self._cell.work_folder()), 0)
+            os.close(openat2(self._cell.files_folder(), b"state/dump", flags, resolve=resolve))
 
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
         async with self._my_turn():

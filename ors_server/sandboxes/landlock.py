@@ -82,7 +82,9 @@ class LandlockCell(Cell):
         self._pidfd = -1
         self._launches = 0
         self._prepare()
-        self._work = os.open(self.layout.work, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        self._files = os.open(self._data, flags)
+        self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
 
     def _prepare(self) -> None:
         (self.control / "io").mkdir(parents=True)
@@ -90,7 +92,7 @@ class LandlockCell(Cell):
         for name in ("work", "home", "tmp", "state"):
             (self._data / name).mkdir(mode=0o700)
         if self.owner is not None:
-            for path in (self._data, *self._data.iterdir()):
+            for path in self._data.iterdir():  # the folder above stays root's, so they cannot be swapped
                 os.chown(path, self.owner, self.owner)
         has = self._state.hierarchies.has
         enforced = Enforced(
@@ -123,6 +125,11 @@ class LandlockCell(Cell):
     def work_folder(self) -> int:
         """Return the descriptor of the work dir."""
         return self._work
+
+    @override
+    def files_folder(self) -> int:
+        """Return the descriptor of the folder above the work dir."""
+        return self._files
 
     @override
     def is_inside(self, pid: int) -> bool:
@@ -230,9 +237,10 @@ class LandlockCell(Cell):
     async def aclose(self) -> None:
         """End every process, remove the folder."""
         await self.kill()
-        if self._work >= 0:
-            os.close(self._work)
-            self._work = -1
+        for descriptor in (self._work, self._files):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._work = self._files = -1
         if self._cgroup is not None:
             self._cgroup.remove()
             self._cgroup = None

@@ -4,6 +4,7 @@ One command is over when the shell says so on its terminal, never when a pipe en
 hold a call. No wait in here is without a bound.
 """
 
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ class Shell:
         self._terminal = Terminal(self._pump, self._on_mark, self._on_end)
         self._background = Background(self._limits.background_bytes)
         self._congestion = Congestion(cell, clock)
+        self._command_path = str(cell.control / "cmd")
         self._news = anyio.Event()
         self._sequence = 0
         self._is_up = False
@@ -141,7 +143,7 @@ class Shell:
         self._sequence += 1
         self._finish = self._death = None
         control = self._cell.control
-        (control / "cmd").write_bytes(data)
+        _rewrite(self._command_path, data)
         streams = CommandStreams.make(
             self._pump, control / "io", self._sequence, self._limits, self._cell.owner
         )
@@ -342,6 +344,16 @@ class Shell:
                 await self._news.wait()
             return True
         return is_so()
+
+
+def _rewrite(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
 
 
 def _encode(command: str, most: int) -> bytes:

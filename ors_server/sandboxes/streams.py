@@ -24,6 +24,7 @@ class Intake:
     def __init__(self, pump: Pump, path: Path, capture: Capture, owner: int | None) -> None:
         self._pump = pump
         self._path = path
+        self._has_name = True
         self._capture = capture
         self.was_opened = False
         """Whether the shell ever had the writing end."""
@@ -53,8 +54,7 @@ class Intake:
         for _ in range(_LAST_BITES):
             if not self.is_open or not self._bite():
                 break
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        self._take_name()
 
     def divert(self, capture: Capture) -> None:
         """Send what comes from now on somewhere else.
@@ -71,8 +71,13 @@ class Intake:
             self._pump.forget(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        self._take_name()
+
+    def _take_name(self) -> None:
+        if self._has_name:
+            self._has_name = False
+            with contextlib.suppress(OSError):
+                self._path.unlink()
 
     def _on_ready(self, _events: int) -> None:
         self._bite()
