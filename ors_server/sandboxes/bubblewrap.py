@@ -219,7 +219,7 @@ class BubblewrapCell(Cell):
                 os.close(descriptor)
         self._namespaces, self._files, self._work = [], -1, -1
         if self._cgroup is not None:
-            self._cgroup.remove()
+            await self._cgroup.remove()
             self._cgroup = None
         if self._folder.path.exists():
             self._state.close_session(self._folder)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
+
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.processes import send_signal
 
@@ -118,7 +120,8 @@ class Cgroup:
                 folder.mkdir()
             group._set(limits)
         except OSError:
-            group.remove()
+            for folder in set(group.folders.values()):
+                _try_remove(folder)
             return None
         return group
 
@@ -181,14 +184,17 @@ class Cgroup:
             send_signal(pid, signal.SIGKILL, lambda pid: pid in self.processes())
         self.thaw()
 
-    def remove(self) -> bool:
-        """Remove the groups; tell whether all are gone. Whatever lives inside keeps its group alive."""
+    async def remove(self) -> None:
+        """Remove the groups; processes that were just killed get half a second to leave them."""
         if self._events >= 0:
             os.close(self._events)
             self._events = -1
-        for folder in set(self.folders.values()):
-            remove_group(folder)
-        return not any(folder.exists() for folder in self.folders.values())
+        left = set(self.folders.values())
+        for _ in range(_REMOVE_TRIES):
+            left = {folder for folder in left if not _try_remove(folder)}
+            if not left:
+                return
+            await anyio.sleep(_REMOVE_PAUSE)
 
     def _switch(self, unified: str, legacy: str) -> bool:
         folder = self.folders.get("freezer")
@@ -233,17 +239,22 @@ def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove one group; processes that were just killed get half a second to leave it.
+    """Remove one group and wait for it; for a start-up, not for an event loop.
 
     Args:
-        folder: The group.
+        folder: The group; processes that were just killed get half a second to leave it.
     """
     for _ in range(_REMOVE_TRIES):
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
+        if _try_remove(folder):
             return
-        except OSError:
-            time.sleep(_REMOVE_PAUSE)
-        else:
-            return
+        time.sleep(_REMOVE_PAUSE)
+
+
+def _try_remove(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

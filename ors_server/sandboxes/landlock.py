@@ -196,7 +196,7 @@ class LandlockCell(Cell):
         os.close(self._pidfd)
         self._process, self.init, self._pidfd = None, 0, -1
         stop.unlink()
-        self._renew_cgroup()
+        await self._renew_cgroup()
 
     async def _kill_all(self, but: int | None) -> None:
         for _ in range(_SWEEPS):
@@ -213,10 +213,10 @@ class LandlockCell(Cell):
             await anyio.sleep(_SWEEP_PAUSE)
         raise SandboxError("processes of a sandbox cannot be killed")
 
-    def _renew_cgroup(self) -> None:
+    async def _renew_cgroup(self) -> None:
         """Start the next launch in a fresh group: what nobody has reaped stays charged to the old one."""
         if self._cgroup is not None:
-            self._cgroup.remove()
+            await self._cgroup.remove()
             self._launches += 1
             name = f"ors-{self._mark}-{self._launches}"
             self._cgroup = Cgroup.make(self._state.hierarchies, name, self.limits)
@@ -242,7 +242,7 @@ class LandlockCell(Cell):
                 os.close(descriptor)
         self._work = self._files = -1
         if self._cgroup is not None:
-            self._cgroup.remove()
+            await self._cgroup.remove()
             self._cgroup = None
         if self._folder.path.exists():
             self._state.close_session(self._folder)

@@ -76,7 +76,9 @@ class Shell:
         if not await self._until(lambda: self._is_up or self._is_gone, START_LIMIT) or self._is_gone:
             said = self._terminal.remarks.strip()[-500:]
             await self._cell.kill()
-            raise SandboxStartError(f"no shell answered within {START_LIMIT:g} s; it said: {said!r}")
+            raise SandboxStartError(
+                f"no shell answered (it has {START_LIMIT:g} s); the sandbox said: {said!r}"
+            )
         await self._cell.settle()
 
     async def restart(self) -> None:
