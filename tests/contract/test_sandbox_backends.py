@@ -14,10 +14,13 @@ import pytest
 
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cgroups import Hierarchies
+from ors_server.sandboxes.errors import SandboxUnavailableError, SnapshotError, UnsandboxedRefusedError
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.none import NoneBackend
-from ors_server.sandboxes.scripted import ScriptedBackend
+from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
 from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import Resource
 from ors_server.testing.sandbox_suite import check_backend
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +147,66 @@ def test_landlock_keeps_every_promise():
 
 def test_none_keeps_every_promise_but_isolation():
     assert_kept(check(lambda state: NoneBackend(state, allowed=True)))
+
+
+def without_cgroups(make):
+    def made(state):
+        state.hierarchies = Hierarchies(0)
+        return make(state)
+
+    return made
+
+
+@pytest.mark.parametrize(("name", "make"), [("bubblewrap", BubblewrapBackend), ("landlock", LandlockBackend)])
+def test_every_promise_is_kept_where_no_cgroup_is_writable(name, make):
+    if reason := refusal(name, "root"):
+        pytest.skip(reason)
+    assert_kept(check(without_cgroups(make)))
+
+
+@pytest.mark.parametrize(("name", "make"), [("bubblewrap", BubblewrapBackend), ("landlock", LandlockBackend)])
+def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
+    if reason := refusal(name, "root"):
+        pytest.skip(reason)
+
+    async def run():
+        state = ServerState()
+        state.hierarchies = Hierarchies(0)
+        backend = make(state)
+        try:
+            return await backend.probe()
+        finally:
+            await backend.aclose()
+            state.close()
+
+    report = anyio.run(run)
+    assert report.backend == name
+    assert not report.holds(Resource.CPU)
+    assert not report.holds(Resource.MEMORY)
+    assert len(report.gaps) >= 3
+
+
+def test_a_closed_backend_starts_nothing_and_foreign_snapshots_are_refused():
+    async def run():
+        state = ServerState()
+        backend = NoneBackend(state, allowed=True)
+        sandbox = await backend.start("one")
+        with pytest.raises(SnapshotError, match="another backend"):
+            await sandbox.restore(ScriptedSnapshot({}))
+        snapshot = await sandbox.snapshot()
+        await snapshot.aclose()
+        with pytest.raises(SnapshotError, match="gone"):
+            await sandbox.restore(snapshot)
+        await backend.aclose()
+        with pytest.raises(SandboxUnavailableError, match="closed"):
+            await backend.start("two")
+        state.close()
+
+    anyio.run(run)
+
+
+def test_none_is_refused_unless_it_is_allowed(tmp_path):
+    state = ServerState(tmp_path)
+    with pytest.raises(UnsandboxedRefusedError, match="--allow-unsandboxed"):
+        NoneBackend(state)
+    state.close()
