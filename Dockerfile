@@ -25,4 +25,4 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
 # Bound to every address, the server refuses to start without keys:
 #   docker run -p 8080:8080 -e ORS_API_KEYS=trainer:me:SECRET -e 'ORS_ALLOWED_HOSTS=["my.host:8080"]' ors-server
 ENTRYPOINT ["ors-server"]
-CMD ["serve", "math_word_problems"]
+CMD ["serve"]

@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 JOBS ?= 2
-TASKS ?= math_word_problems
+TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export ORS_TEST_VENVS ?= $(CURDIR)/.venvs
@@ -21,7 +21,7 @@ help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: serve
-serve: $(VENV)/.runtime ## Serve the bundled tasks on 127.0.0.1:8080 (TASKS="a b", ARGS="--port 9000").
+serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
@@ -51,9 +51,9 @@ format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mec
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run.
+bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run (ARGS="imports --json").
 	scripts/system_packages.sh wrk
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.dev ## Check that every example in the documents runs.
@@ -86,12 +86,15 @@ node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, 
 $(BIN)/python:
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(VENV)
 
-$(VENV)/.runtime: $(BIN)/python requirements/runtime.lock requirements/build.lock pyproject.toml
+$(VENV)/.locked: $(BIN)/python requirements/runtime.lock requirements/build.lock
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
+	touch $@
+
+$(VENV)/.runtime: $(VENV)/.locked pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+$(VENV)/.dev: $(VENV)/.locked requirements/dev.lock | $(VENV)/.runtime
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/dev.lock
 	touch $@
 
@@ -99,6 +102,6 @@ $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.
 	PYTHON=$(PYTHON) scripts/make_client.sh $* $(ORS_TEST_VENVS)/$*
 	touch $@
 
-$(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json $(VENV)/.dev
+$(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json | $(VENV)/.dev
 	scripts/make_node.sh $(ORS_TEST_NODE)
 	touch $@

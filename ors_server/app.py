@@ -1,11 +1,10 @@
 """The composition root: the only module that names concrete parts and puts them together."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
-import structlog
 from anyio.to_thread import current_default_thread_limiter
 
 from ors_server import __version__
@@ -15,6 +14,7 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import SettingsError, ShuttingDownError
+from ors_server.logs import get_logger
 from ors_server.sessions.census import SessionLimits
 from ors_server.settings import Settings
 from ors_server.store.base import EpisodeStore
@@ -25,7 +25,7 @@ from ors_server.transports.control import ControlDoor
 from ors_server.transports.mcp.http import PATHS, McpHttp
 from ors_server.transports.ors import OrsDoor
 
-log = structlog.get_logger("ors_server.app")
+log = get_logger("ors_server.app")
 
 MCP_ROOTS = frozenset(path.split("/")[1] for path in PATHS)
 CONTROL_ROOT = "_ors"
@@ -51,7 +51,8 @@ class App:
             store: Where the record is kept; memory by default.
 
         Raises:
-            SettingsError: If there are no environments, keys cannot be read, or the server would be open to others.
+            SettingsError: If there are no environments, keys cannot be read, or the server would be open to
+                others.
             EnvironmentDefinitionError: If two environments share a name.
         """
         if not definitions:
@@ -68,7 +69,7 @@ class App:
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
         self._guarded = http.HostGuard(
-            self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins
+            http.Border(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
         )
 
     @property
@@ -83,7 +84,7 @@ class App:
         return self._engine
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["App"]:
+    async def running(self) -> AsyncGenerator["App", None]:
         """Run every part; leaving the context ends all sessions."""
         settings = self.settings
         current_default_thread_limiter().total_tokens = settings.worker_threads
@@ -93,7 +94,7 @@ class App:
                     self._definitions, engine_options(settings), clock=self._clock, store=self._store
                 )
             )
-            mcp = McpHttp.over(engine, self.keyring, settings)
+            mcp = McpHttp(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
             self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings, shutdown=self.on_shutdown)
@@ -149,7 +150,8 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     """Make the ASGI application.
 
     Args:
-        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a path.
+        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a
+            path.
         settings: The settings; read from the environment by default.
 
     Raises:

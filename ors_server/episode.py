@@ -1,7 +1,7 @@
 """An episode's life as a table, and its sums: pure data and pure functions, no clock, no I/O.
 
-Times are seconds from the clock's arbitrary origin; callers pass them in. Every sum is made here and nowhere else,
-so that the return which the server states is the sum of the rewards that it paid.
+Times are seconds from the clock's arbitrary origin; callers pass them in. Every sum is made here and nowhere
+else, so that the return which the server states is the sum of the rewards that it paid.
 """
 
 from collections.abc import Mapping
@@ -198,7 +198,7 @@ def move(
     if target is Phase.READY:
         return replace(state, phase=target, started_at=now)
     if target in PLAYABLE:
-        return replace(state, phase=target)
+        return state if target is state.phase else replace(state, phase=target)
     return replace(
         state,
         phase=target,
@@ -260,10 +260,15 @@ def settle(
     moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
     components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
     components.update((cause.value, amount) for cause, amount in charged.items())
+    paid = 0.0 if reward is None else reward
     counted = replace(
-        _add_reward(moved, policy, reward, number),
+        moved,
         steps=number,
         last_call_at=now,
+        episode_return=state.episode_return + paid,
+        discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
+        last_reward=state.last_reward if reward is None else reward,
+        best_reward=_best(state.best_reward, reward),
         reward_sum=state.reward_sum + (outcome.reward or 0.0),
         penalties=_add_penalties(state.penalties, charged),
         ungraded_steps=state.ungraded_steps + (reward is None),
@@ -296,19 +301,8 @@ def _stop_reason(
     return None
 
 
-def _add_reward(
-    state: EpisodeState, policy: EpisodePolicy, reward: float | None, number: int
-) -> EpisodeState:
-    if reward is None:
-        return state
-    best = reward if state.best_reward is None else max(state.best_reward, reward)
-    return replace(
-        state,
-        episode_return=state.episode_return + reward,
-        discounted_return=state.discounted_return + policy.discount ** (number - 1) * reward,
-        last_reward=reward,
-        best_reward=best,
-    )
+def _best(before: float | None, reward: float | None) -> float | None:
+    return reward if before is None else before if reward is None else max(before, reward)
 
 
 def _add_penalties(

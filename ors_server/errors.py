@@ -2,8 +2,8 @@
 
 An agent's mistake is not an exception here: it is a [`Refusal`][ors_server.sessions.calls.Refusal], an answer
 like any other. What remains is the fault of the client that spoke to the server, of the environment's author,
-of the machinery underneath, or of the server itself. How each class looks on a wire is decided by one table in
-`ors_server.transports.faults`; this module knows nothing of HTTP.
+of the machinery underneath, or of the server itself. How each class looks on a wire is decided by one table
+in `ors_server.transports.faults`; this module knows nothing of HTTP.
 """
 
 from enum import StrEnum

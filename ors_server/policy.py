@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ors_server.errors import InvalidRequestError
 
-
 MAX_REWARD = 1e100
 """Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
 
@@ -59,7 +58,7 @@ class EpisodePolicy(BaseModel):
     forbidden_ends: bool = False
     """Whether a forbidden action ends the episode."""
     reward_range: tuple[float, float] | None = None
-    """Least and greatest reward that a tool may pay in one step, inclusive; `None` for any up to `MAX_REWARD`."""
+    """Least and greatest reward that a tool may pay in one step, inclusive; `None`: `MAX_REWARD` at most."""
     clip_rewards: bool = False
     """Whether a reward outside the range is moved to its nearest end instead of being refused."""
     discount: float = Field(default=1.0, gt=0, le=1)
@@ -90,8 +89,8 @@ class EpisodePolicy(BaseModel):
             reward: What the tool paid; `None` passes.
 
         Raises:
-            RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without a range,
-                if its magnitude exceeds `MAX_REWARD`.
+            RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without
+                a range, if its magnitude exceeds `MAX_REWARD`.
         """
         if reward is None:
             return None
@@ -121,7 +120,8 @@ class EpisodePolicy(BaseModel):
             changes: Values by field name; only `overridable` fields, and limits only downwards.
 
         Raises:
-            InvalidRequestError: If a field may not be overridden, a limit would be loosened, or a value is invalid.
+            InvalidRequestError: If a field may not be overridden, a limit would be loosened, or a value is
+                invalid.
         """
         if not changes:
             return self

@@ -18,8 +18,8 @@ from ors_server.visibility import Visibility
 class Settings(BaseSettings):
     """The server's settings.
 
-    A flag wins over an `ORS_*` environment variable, which wins over the TOML file named by `ORS_CONFIG`, which
-    wins over the default.
+    A flag wins over an `ORS_*` environment variable, which wins over the TOML file named by `ORS_CONFIG`,
+    which wins over the default.
     """
 
     model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
@@ -28,8 +28,12 @@ class Settings(BaseSettings):
     """Address to bind to; anything but loopback needs API keys."""
     port: int = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 takes a free one and prints it."""
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$")
+    """URL under which clients reach the server through a proxy, without a slash at the end; agents' URLs
+    begin with it. By default the Host header of the request decides."""
     allowed_hosts: list[str] = Field(default_factory=list)
-    """Values of the Host header that are accepted beside loopback ones, `name` or `name:port`; `*` accepts all."""
+    """Values of the Host header that are accepted beside loopback ones, `name` or `name:port`; `*` accepts
+    all."""
     allowed_origins: list[str] = Field(default_factory=list)
     """Values of the Origin header that are accepted beside loopback ones."""
     api_keys: SecretStr | None = None

@@ -1,7 +1,8 @@
 """The bodies of the Open Reward Standard, to the letter.
 
-Field names, defaults and the refusal of unknown fields follow the standard's data types page and the behaviour of
-its reference implementation (`openreward` 0.1.167). The models are frozen: data here, behaviour elsewhere.
+Field names, defaults and the refusal of unknown fields follow the standard's data types page and the
+behaviour of its reference implementation (`openreward` 0.1.167). The models are frozen: data here, behaviour
+elsewhere.
 """
 
 import math
@@ -91,7 +92,8 @@ _PLACES: dict[str, frozenset[str]] = {
 class Message(WireModel):
     """One turn of a conversation prompt.
 
-    Which blocks a role may hold follows the reference implementation: tool results belong to the user, reasoning
+    Which blocks a role may hold follows the reference implementation: tool results belong to the user,
+        reasoning
     and tool calls to the assistant.
     """
 
@@ -116,7 +118,7 @@ class ToolOutput(WireModel):
     [`final`][ors_server.wire.ToolOutput.final]: a step that ends the episode must then say its reward.
     """
 
-    blocks: list[Block] = Field(default_factory=list)
+    blocks: list[Block] = Field(default_factory=list[Block])
     """Content for the agent, in order."""
     metadata: JSONObject | None = None
     """Free data for the trainer; never shown to the agent."""

@@ -13,8 +13,8 @@ check() {
   "$@" </dev/null || failed+=("$name")
 }
 
-check "ruff check" "$bin/ruff" check .
-check "ruff format" "$bin/ruff" format --check .
+check "ruff check" "$bin/ruff" check --output-format concise .
+check "ruff format" "$bin/ruff" format --check --output-format concise .
 check "mypy" "$bin/mypy"
 check "pyright" "$node_home/bin/node" "${ORS_TEST_NODE:-.node}/node_modules/pyright/index.js"
 check "import-linter" "$bin/lint-imports" --no-logo

@@ -1,7 +1,7 @@
-"""The border to author code: what an author's function raises comes out as one of our errors, whatever it was.
+"""The border to author code: whatever an author's function raises comes out as one of our errors.
 
-Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel the task
-that it runs in. Only a cancellation that the server itself asked for passes through.
+Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel
+the task that it runs in. Only a cancellation that the server itself asked for passes through.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -159,6 +159,19 @@ def encodable(text: str) -> str:
         text: Any text.
     """
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def listed(value: Any) -> list[Any] | None:
+    """Return a sequence that an author gave as a list; `None` if it is something else, text included.
+
+    Args:
+        value: What the author's code returned.
+    """
+    return list(value) if _is_sequence(value) else None
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:

@@ -7,7 +7,7 @@ so with a typed error that the tool may catch. This module knows no protocol.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ors_server.errors import ClientError
 from ors_server.wire import JSONObject
@@ -81,7 +81,7 @@ class Elicited:
     """What a person made of a form."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: JSONObject = field(default_factory=dict)
+    content: JSONObject = field(default_factory=dict[str, Any])
     """The form's values; empty unless accepted."""
 
 

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import structlog
-
 from ors_server.authoring.client import (
     Ability,
     Answer,
@@ -22,9 +20,10 @@ from ors_server.authoring.client import (
     Sample,
     Sampled,
 )
+from ors_server.logs import get_logger
 from ors_server.wire import JSONObject
 
-log = structlog.get_logger("ors_server.context")
+log = get_logger("ors_server.context")
 
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Told (progress, total, message) while a tool runs."""

@@ -1,4 +1,4 @@
-"""An environment as the server uses it: everything that can be known of a class, computed once when it is loaded."""
+"""An environment as the server uses it: all that can be known of a class, computed once when it is loaded."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

@@ -48,7 +48,7 @@ class Environment:
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:
-        """Return the splits; a bare string `train`, `validation` or `test` has that type, others `validation`."""
+        """Return the splits; a bare `train`, `validation` or `test` has that type, any other `validation`."""
         raise NotImplementedError
 
     @classmethod
@@ -102,7 +102,7 @@ class Environment:
         """Prepare the session; runs once, in the background, before the first call."""
 
     def teardown(self) -> Awaitable[None] | None:
-        """Release what the session holds; runs exactly once if the instance was made, also after a failed setup."""
+        """Release what the session holds; runs exactly once for every instance, also after a failed setup."""
 
     def get_prompt(self) -> Prompt | Awaitable[Prompt]:
         """Return the prompt of the task."""

@@ -1,17 +1,17 @@
 """Serves environments written for the `openreward` package or the `ors-sdk`, unchanged.
 
-Nothing of those packages is imported here: a class is recognised by where its base class comes from, its tools by
-the marks that their decorators leave, and every value that crosses over is rebuilt as one of ours. Behaviour that
-the packages leave open (limits, penalties, turns) is ours.
+Nothing of those packages is imported here: a class is recognised by where its base class comes from, its
+tools by the marks that their decorators leave, and every value that crosses over is rebuilt as one of ours.
+Behaviour that the packages leave open (limits, penalties, turns) is ours.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, is_async
+from ors_server.authoring.boundary import Stray, call_hook, is_async, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -67,9 +67,12 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     toolsets = tuple(_define_toolset(toolset) for toolset in getattr(cls, "toolsets", ()) or ())
     everything = merge_tools(cls.__name__, tools, toolsets)
     if not everything:
-        msg = f"{cls.__name__} has no tools: a tool takes at most one pydantic model and is annotated -> ToolOutput"
+        msg = (
+            f"{cls.__name__} has no tools: a tool takes at most one pydantic model "
+            "and is annotated -> ToolOutput"
+        )
         raise EnvironmentDefinitionError(msg)
-    scores_groups = hasattr(base, "score_group") and cls.score_group is not base.score_group  # type: ignore[attr-defined]
+    scores_groups = hasattr(base, "score_group") and _overrides(cls, base, "score_group")
     splits = read_splits(cls)
     return EnvironmentDefinition(
         name=cls.__name__.lower(),
@@ -157,8 +160,7 @@ def _define_toolset(cls: type) -> ToolsetDefinition:
 
 
 def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
-    has_messages = hasattr(base, "get_messages") and cls.get_messages is not base.get_messages  # type: ignore[attr-defined]
-    has_prompt = cls.get_prompt is not getattr(base, "get_prompt", None)
+    prompt, messages = _prompt_hooks(cls, base)
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
         def construct() -> Any:
@@ -171,6 +173,35 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
     async def teardown(instance: Instance, stray: Stray) -> None:
         await call_hook(instance.teardown, stray=stray)
+
+    async def task_tools(instance: Instance) -> list[ToolSpec]:
+        listing = await call_hook(instance.list_task_tools)
+        return [_adopt(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
+
+    async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
+        foreign = _foreign_candidates(base, candidates)
+        return adopt_scores(await call_hook(instance.score_group, foreign), len(candidates), cls.__name__)
+
+    return Hooks(
+        make=make,
+        setup=setup if _overrides(cls, base, "setup") else None,
+        teardown=teardown if _overrides(cls, base, "teardown") else None,
+        prompt=prompt,
+        messages=messages,
+        task_tools=task_tools if _overrides(cls, base, "list_task_tools") else None,
+        score_group=score_group if scores_groups else None,
+    )
+
+
+def _overrides(cls: type, base: type, name: str) -> bool:
+    return getattr(cls, name, None) is not getattr(base, name, None)
+
+
+def _prompt_hooks(
+    cls: type, base: type
+) -> tuple[Callable[[Instance], Awaitable[Blocks]], Callable[[Instance], Awaitable[list[Message]]]]:
+    has_messages = _overrides(cls, base, "get_messages")
+    has_prompt = _overrides(cls, base, "get_prompt")
 
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
@@ -185,33 +216,15 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
         ).blocks
         return blocks
 
-    async def task_tools(instance: Instance) -> list[ToolSpec]:
-        listing = await call_hook(instance.list_task_tools)
-        return [_adopt(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
-
-    async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
-        foreign = _foreign_candidates(base, candidates)
-        return adopt_scores(await call_hook(instance.score_group, foreign), len(candidates), cls.__name__)
-
-    overrides_setup = cls.setup is not base.setup  # type: ignore[attr-defined]
-    overrides_teardown = cls.teardown is not base.teardown  # type: ignore[attr-defined]
-    overrides_task_tools = cls.list_task_tools is not base.list_task_tools  # type: ignore[attr-defined]
-    return Hooks(
-        make=make,
-        setup=setup if overrides_setup else None,
-        teardown=teardown if overrides_teardown else None,
-        prompt=prompt,
-        messages=messages,
-        task_tools=task_tools if overrides_task_tools else None,
-        score_group=score_group if scores_groups else None,
-    )
+    return prompt, messages
 
 
 def _plain_list(value: Any) -> list[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    items = listed(value)
+    if items is None:
         msg = f"the environment gave {type(value).__name__} where a list was expected"
         raise EnvironmentFailedError(msg)
-    return [_plain(item) for item in value]
+    return [_plain(item) for item in items]
 
 
 def _plain(value: Any) -> Any:

@@ -71,8 +71,8 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
     """Load several environments.
 
     Args:
-        references: Each an entry point's name, `package.module:Class`, `package.module`, or a path to a `.py` file
-            or a package folder, optionally followed by `:Class`.
+        references: Each an entry point's name, `package.module:Class`, `package.module`, or a path to a `.py`
+            file or a package folder, optionally followed by `:Class`.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.

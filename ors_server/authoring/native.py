@@ -2,12 +2,12 @@
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, encodable
+from ors_server.authoring.boundary import Stray, call_hook, encodable, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -103,7 +103,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
 
 def _adopt_split(item: Any, where: str) -> Split:
     if isinstance(item, str):
-        return Split(name=item, type=item if item in {"train", "validation", "test"} else "validation")
+        item = {"name": item, "type": item if item in {"train", "validation", "test"} else "validation"}
     try:
         return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
     except ValidationError as error:
@@ -163,15 +163,16 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     specs = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
 
     async def task_tools(instance: Instance) -> list[ToolSpec]:
-        names = await call_hook(instance.list_task_tools)
-        if not isinstance(names, Sequence) or isinstance(names, str):
+        given = await call_hook(instance.list_task_tools)
+        names = listed(given)
+        if names is None:
             msg = (
-                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(names).__name__}"
+                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(given).__name__}"
             )
             raise EnvironmentFailedError(msg)
         unknown = [name for name in names if name not in specs]
         if unknown:
-            msg = f"{cls.__name__}.list_task_tools names {unknown}, which are not methods marked @tool(shared=False)"
+            msg = f"{cls.__name__}.list_task_tools names {unknown}: no methods marked @tool(shared=False)"
             raise EnvironmentFailedError(msg)
         return [specs[name] for name in names]
 
@@ -179,20 +180,20 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
 
 
 def _adopt_prompt(result: Any, where: str) -> Blocks:
-    items: Any = [result] if isinstance(result, str) else result
-    if not isinstance(items, Sequence) or not all(
-        isinstance(item, str | TextBlock | ImageBlock) for item in items
-    ):
-        msg = f"{where}.get_prompt must return text, or a list of text and image blocks, not {type(result).__name__}"
+    items = [result] if isinstance(result, str) else listed(result)
+    if items is None or not all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
+        kind = type(result).__name__
+        msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
 
 
 def _adopt_messages(result: Any, where: str) -> list[Message]:
-    if not isinstance(result, Sequence) or not all(isinstance(item, Message) for item in result):
+    items = listed(result)
+    if items is None or not all(isinstance(item, Message) for item in items):
         msg = f"{where}.get_messages must return Message objects"
         raise EnvironmentFailedError(msg)
-    return list(result)
+    return items
 
 
 def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
@@ -204,7 +205,8 @@ def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
         where: The class's name, for the error.
 
     Raises:
-        EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not JSON.
+        EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not
+            JSON.
     """
     try:
         scores = [

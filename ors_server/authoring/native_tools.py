@@ -133,7 +133,8 @@ def terminal_argument(model: type[BaseModel] | None, where: str) -> str | None:
     """
     names = [] if model is None else list(model.model_fields)
     if len(names) > 1:
-        msg = f"{where} is terminal and takes one parameter for the final message, or none; not {', '.join(names)}"
+        listed = ", ".join(names)
+        msg = f"{where} is terminal and takes one parameter for the final message, or none; not {listed}"
         raise EnvironmentDefinitionError(msg)
     return names[0] if names else None
 

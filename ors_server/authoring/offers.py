@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from ors_server.authoring.boundary import call_author
 from ors_server.authoring.context import CallContext
@@ -37,7 +37,13 @@ class _ResourceMark:
     mime_type: str
 
 
-def prompt(function: _Function | None = None, *, name: str | None = None) -> Any:
+@overload
+def prompt(function: _Function) -> _Function: ...
+@overload
+def prompt(*, name: str | None = None) -> Callable[[_Function], _Function]: ...
+def prompt(
+    function: _Function | None = None, *, name: str | None = None
+) -> _Function | Callable[[_Function], _Function]:
     """Make a method of an environment a prompt that a person may pick in their program.
 
     Its parameters are strings, and optionally one `CallContext`. It returns text, blocks, or messages.
@@ -113,7 +119,7 @@ class ResourceOffer:
 class Offers:
     """What an environment offers besides its tools."""
 
-    prompts: Mapping[str, PromptOffer] = field(default_factory=dict)
+    prompts: Mapping[str, PromptOffer] = field(default_factory=dict[str, PromptOffer])
     """By name, in order of definition."""
     resources: tuple[ResourceOffer, ...] = ()
     """In order of definition."""
@@ -179,7 +185,7 @@ def _define_prompt(function: Any, name: str, where: str) -> PromptOffer:
 
 def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: str) -> ResourceOffer:
     signature = _strings_only(function, where)
-    fields = set() if signature.model is None else set(signature.model.model_fields)
+    fields: set[str] = set() if signature.model is None else set(signature.model.model_fields)
     if set(_PLACE.findall(mark.uri)) != fields:
         msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
         raise EnvironmentDefinitionError(msg)
@@ -200,7 +206,8 @@ def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: 
 
 def _strings_only(function: Any, where: str) -> Signature:
     signature = read_signature(function, where)
-    parts = {} if signature.model is None else signature.model.model_json_schema()["properties"]
+    schema = signature.input_schema() or {}
+    parts: dict[str, JSONObject] = schema.get("properties", {})
     wrong = [name for name, part in parts.items() if part.get("type") != "string"]
     if wrong or signature.takes_model:
         listed = ", ".join(wrong) or "the model"
@@ -226,10 +233,12 @@ async def _call(
 def _as_messages(result: Any, where: str) -> list[Message]:
     if isinstance(result, str):
         return [Message(role="user", blocks=[TextBlock(text=result)])]
-    items = list(result)
-    if items and all(isinstance(item, Message) for item in items):
-        return items
-    if items and all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
-        return [Message(role="user", blocks=list(as_blocks(items)))]
+    items = list(cast("Sequence[object]", result)) if isinstance(result, Sequence) else []
+    messages = [item for item in items if isinstance(item, Message)]
+    blocks = [item for item in items if isinstance(item, str | TextBlock | ImageBlock)]
+    if items and len(messages) == len(items):
+        return messages
+    if items and len(blocks) == len(items):
+        return [Message(role="user", blocks=list(as_blocks(blocks)))]
     msg = f"{where} must return text, blocks or messages"
     raise EnvironmentFailedError(msg)

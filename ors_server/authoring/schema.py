@@ -1,6 +1,7 @@
 """From a method's signature to its announcement and the parser of its arguments: done once, at load."""
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -15,6 +16,8 @@ from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
 _SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
+ENTRY_INDENT = 4
+"""Spaces up to which a line of an `Args:` section begins an entry; deeper ones continue it."""
 _PARAMETER = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
@@ -24,16 +27,23 @@ class Signature:
 
     model: type[BaseModel] | None
     """Validates the arguments; `None` for a method without parameters."""
-    takes_model: bool
-    """Whether the method takes the model itself rather than its fields."""
     model_parameter: str | None
+    """The parameter that takes the model itself; `None` where its fields are the parameters."""
     context_parameter: str | None
     returns: Any
     """The annotated return type."""
 
+    @property
+    def takes_model(self) -> bool:
+        """Whether the method takes the model itself rather than its fields."""
+        return self.model_parameter is not None
+
     def input_schema(self) -> JSONObject | None:
-        """Return the JSON Schema of the arguments, or `None` for a method without parameters."""
-        return None if self.model is None else self.model.model_json_schema()
+        """Return the JSON Schema of the arguments, or `None` for a method without parameters.
+
+        Numbers that JSON does not have, such as an infinite default or limit, are left out of it.
+        """
+        return None if self.model is None else _without_infinities(self.model.model_json_schema())
 
 
 def read_signature(function: Callable[..., Any], where: str) -> Signature:
@@ -63,12 +73,12 @@ def read_signature(function: Callable[..., Any], where: str) -> Signature:
             plain.append(parameter)
     returns = hints.get("return")
     if not plain:
-        return Signature(None, False, None, context_parameter, returns)
+        return Signature(None, None, context_parameter, returns)
     only = hints[plain[0].name]
     if len(plain) == 1 and inspect.isclass(only) and issubclass(only, BaseModel):
-        return Signature(only, True, plain[0].name, context_parameter, returns)
+        return Signature(only, plain[0].name, context_parameter, returns)
     model = _model_of(function, plain, hints, where)
-    return Signature(model, False, None, context_parameter, returns)
+    return Signature(model, None, context_parameter, returns)
 
 
 def describe_method(function: Callable[..., Any]) -> str:
@@ -88,7 +98,8 @@ def describe_method(function: Callable[..., Any]) -> str:
 def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     """Return the names of optional properties for which an explicit null would be invalid.
 
-    Some clients send null for every optional parameter that the model left out; for these names it means absence.
+    Some clients send null for every optional parameter that the model left out; for these names it means
+    absence.
 
     Args:
         schema: An object schema, or `None`.
@@ -102,8 +113,20 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     )
 
 
+def _without_infinities(schema: JSONObject) -> JSONObject:
+    absent = object()
+
+    def keep(pairs: list[tuple[str, Any]]) -> JSONObject:
+        return {name: value for name, value in pairs if value is not absent}
+
+    cleaned: JSONObject = json.loads(
+        json.dumps(schema), parse_constant=lambda _name: absent, object_pairs_hook=keep
+    )
+    return cleaned
+
+
 def _admits_null(part: Mapping[str, Any]) -> bool:
-    if part.get("type") == "null" or "null" in (part.get("enum") or ()):
+    if part.get("type") == "null" or None in (part.get("enum") or ()) or part.get("const", "") is None:
         return True
     if any(_admits_null(choice) for choice in (*part.get("anyOf", ()), *part.get("oneOf", ()))):
         return True
@@ -150,9 +173,9 @@ def _parameter_texts(function: Callable[..., Any]) -> dict[str, str]:
             continue
         if not inside or not line.strip():
             continue
-        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= 4 else None
+        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= ENTRY_INDENT else None
         if started:
-            current = started.group(1)
+            current = str(started.group(1))
             texts[current] = started.group(2).strip()
         elif current is not None:
             texts[current] = f"{texts[current]} {line.strip()}".strip()

@@ -1,11 +1,10 @@
 """Reads the tasks of an environment class, whichever of the listing and index methods its author wrote."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
-from ors_server.authoring.boundary import AuthorRaisedError, call_author
+from ors_server.authoring.boundary import AuthorRaisedError, call_author, listed
 from ors_server.errors import (
     EnvironmentFailedError,
     TasksNotListableError,
@@ -176,14 +175,15 @@ class ClassTasks:
         raise EnvironmentFailedError(msg)
 
     def _check_tasks(self, tasks: Any) -> list[JSONObject]:
-        if not isinstance(tasks, Sequence) or isinstance(tasks, str | bytes):
+        items = listed(tasks)
+        if items is None:
             msg = f"{self._cls.__name__}: tasks come as a list of JSON objects, not {type(tasks).__name__}"
             raise EnvironmentFailedError(msg)
-        return [self._check_task(task) for task in tasks]
+        return [self._check_task(item) for item in items]
 
     def _check_task(self, task: Any) -> JSONObject:
         if isinstance(task, dict):
-            return task
+            return cast("JSONObject", task)
         msg = f"{self._cls.__name__}: a task is a JSON object, not {type(task).__name__}"
         raise EnvironmentFailedError(msg)
 

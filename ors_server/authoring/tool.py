@@ -1,4 +1,4 @@
-"""The decorators that make a method a tool, and the two errors with which a tool answers an agent's mistake."""
+"""The decorators that make a method a tool, and the errors with which a tool answers an agent's mistake."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -60,8 +60,8 @@ def tool(
     """Make a method of an environment or toolset a tool.
 
     Its parameters are plain typed ones or one pydantic model, and optionally one `CallContext`. It returns a
-    `ToolOutput`, or a string that becomes one text block. The docstring is the description, its `Args:` section
-    describes the parameters. A method that is not async runs in a worker thread.
+    `ToolOutput`, or a string that becomes one text block. The docstring is the description, its `Args:`
+    section describes the parameters. A method that is not async runs in a worker thread.
 
     Args:
         function: The method, when used without parentheses.
@@ -107,7 +107,8 @@ def tool(
 def terminal(function: _Function) -> _Function:
     """Make a tool the terminal one: it receives the assistant's final message and is not listed to the agent.
 
-    Use it together with `@tool`, in either order. The tool takes one parameter, which gets the message, or none.
+    Use it together with `@tool`, in either order. The tool takes one parameter, which gets the message, or
+    none.
 
     Args:
         function: The method.

@@ -16,8 +16,8 @@ from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 class Engine(Protocol):
     """Creates, plays and ends sessions.
 
-    Every method that takes a session id raises `SessionNotFoundError` if no live session has it, unless it says
-    otherwise, and counts as activity of that session.
+    Every method that takes a session id raises `SessionNotFoundError` if no live session has it, unless it
+    says otherwise, and counts as activity of that session.
     """
 
     @property

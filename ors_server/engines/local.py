@@ -1,20 +1,18 @@
 """Sessions in this process, on one event loop."""
 
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import anyio
-import structlog
 
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
+from ors_server.engines.background import Background
 from ors_server.errors import CallCancelledError, SessionNotFoundError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
@@ -27,7 +25,7 @@ from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
-log = structlog.get_logger("ors_server.engine")
+log = get_logger("ors_server.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +255,7 @@ async def open_local_engine(
     *,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
-) -> AsyncIterator[LocalEngine]:
+) -> AsyncGenerator[LocalEngine, None]:
     """Run an engine in this process; leaving the context ends every session.
 
     Args:
@@ -269,39 +267,27 @@ async def open_local_engine(
     options = options or EngineOptions()
     clock = clock or SystemClock()
     store = store or MemoryStore()
-    async with anyio.create_task_group() as group:
-        services = Services(
-            clock=clock,
-            store=store,
-            spawn=partial(group.start_soon, _survive),
-            max_output_bytes=options.max_output_bytes,
-            teardown_time_limit=options.teardown_time_limit,
-            stray_time_limit=options.stray_time_limit,
-        )
-        manager = SessionManager(
-            definitions,
-            services,
-            limits=options.limits,
-            visibility=options.visibility,
-            server_version=options.server_version,
-        )
-        group.start_soon(manager.reap)
-        try:
-            yield LocalEngine(manager, store)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await manager.aclose()
-                await store.aclose()
-            group.cancel_scope.cancel()
-
-
-async def _survive(function: Callable[..., Awaitable[Any]], *args: object) -> None:
-    """Run a background task, whose defects must not end the sessions of everybody else."""
+    background = Background()
+    services = Services(
+        clock=clock,
+        store=store,
+        spawn=background.spawn,
+        max_output_bytes=options.max_output_bytes,
+        teardown_time_limit=options.teardown_time_limit,
+        stray_time_limit=options.stray_time_limit,
+    )
+    manager = SessionManager(
+        definitions,
+        services,
+        limits=options.limits,
+        visibility=options.visibility,
+        server_version=options.server_version,
+    )
+    background.spawn(manager.reap)
     try:
-        await function(*args)
-    except anyio.get_cancelled_exc_class():
-        if anyio.current_effective_deadline() == -math.inf:
-            raise
-        log.warning("task_cancelled_itself", task=getattr(function, "__qualname__", repr(function)))
-    except Exception:
-        log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))
+        yield LocalEngine(manager, store)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await manager.aclose()
+            await background.aclose(options.stray_time_limit)
+            await store.aclose()

@@ -1,4 +1,4 @@
-"""An agent's arguments: checked to be JSON, copied so that a tool cannot change the record, validated by the tool."""
+"""An agent's arguments: checked to be JSON, copied so that no tool changes the record, then validated."""
 
 import json
 import math
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.errors import ToolFailedError
+from ors_server.sessions.copies import NotJSONError, copy_json
 from ors_server.wire import JSONObject
 
 PREFIX = "Tool input validation error: "
@@ -19,6 +20,9 @@ MAX_PROBLEMS = 20
 
 MAX_SHOWN_INPUT = 4_096
 """Characters of arguments up to which the refusal repeats what was wrong."""
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class InvalidArgumentsError(ValueError):
@@ -55,31 +59,22 @@ def recordable(arguments: JSONObject) -> JSONObject:
         return arguments
     try:
         text = json.dumps(arguments, default=str, ensure_ascii=False)
+        return copy_json(json.loads(encodable(text), parse_constant=str))
     except (TypeError, ValueError, RecursionError) as error:
         return {"unreadable": str(error)}
-    recorded: JSONObject = json.loads(encodable(text), parse_constant=str)
-    return recorded
 
 
 def _copy(arguments: JSONObject) -> JSONObject:
     if all(map(_is_plain, arguments.values())):
         return dict(arguments)
     try:
-        copied: JSONObject = json.loads(json.dumps(arguments, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
+        return copy_json(arguments)
+    except NotJSONError as error:
         raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
-    return copied
 
 
 def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    return (
-        value is None
-        or kind is str
-        or kind is int
-        or kind is bool
-        or (kind is float and math.isfinite(value))
-    )
+    return type(value) in _PLAIN or (isinstance(value, float) and math.isfinite(value))
 
 
 def _explain(error: ValidationError, arguments: JSONObject) -> str:

@@ -51,7 +51,7 @@ class Entry:
 class EpisodeBook:
     """Keeps an episode's standing and its record in step."""
 
-    __slots__ = ("_counting", "_services", "origin", "policy", "state")
+    __slots__ = ("_counting", "origin", "policy", "services", "state")
 
     def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
         """Open an episode that is still being set up.
@@ -63,14 +63,14 @@ class EpisodeBook:
         """
         self.origin = origin
         self.policy = policy
-        self._services = services
+        self.services = services
         self._counting = anyio.Lock(fast_acquire=True)
         self.state = EpisodeState(created_at=services.clock.monotonic())
 
     @property
     def now(self) -> float:
         """Seconds from the clock's origin."""
-        return self._services.clock.monotonic()
+        return self.services.clock.monotonic()
 
     @property
     def remaining_time(self) -> float | None:
@@ -83,7 +83,7 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
-        await self._services.store.open(self.origin)
+        await self.services.store.open(self.origin)
 
     def note(self, event: Event, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment.
@@ -117,7 +117,8 @@ class EpisodeBook:
             entry: What came of it.
 
         Returns:
-            The call's result. If the episode ended while the call ran, the result is discarded and nothing is paid.
+            The call's result. If the episode ended while the call ran, the result is discarded and nothing is
+            paid.
 
         Raises:
             StoreError: If the step could not be written; then the standing has not moved.
@@ -130,7 +131,7 @@ class EpisodeBook:
             state, charge = settle(self.state, self.policy, entry.outcome, now)
             result = self._result(entry, charge, state, now)
             step = self._step(call, entry, charge, result, now)
-            await self._services.store.append(self.origin.session_id, step, self._summarise(state))
+            await self.services.store.append(self.origin.session_id, step, self._summarise(state))
             self.state = state
             return result
 
@@ -140,7 +141,7 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
-        await self._services.store.close(self.origin.session_id, self.summary())
+        await self.services.store.close(self.origin.session_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
         """Return the authoritative figures as they stand."""

@@ -1,5 +1,6 @@
 """A call from its beginning to its one result, which stays readable under the call's id."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -69,7 +70,7 @@ class Call:
     tool: str
     arguments: JSONObject
     result: CallResult | None = None
-    listeners: list[ProgressListener] = field(default_factory=list)
+    listeners: list[ProgressListener] = field(default_factory=list[ProgressListener])
     client: CallingClient = NO_CLIENT
     """The calling program, of which the tool may ask something while the call runs."""
     scope: anyio.CancelScope | None = None
@@ -96,6 +97,7 @@ class Call:
         self.listeners.clear()
         if self._done is not None:
             self._done.set()
+            self._done = None  # the call is kept for replays; what woke its readers is not
 
     async def wait(self) -> CallResult:
         """Return the result, waiting for it as long as it takes."""
@@ -104,6 +106,11 @@ class Call:
                 self._done = anyio.Event()
             await self._done.wait()
         return self.result
+
+    def seal(self) -> AbstractContextManager[object]:
+        """Return the context in which the result is written; from now on a wish to stop comes too late."""
+        self.scope = None
+        return anyio.CancelScope(shield=True) if self.is_cancelled else nullcontext()
 
     def cancel(self) -> None:
         """Ask the call to stop, running or not begun yet; a call that is done stays as it is."""

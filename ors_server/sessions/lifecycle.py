@@ -1,19 +1,19 @@
-"""Setup and teardown of a session's instance: each once, within its limit, whatever the author's code does."""
+"""Setup and teardown of an instance: each once, within its limit, whatever the author's code does."""
 
 from collections.abc import Callable, Mapping
 
 import anyio
-import structlog
 
 from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.episode import Event, StopReason
 from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.logs import get_logger
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.services import Services
 from ors_server.wire import JSONObject
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 
 class Setup:
@@ -110,7 +110,7 @@ class Setup:
         except OrsServerError as error:
             self.error = EnvironmentFailedError(str(error))
             self.error.__cause__ = error
-        except Exception as error:  # for instance a task group that the author's code left open
+        except Exception as error:  # noqa: BLE001  (for instance a task group that the author's code left open)
             self.error = EnvironmentFailedError(f"setup broke the server's own bookkeeping: {error}")
             self.error.__cause__ = error
         finally:
@@ -169,5 +169,5 @@ async def tear_down(
     try:
         with anyio.fail_after(services.teardown_time_limit):
             await hook(instance, Stray())
-    except Exception as error:  # also our own: the rest of the ending must go on
+    except Exception as error:
         log.warning("teardown_failed", session_id=session_id, exc_info=error)

@@ -22,6 +22,7 @@ from ors_server.errors import (
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.census import Census, SessionLimits
+from ors_server.sessions.copies import NotJSONError, copy_json
 from ors_server.sessions.lifecycle import make_instance, tear_down
 from ors_server.sessions.order import SessionOrder
 from ors_server.sessions.services import Services
@@ -103,7 +104,8 @@ class SessionManager:
             The session; its setup may still run.
 
         Raises:
-            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is wrong.
+            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is
+                wrong.
             SessionExistsError: If the wanted id is live.
             CapacityError: If a limit is reached.
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
@@ -242,7 +244,6 @@ class SessionManager:
             book,
             definition,
             instance,
-            self._services,
             visibility=order.visibility or definition.visibility or self._visibility,
             task_spec=copied,
             toolset=toolset,
@@ -281,17 +282,18 @@ def hash_task(task_spec: JSONObject) -> str:
 
 
 def _copy_task(task_spec: JSONObject) -> JSONObject:
-    copied: JSONObject = json.loads(json.dumps(task_spec))
-    return copied
+    try:
+        return copy_json(task_spec)
+    except NotJSONError as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
 
 
 async def _task(definition: EnvironmentDefinition, order: SessionOrder) -> JSONObject:
     if order.task_spec is not None:
         try:
-            hash_task(order.task_spec)
+            return _copy_task(order.task_spec)
         except EnvironmentFailedError as error:
             raise InvalidRequestError(str(error)) from error
-        return order.task_spec
     if order.split is None or order.index is None:
         raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")
     return await definition.tasks.get_task(order.split, order.index)

@@ -21,8 +21,8 @@ class SessionOrder:
     split: str | None = None
     index: int | None = None
     toolset: str | None = None
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    policy: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Overrides of the environment's policy, by field name."""
     visibility: Visibility | None = None
     credential_id: str | None = None

@@ -1,6 +1,5 @@
 """From what a tool returned to what leaves the server: legal, bounded, and encodable on every wire."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,13 +7,14 @@ from ors_server.authoring.boundary import encodable
 from ors_server.episode import Charge, EpisodeState, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.sessions.copies import NotJSONError, read_json, write_json
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 BLOCK_OVERHEAD = 64
 """Bytes that a block counts for besides its content."""
 
 EPISODE_KEY = "episode"
-"""Key of an output's metadata under which the server states the episode's standing; it wins over an author's."""
+"""Key of an output's metadata under which the server states the episode's standing, over any author's."""
 
 
 def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> ToolOutput:
@@ -26,8 +26,8 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         max_bytes: Most bytes of text and image data, roughly as they travel.
 
     Returns:
-        A copy that the author's code cannot reach, its reward clipped if the policy says so, and characters that
-        UTF-8 cannot express replaced.
+        A copy that the author's code cannot reach, its reward clipped if the policy says so, and characters
+        that UTF-8 cannot express replaced.
 
     Raises:
         ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON.
@@ -73,8 +73,8 @@ def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str
         now: Seconds from the clock's origin.
 
     Returns:
-        `step`, `return`, `penalty_sum`, `penalties` by cause, `steps_remaining` and `time_remaining` (seconds;
-        `None` without a limit), and `stop_reason`.
+        `step`, `return`, `penalty_sum`, `penalties` by cause, `steps_remaining` and `time_remaining`
+        (seconds; `None` without a limit), and `stop_reason`.
     """
     left = remaining_time(state, policy, now)
     return {
@@ -120,12 +120,12 @@ def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObjec
     if value is None:
         return None
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"{what} must be JSON without NaN or infinities: {error}"
+        text = write_json(value)
+        copied = read_json(text)
+    except NotJSONError as error:
+        msg = f"{what} must be JSON without NaN or infinities, nested at most 200 deep: {error}"
         raise ToolOutputError(msg) from error
     if len(text) > max_bytes:
-        msg = f"{what} has {len(text)} bytes as JSON; at most {max_bytes} are allowed (setting max_output_bytes)"
+        msg = f"{what} has {len(text)} bytes as JSON; {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
-    copied: JSONObject = json.loads(encodable(text))
     return copied

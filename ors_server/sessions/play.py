@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import anyio
-import structlog
 
 from ors_server.authoring.boundary import Stray, encodable
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError
+from ors_server.logs import get_logger
 from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments
 from ors_server.sessions.book import Entry, EpisodeBook
 from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
@@ -19,7 +19,7 @@ from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner, Turns
 from ors_server.wire import JSONObject
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 
 MAX_SHOWN_NAME = 256
@@ -124,7 +124,7 @@ class Play:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
-        with anyio.CancelScope(shield=True):
+        with call.seal():
             return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
 
     async def _count_refusal(

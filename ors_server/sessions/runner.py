@@ -87,7 +87,7 @@ def _judge_return(job: ToolJob, result: Any) -> ToolRun:
         output = check_output(job.tool.adopt(result), job.policy, job.max_output_bytes)
     except OrsServerError as error:
         return _fault(error)
-    except Exception as error:  # an author's own subclass of an output may do anything
+    except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
         return _fault(
             ToolOutputError(f"{job.tool.name!r} returned an illegal output: {describe(error)}"), error
         )

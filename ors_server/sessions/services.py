@@ -33,4 +33,4 @@ class Services:
     teardown_time_limit: float = 60.0
     """Seconds that teardown may take."""
     stray_time_limit: float = 30.0
-    """Seconds that the end of a session waits for author code that ignores its cancellation, as worker threads do."""
+    """Seconds that a session's end waits for author code that ignores its cancellation (threads do)."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import uuid4
+from secrets import token_hex
 
 import anyio
-import structlog
 
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import CallContext, ProgressListener
@@ -22,19 +21,19 @@ from ors_server.errors import (
     StoreError,
     UnknownCallError,
 )
+from ors_server.logs import get_logger
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.order import SessionStatus
 from ors_server.sessions.play import Play
-from ors_server.sessions.services import Services
 from ors_server.sessions.table import CallTable
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,6 @@ class Session:
         book: EpisodeBook,
         definition: EnvironmentDefinition,
         instance: Instance,
-        services: Services,
         *,
         visibility: Visibility,
         task_spec: JSONObject,
@@ -81,7 +79,6 @@ class Session:
             book: The episode's book.
             definition: The environment.
             instance: The environment object of this session.
-            services: What all sessions share.
             visibility: What an agent sees of rewards.
             task_spec: The task as the environment's code sees it.
             toolset: The toolset that the creator asked for.
@@ -90,7 +87,7 @@ class Session:
         self.definition = definition
         self.visibility = visibility
         self._instance = instance
-        self._services = services
+        services = self._services = book.services
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
         self._calls = CallTable(book.origin.session_id, services, self.touch)
@@ -114,7 +111,7 @@ class Session:
         self._last_request = self._services.clock.monotonic()
 
     def idle_seconds(self, now: float) -> float:
-        """Return how long nobody has asked for this session; a running call, setup or ending counts as being asked for.
+        """Return how long nobody has asked for this session; never long while a call, setup or ending runs.
 
         Args:
             now: Seconds from the clock's origin.
@@ -229,7 +226,7 @@ class Session:
         self._setup.check()
         call = self._calls.get(call_id)
         if call is None:
-            call = Call(call_id or uuid4().hex, tool, arguments, client=client or NO_CLIENT)
+            call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
             self._calls.start(call, self._perform)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
@@ -255,7 +252,7 @@ class Session:
 
         call = self._calls.get(call_id)
         if call is None:
-            call = Call(call_id or uuid4().hex, "score_group", {})
+            call = Call(call_id or token_hex(16), "score_group", {})
             self._calls.start(call, perform)
         return call
 
@@ -276,7 +273,8 @@ class Session:
     async def aclose(self, event: Event, reason: StopReason) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
-        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the first.
+        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
+        first.
 
         Args:
             event: `DELETE` or `EXPIRE`.
@@ -304,6 +302,8 @@ class Session:
         limit = self._services.stray_time_limit
         await self._calls.stop(limit)
         await self._setup.stop(limit)
+        if self._play.turns.is_idle:
+            return
         with anyio.move_on_after(limit) as scope:
             await self._play.turns.take(Manner.EXCLUSIVE)
         if scope.cancelled_caught:
@@ -327,14 +327,14 @@ class Session:
         self._setup.check()
 
     def _log_end(self) -> None:
-        summary = self.book.summary()
+        state = self.book.standing()
         log.info(
             "episode",
             session_id=self.id,
             environment=self.definition.name,
-            phase=summary.phase,
-            stop_reason=summary.stop_reason,
-            steps=summary.steps,
-            episode_return=summary.episode_return,
-            penalty_sum=summary.penalty_sum,
+            phase=state.phase.value,
+            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+            steps=state.steps,
+            episode_return=state.episode_return,
+            penalty_sum=state.penalty_sum,
         )

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-import structlog
 
 from ors_server.errors import CallCancelledError, OrsServerError, SessionDeletedError, ShuttingDownError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Fault, Refusal
 from ors_server.sessions.services import Services
 
-log = structlog.get_logger("ors_server.session")
+log = get_logger("ors_server.session")
 
 Perform: TypeAlias = Callable[[Call], Awaitable[CallResult]]
 
@@ -67,9 +67,12 @@ class CallTable:
         """Cancel every call, now and in future, and wait until each has its result.
 
         Args:
-            time_limit: Seconds after which calls that ignore their cancellation get their result without ending.
+            time_limit: Seconds after which calls that ignore their cancellation get their result without
+                ending.
         """
         self._is_stopped = True
+        if not self._running:
+            return
         for call in list(self._running):
             call.cancel()
         with anyio.move_on_after(time_limit) as scope:
@@ -91,17 +94,19 @@ class CallTable:
         try:
             with anyio.CancelScope() as scope:
                 call.scope = scope
-                if self._is_stopped or call.is_cancelled:
-                    scope.cancel()
-                result = await perform(call)
-            result = result or Fault(self.why_cancelled())
+                if not (self._is_stopped or call.is_cancelled):
+                    result = await perform(call)
+            if result is None:
+                result = Fault(self.why_cancelled())
         except OrsServerError as error:
             result = Fault(error)
         except Exception:  # the border between a defect of ours and everybody else's calls
             log.exception("call_defect", session_id=self._session_id, tool=call.tool)
             result = Fault(OrsServerError("the server failed; its log has the details"))
         finally:
-            self._end(call, result or Fault(ShuttingDownError("the server is shutting down")))
+            self._end(
+                call, Fault(ShuttingDownError("the server is shutting down")) if result is None else result
+            )
 
     def _end(self, call: Call, result: CallResult) -> None:
         self._running.discard(call)

@@ -57,7 +57,8 @@ class SessionTools:
             name: The tool's name.
 
         Raises:
-            EnvironmentFailedError: If the environment failed to say which tools the task has, or to make a toolset.
+            EnvironmentFailedError: If the environment failed to say which tools the task has, or to make a
+                toolset.
         """
         found = self._lookup(name)
         if found is None:

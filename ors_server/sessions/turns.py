@@ -1,6 +1,6 @@
 """Whose turn it is: one call at a time per session, unless a tool says otherwise."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from enum import Enum
 
@@ -44,7 +44,7 @@ class Turns:
         return not (self._serial or self._concurrent or self._exclusive or self._waiting)
 
     @asynccontextmanager
-    async def turn(self, manner: Manner) -> AsyncIterator[None]:
+    async def turn(self, manner: Manner) -> AsyncGenerator[None, None]:
         """Wait for a turn and hold it.
 
         Args:

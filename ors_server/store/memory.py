@@ -9,7 +9,7 @@ from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step
 @dataclass(slots=True)
 class _Record:
     origin: EpisodeOrigin
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list[Step])
     summary: EpisodeSummary | None = None
 
 

@@ -114,8 +114,8 @@ E29 SHOULD wire specification/sessions
     secrets come in the body too, and the header's win
 E30 SHOULD wire practice
     an unknown toolset_name answers a 4xx
-E31 SHOULD wire practice
-    the same /create again, before anything else was asked of the session, is no error
+E31 SHOULD process practice
+    a /create repeated byte for byte because its answer was lost is no error
 E32 MUST wire specification/sessions
     /create answers before setup ends, /ping answers during it, and /prompt waits for it
 E33 MUST wire concepts/prompts

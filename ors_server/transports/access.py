@@ -99,7 +99,8 @@ class Keyring:
         """Keep the keys.
 
         Args:
-            keys: The configured keys; without any, every caller is a trainer (the server then binds to loopback).
+            keys: The configured keys; without any, every caller is a trainer (the server then binds to
+                loopback).
             token_secret: Signs agent tokens, so that several gateways agree on them; random by default.
         """
         self._keys = {key.digest: key for key in keys}
@@ -117,7 +118,8 @@ class Keyring:
             credential: An API key or agent token, or `None` where none was sent.
 
         Raises:
-            UnauthenticatedError: If keys are configured and this is none of them; or the agent token is forged.
+            UnauthenticatedError: If keys are configured and this is none of them; or the agent token is
+                forged.
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)

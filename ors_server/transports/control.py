@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-import structlog
 from pydantic import BaseModel
 
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.logs import get_logger
 from ors_server.settings import Settings
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
@@ -26,7 +26,7 @@ from ors_server.transports.control_table import make_table
 from ors_server.transports.faults import extra_headers, look_up
 from ors_server.transports.sse import compact_json
 
-log = structlog.get_logger("ors_server.control")
+log = get_logger("ors_server.control")
 
 
 class ControlDoor:
@@ -49,10 +49,20 @@ class ControlDoor:
             shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
         self._keyring = keyring
+        self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
-        handlers = ControlHandlers(engine, keyring, settings, shutdown)
-        self.table = make_table(handlers)
-        handlers.description = Description(describe(self.table, needs_credential=not keyring.is_open))
+        self._description: Description | None = None
+        self.table = make_table(
+            ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown)
+        )
+        """Every route."""
+
+    def describe(self) -> Description:
+        """Return the OpenAPI description; it is made when somebody first asks for it."""
+        if self._description is None:
+            document = describe(self.table, needs_credential=not self._keyring.is_open)
+            self._description = Description(document)
+        return self._description
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
@@ -79,7 +89,7 @@ class ControlDoor:
         request = Request(
             caller=caller,
             path=check_path(values),
-            base_url=base_url(scope, headers),
+            base_url=self._public_url or base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes),
         )

@@ -15,7 +15,13 @@ from pydantic import SecretStr
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
-from ors_server.errors import AuthorError, InvalidRequestError, NotSupportedError, ShuttingDownError
+from ors_server.errors import (
+    AuthorError,
+    EnvironmentFailedError,
+    InvalidRequestError,
+    NotSupportedError,
+    ShuttingDownError,
+)
 from ors_server.sessions.calls import Call, Completed, Refusal, Scored
 from ors_server.sessions.order import SessionOrder, SessionStatus
 from ors_server.settings import Settings
@@ -24,10 +30,9 @@ from ors_server.transports.access import Caller, Keyring
 from ors_server.transports.control_requests import CallBody, PageQuery, SessionOrderBody, SessionsQuery
 from ors_server.transports.control_routes import Request
 from ors_server.transports.redaction import redact
+from ors_server.transports.sse import compact_json
 from ors_server.visibility import Visibility
-from ors_server.wire import ToolListing
-
-Shutdown: TypeAlias = Callable[[], None]
+from ors_server.wire import JSONObject, ToolListing
 
 Rank: TypeAlias = tuple[str, str]
 """A session's place among all: when it was created, and its id."""
@@ -37,7 +42,13 @@ class ControlHandlers:
     """Answers the control API's requests."""
 
     def __init__(
-        self, engine: Engine, keyring: Keyring, settings: Settings, shutdown: Shutdown | None = None
+        self,
+        engine: Engine,
+        keyring: Keyring,
+        settings: Settings,
+        *,
+        describe: Callable[[], m.Description],
+        shutdown: Callable[[], None] | None = None,
     ) -> None:
         """Keep what the answers need.
 
@@ -45,15 +56,15 @@ class ControlHandlers:
             engine: Where sessions live.
             keyring: Mints agent tokens.
             settings: The server's settings.
+            describe: Describes this API.
             shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
+        self._describe = describe
         self._engine = engine
         self._keyring = keyring
         self._settings = settings
         self._shutdown = shutdown
         self._stopping = False
-        self.description = m.Description({})
-        """What the server says of this API; the door writes it once it knows the table."""
 
     # The server
 
@@ -73,7 +84,7 @@ class ControlHandlers:
 
     async def get_description(self, _request: Request) -> m.Description:
         """Describe the control API."""
-        return self.description
+        return self._describe()
 
     async def get_settings(self, _request: Request) -> m.SettingsView:
         """Show the settings without what is secret in them."""
@@ -126,15 +137,16 @@ class ControlHandlers:
             environment=definition.name,
             split=split,
             total=total,
-            tasks=[m.TaskView(index=page.start + i, task_spec=task) for i, task in enumerate(tasks)],
+            tasks=[
+                m.TaskView(index=page.start + i, task_spec=_check_task(task)) for i, task in enumerate(tasks)
+            ],
         )
 
     async def get_task(self, request: Request) -> m.TaskView:
         """Show one task."""
         definition, index = self._engine.environment(request.path["name"]), request.path["index"]
-        return m.TaskView(
-            index=index, task_spec=await definition.tasks.get_task(request.path["split"], index)
-        )
+        task = await definition.tasks.get_task(request.path["split"], index)
+        return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
 
@@ -326,3 +338,11 @@ async def _count(definition: EnvironmentDefinition, split: str) -> int | None:
         return await definition.tasks.num_tasks(split)
     except AuthorError:
         return None
+
+
+def _check_task(task: JSONObject) -> JSONObject:
+    try:
+        compact_json(task)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError(f"a task of this environment is not JSON: {error}") from error
+    return task

@@ -17,7 +17,10 @@ class Answer(BaseModel):
     """Base of what callers get."""
 
     model_config = ConfigDict(
-        frozen=True, json_schema_serialization_defaults_required=True, use_attribute_docstrings=True
+        frozen=True,
+        json_schema_serialization_defaults_required=True,
+        use_attribute_docstrings=True,
+        ser_json_inf_nan="constants",  # so that writing an answer fails, instead of telling a null
     )
 
 

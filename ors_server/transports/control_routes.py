@@ -7,11 +7,13 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from ors_server.errors import ClientError, InvalidRequestError
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.control_models import Mistake
 from ors_server.transports.control_requests import MAX_INTEGER, Body, Query
+from ors_server.transports.sse import compact_json
 
 PREFIX = "/_ors"
 """Where the control API is; no environment's name begins with an underscore."""
@@ -129,16 +131,19 @@ class Request:
             model: What it should be.
 
         Raises:
-            MalformedBodyError: If it is not JSON.
+            MalformedBodyError: If it is not JSON; NaN, infinities and numbers that become infinite are none.
             WrongRequestError: If it does not match.
         """
         try:
+            compact_json(from_json(self.raw_body, allow_inf_nan=False))
+        except ValueError as error:
+            raise MalformedBodyError(
+                f"the body is not JSON, or has numbers beyond its range: {error}"
+            ) from error
+        try:
             return model.model_validate_json(self.raw_body)
         except ValidationError as error:
-            mistakes = mistakes_of("body", error)
-            if mistakes[0].code == "json_invalid":
-                raise MalformedBodyError(f"the body is not JSON: {mistakes[0].message}") from error
-            raise WrongRequestError(mistakes) from error
+            raise WrongRequestError(mistakes_of("body", error)) from error
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[BaseModel]]
@@ -179,7 +184,7 @@ class Operation:
             segments: The path below the prefix, decoded piece by piece.
         """
         expected = self.path.split("/")[1:]
-        if len(expected) != len(segments):
+        if len(expected) != len(segments) or not all(segments):
             return None
         found: dict[str, str] = {}
         for part, segment in zip(expected, segments, strict=True):

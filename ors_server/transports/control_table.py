@@ -89,7 +89,15 @@ def _sessions(h: ControlHandlers) -> tuple[Operation, ...]:
             status=HTTPStatus.CREATED,
             failures=(404, 409, 429, 500, 503),
         ),
-        Operation("GET", "/sessions", h.list_sessions, "Live sessions", m.SessionPage, query=SessionsQuery),
+        Operation(
+            "GET",
+            "/sessions",
+            h.list_sessions,
+            "Live sessions",
+            m.SessionPage,
+            query=SessionsQuery,
+            failures=(404,),
+        ),
         Operation(
             "GET", SESSION, h.get_session, "A session's state and totals", m.SessionView, failures=(404,)
         ),

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
-from ors_server.authoring.client import AskError
+from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
 from ors_server.transports.control_routes import (
     MalformedBodyError,
@@ -75,6 +75,7 @@ FAULTS = MappingProxyType(
         MalformedBodyError: Fault(400, JSONRPC_INVALID_PARAMS),
         WrongRequestError: Fault(422, JSONRPC_INVALID_PARAMS),
         AskError: Fault(400, JSONRPC_INVALID_PARAMS),
+        AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )
 """A row for every class of error, as a test demands; a class without one would look like its parent."""

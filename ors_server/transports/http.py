@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-import anyio
-
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
+from ors_server.logs import get_logger
 from ors_server.transports.faults import extra_headers, look_up
+
+log = get_logger("ors_server.http")
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -62,14 +63,18 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     return b"".join(parts)
 
 
-async def is_gone(receive: Receive) -> bool:
+def is_gone(receive: Receive) -> bool:
     """Say whether the client of a request whose body was read has closed the connection, without waiting.
 
     Args:
         receive: The ASGI channel.
     """
-    with anyio.move_on_after(0):
-        return (await receive())["type"] == "http.disconnect"
+    asking = receive().__await__()
+    try:
+        next(asking)
+    except StopIteration as answer:
+        return bool(answer.value["type"] == "http.disconnect")
+    asking.close()  # it would have waited
     return False
 
 
@@ -116,6 +121,35 @@ async def send_fault(send: Send, error: OrsServerError) -> None:
     """
     problem = {"detail": str(error), "code": error.code, "blame": error.blame}
     await send_json(send, problem, look_up(error).status, extra_headers(error))
+
+
+class Border:
+    """Keeps a defect inside one request: logs it, and answers 500 in our form if nothing was answered yet."""
+
+    def __init__(self, app: Application) -> None:
+        """Guard an application.
+
+        Args:
+            app: The application.
+        """
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception:  # the border between a defect, ours or a library's, and everybody else's requests
+            log.exception("request_defect", path=scope["path"])
+            if started:
+                raise
+            await send_fault(send, OrsServerError("the server failed; its log has the details"))
 
 
 class HostGuard:

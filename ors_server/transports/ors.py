@@ -1,14 +1,10 @@
 """The Open Reward Standard over HTTP and server-sent events.
 
 A raw ASGI application: one table of endpoints, one path for every request. Where the written standard and its
-implementations disagree, the stricter reading that satisfies every known client is served; the conformance manifest
-names each point.
+implementations disagree, the stricter reading that satisfies every known client is served; the conformance
+manifest names each point.
 """
 
-import base64
-import binascii
-import json
-import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,16 +12,17 @@ from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
-import structlog
 from pydantic import BaseModel, ValidationError
 
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.logs import get_logger
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams
 from ors_server.transports.ors_creates import Creations, fingerprint_of
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
@@ -33,22 +30,15 @@ from ors_server.wire import (
     CallRequest,
     CreateRequest,
     ScoreGroupRequest,
-    Secret,
     SplitRequest,
     TaskRangeRequest,
     TaskRequest,
 )
 
-log = structlog.get_logger("ors_server.ors")
+log = get_logger("ors_server.ors")
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
-
-MAX_PROBLEMS = 20
-"""Problems of a body that are listed one by one; more are only counted."""
-
-MAX_SHOWN_INPUT = 256
-"""Characters of a wrong value up to which it is repeated."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -189,18 +179,24 @@ class OrsDoor:
         await endpoint.handler(Request(caller, headers, body, environment, receive), send)
 
     def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
-        if len(segments) == 1:
-            return None, self._endpoints.get(segments[0])
-        if len(segments) == 2 and segments[0].lower() in self._engine.environments:
-            endpoint = self._endpoints.get(segments[1])
-            if endpoint is not None and endpoint.has_environment:
-                return segments[0], endpoint
+        match segments:
+            case [name]:
+                return None, self._endpoints.get(name)
+            case [environment, name] if environment.lower() in self._engine.environments:
+                endpoint = self._endpoints.get(name)
+                if endpoint is not None and endpoint.has_environment:
+                    return environment, endpoint
+            case _:
+                pass
         return None, None
 
     def _why_unknown(self, segments: list[str]) -> str:
-        if len(segments) == 2 and segments[1] in self._endpoints:
-            return f"unknown environment {segments[0]!r}; served are {', '.join(self._engine.environments)}"
-        return "Not Found"
+        match segments:
+            case [environment, name] if name in self._endpoints:
+                served = ", ".join(self._engine.environments)
+                return f"unknown environment {environment!r}; served are {served}"
+            case _:
+                return "Not Found"
 
     def _definition(self, request: Request) -> EnvironmentDefinition:
         return self._engine.environment(request.environment)
@@ -339,58 +335,3 @@ class OrsDoor:
 
 OPEN_CALLER = Caller(Role.AGENT)
 """Who asks for what needs no credential."""
-
-
-def read_secrets(header: str | None) -> dict[str, str]:
-    """Read the `X-Secrets` header.
-
-    Args:
-        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None` is empty.
-
-    Returns:
-        Secret values by name.
-
-    Raises:
-        InvalidRequestError: If it has another form; the message never repeats what came.
-    """
-    if header is None:
-        return {}
-    try:
-        decoded = json.loads(base64.b64decode(header, validate=True))
-        return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
-    except (binascii.Error, ValueError, AttributeError, RecursionError):
-        raise InvalidRequestError(
-            'X-Secrets must be base64 of a JSON object {"NAME": {"value": "..."}}; it is not'
-        ) from None
-
-
-def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
-    """Render a body's validation errors as the reference implementation does.
-
-    Args:
-        error: What pydantic found.
-    """
-    count = error.error_count()
-    if count > MAX_PROBLEMS:
-        return [
-            {
-                "type": "too_many_problems",
-                "loc": ["body"],
-                "msg": f"{count} problems; send the documented form",
-            }
-        ]
-    described: list[dict[str, Any]] = []
-    for problem in error.errors(include_url=False, include_context=False):
-        row = {"type": problem["type"], "loc": ["body", *problem["loc"]], "msg": problem["msg"]}
-        if problem["type"] != "json_invalid" and _may_be_shown(problem["input"]):
-            row["input"] = problem["input"]
-        described.append(row)
-    return described
-
-
-def _may_be_shown(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return (
-        value is None or isinstance(value, int) or (isinstance(value, str) and len(value) <= MAX_SHOWN_INPUT)
-    )

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 import anyio
-import structlog
 from anyio.lowlevel import checkpoint
 
 from ors_server.errors import OrsServerError
+from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
@@ -15,7 +15,7 @@ from ors_server.transports.sse import comment, compact_json, event, result_event
 from ors_server.visibility import Visibility
 from ors_server.wire import TextBlock, ToolOutput
 
-log = structlog.get_logger("ors_server.ors")
+log = get_logger("ors_server.ors")
 
 NO_RESULT = Fault(OrsServerError("the call has no result"))
 
@@ -67,10 +67,10 @@ class CallStreams:
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
-        while call.result is None:
+        while not call.is_done:
             with anyio.move_on_after(self._ping_seconds):
                 await call.wait()
-            if call.result is None:
+            if not call.is_done:
                 ping = comment(f"ping - {datetime.now(UTC)}")
                 await send({"type": "http.response.body", "body": ping, "more_body": True})
         await send({"type": "http.response.body", "body": _encode(call, caller, visibility)})

@@ -1,8 +1,8 @@
-"""Creations whose answer was lost: a client that repeats one byte for byte is told what it was not told before.
+"""Creations whose answer was lost: a client that repeats one byte for byte is told what it missed.
 
-Both reference clients repeat `/create` when the connection breaks, and give the session up if they are then told that
-it exists. Only a creation whose client was gone before the answer could be written may be repeated; every other
-second creation of a live session is refused.
+Both reference clients repeat `/create` when the connection breaks, and give the session up if they are then
+told that it exists. Only a creation whose client was gone before the answer could be written may be repeated;
+every other second creation of a live session is refused.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class Creations:
         try:
             if not await self._was_lost(session_id, fingerprint):
                 await self._engine.create(order)
-            if await http.is_gone(receive):
+            if http.is_gone(receive):
                 self._lost[session_id] = fingerprint
                 while len(self._lost) > LOST_KEPT:
                     del self._lost[next(iter(self._lost))]

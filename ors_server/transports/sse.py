@@ -1,7 +1,8 @@
 """Server-sent events as both reference clients read them, and results cut so that nothing is lost on the way.
 
-The clients strip white space from the start of every data line, so a piece of a result never begins with a space:
-the results are compact ASCII JSON, in which a space stands only inside a string and may be written as an escape.
+The clients strip white space from the start of every data line, so a piece of a result never begins with a
+space: the results are compact ASCII JSON, in which a space stands only inside a string and may be written as
+an escape.
 """
 
 import json
@@ -10,6 +11,8 @@ from typing import Any
 
 PIECE = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client's line reader takes."""
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 END_OF_LIFE = b"event: end\ndata: \n\n"
 
@@ -44,7 +47,7 @@ def compact_json(value: Any) -> str:
     Raises:
         ValueError: If it holds NaN or an infinity.
     """
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _COMPACT.encode(value)
 
 
 def result_events(payload: str) -> bytes:

@@ -27,6 +27,8 @@ REFENV = ROOT / "tests" / "fixtures" / "refenv.py"
 SCRIPTS = Path(__file__).parent / "scripts"
 TASK_ID = re.compile(rb"event: task_id\r?\ndata: \S+\r?\n\r?\n")
 """The event that tells the id of a call."""
+READING_TIME = 1.0
+"""Seconds between the id of a call and the cut; a client that had not read it would call anew."""
 START_LIMIT = 60.0
 """Seconds that a server may take to answer its first request."""
 PLAY_LIMIT = 240.0
@@ -81,12 +83,9 @@ def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def running(command: list[str], url: str) -> Iterator[str]:
-    """Runs a server process for the length of a with statement and gives its URL.
-
-    Its output goes to a pipe's worth of file that nobody reads unless it fails: the test's own output.
-    """
-    process = subprocess.Popen(command, cwd=ROOT)
+def running(command: list[str], url: str, **environment: str) -> Iterator[str]:
+    """Runs a server process for the length of a with statement and gives its URL."""
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment})
     try:
         wait_until_healthy(url, process)
         yield url
@@ -117,13 +116,13 @@ def serve_with() -> Iterator[Callable[..., str]]:
     """Starts servers of our own on demand, which may borrow a client's packages; they live to the end."""
     with contextlib.ExitStack() as servers:
 
-        def start(client: str | None, *environments: str) -> str:
+        def start(client: str | None, *environments: str, **variables: str) -> str:
             port = free_port()
             packages = (
                 next(client_python(client).parents[1].glob("lib/python*/site-packages")) if client else None
             )
             command = serve_command(environments, port, packages)
-            return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
+            return servers.enter_context(running(command, f"http://127.0.0.1:{port}", **variables))
 
         yield start
 
@@ -161,14 +160,14 @@ class Play:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._answers: dict[str, Any] = {}
 
-    def start(self, url: str, *scenarios: str) -> None:
-        """Starts a process that plays scenarios against a URL."""
+    def start(self, url: str, *scenarios: str, **environment: str) -> None:
+        """Starts a process that plays scenarios against a URL, with some more environment variables."""
         process = subprocess.Popen(
             [*self._command, url, *scenarios],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OPENREWARD_LOG_LEVEL": "ERROR", "NO_PROXY": "127.0.0.1"},
+            env={**os.environ, "OPENREWARD_LOG_LEVEL": "ERROR", "NO_PROXY": "127.0.0.1", **environment},
         )
         self._running.update(dict.fromkeys(scenarios, process))
 
@@ -188,6 +187,7 @@ class Play:
         for process in set(self._running.values()):
             if process.poll() is None:
                 process.kill()
+            if process.stdout is not None and not process.stdout.closed:
                 process.communicate()
 
 
@@ -206,6 +206,8 @@ class CuttingProxy(socketserver.ThreadingTCPServer):
         self.target = target
         self.request_words = request
         self.cuts = 0
+        self.reading = threading.Event()
+        """Never set: its wait is the time that a client has to read the id before the cut."""
 
     @property
     def url(self) -> str:
@@ -220,7 +222,7 @@ class _Pump(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         with socket.create_connection(self.server.target) as upstream:
-            self.asked = b""
+            self.asked = self.heard = b""
             there = threading.Thread(target=self._there, args=(upstream,), daemon=True)
             there.start()
             with contextlib.suppress(OSError):
@@ -233,22 +235,22 @@ class _Pump(socketserver.BaseRequestHandler):
     def _there(self, upstream: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := self.request.recv(65536):
-                self.asked = self.asked[-65536:] + data
+                self.asked, self.heard = self.asked[-65536:] + data, b""
                 upstream.sendall(data)
             upstream.shutdown(socket.SHUT_WR)
 
     def _back(self, upstream: socket.socket) -> None:
-        heard = b""
         while data := upstream.recv(65536):
             self.request.sendall(data)
-            heard = heard[-65536:] + data
-            if self._is_moment(heard):
+            self.heard = self.heard[-65536:] + data
+            if self._is_moment():
                 self.server.cuts += 1
+                self.server.reading.wait(READING_TIME)
                 return
 
-    def _is_moment(self, heard: bytes) -> bool:
+    def _is_moment(self) -> bool:
         first = self.server.cuts == 0
-        return first and self.server.request_words in self.asked and TASK_ID.search(heard) is not None
+        return first and self.server.request_words in self.asked and TASK_ID.search(self.heard) is not None
 
 
 @contextlib.contextmanager

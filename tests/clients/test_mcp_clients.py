@@ -20,15 +20,15 @@ RESULT_KEY = "org.openrewardstandard/result"
 
 
 @pytest.fixture(scope="module")
-def episode(serve: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
+def episode(serve_with: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
     """Starts episodes of the counter; each is given by its URL and its server's."""
-    url = serve(f"{FIXTURE}:Counter")
+    url = serve_with(None, f"{FIXTURE}:Counter")
 
     def start(session_id: str) -> tuple[str, str]:
         body = b'{"env_name": "counter", "split": "test", "index": 0}'
         headers = {"X-Session-ID": session_id, "Content-Type": "application/json"}
-        request = urllib.request.Request(f"{url}/create", body, headers)  # noqa: S310 (always http on loopback)
-        urllib.request.urlopen(request, timeout=20).close()  # noqa: S310 (always http on loopback)
+        request = urllib.request.Request(f"{url}/create", body, headers)
+        urllib.request.urlopen(request, timeout=20).close()
         return f"{url}/sessions/{session_id}/mcp", url
 
     return start

@@ -22,12 +22,12 @@ LIMIT = 60
 
 
 @pytest.fixture(scope="module")
-def url(serve: Callable[..., str]) -> str:
-    address = serve(f"{FIXTURE}:Counter")
+def url(serve_with: Callable[..., str]) -> str:
+    address = serve_with(None, f"{FIXTURE}:Counter")
     body = b'{"env_name": "counter", "split": "test", "index": 0}'
     headers = {"X-Session-ID": "inspector", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{address}/create", body, headers)  # noqa: S310 (always http on loopback)
-    urllib.request.urlopen(request, timeout=20).close()  # noqa: S310 (always http on loopback)
+    request = urllib.request.Request(f"{address}/create", body, headers)
+    urllib.request.urlopen(request, timeout=20).close()
     return address
 
 

@@ -15,6 +15,9 @@ pytestmark = pytest.mark.anyio
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "mcp_fixture.py"
 PROGRAM = "from ors_server.cli.main import main; main()"
+LIST = types.Request[types.RequestParams, str](
+    method="org.openrewardstandard/environments/list", params=types.RequestParams()
+)
 LIMIT = 60.0
 """Seconds within which anything in these tests happens."""
 
@@ -81,5 +84,16 @@ async def test_without_a_choice_stdio_is_the_lobby(mode):
 async def test_the_client_of_one_episode_is_its_agent_and_no_trainer():
     async with started("auto", "--episode", "counter/test/0") as client:
         with pytest.raises(MCPError) as caught:
-            await client.call_tool("count", {}, meta={"org.openrewardstandard/call_id": ""})
-    assert caught.value.code == types.INVALID_PARAMS
+            await client.session.send_request(LIST, types.EmptyResult)
+    assert caught.value.data["code"] == "forbidden"
+
+
+async def test_the_client_of_the_lobby_is_a_trainer():
+    async with started("auto") as client:
+        await client.session.send_request(LIST, types.EmptyResult)
+
+
+async def test_an_episode_that_is_not_there_ends_the_process():
+    with pytest.RaisesGroup(MCPError, flatten_subgroups=True):
+        async with started("legacy", "--episode", "counter/test/9"):
+            pass

@@ -1,5 +1,7 @@
 """The `openreward` client plays the acceptance environments."""
 
+from pathlib import Path
+
 import pytest
 
 TRAIN = [
@@ -38,6 +40,16 @@ def answer(server_url, proxy, play):
     started = play("openreward", "play_openreward.py")
     started.start(proxy.url, "dropped")
     started.start(server_url, *SCENARIOS)
+    return started.answer
+
+
+@pytest.fixture(scope="module")
+def keyed_answer(serve_with, play):
+    key = "a-trainer-key-of-thirty-two-letters"
+    refenv = Path(__file__).parents[1] / "fixtures" / "refenv.py"
+    url = serve_with(None, f"{refenv}:RefEnv", ORS_API_KEYS=f"trainer:t:{key}")
+    started = play("openreward", "play_openreward.py")
+    started.start(url, "twenty_tasks", "stranger", OPENREWARD_API_KEY=key)
     return started.answer
 
 
@@ -223,3 +235,15 @@ def test_resumes_a_call_whose_connection_was_cut_and_the_tool_runs_once(answer, 
     assert proxy.cuts == 1
     assert (seen["first"]["text"], seen["first"]["reward"]) == ("1", 0.5)
     assert seen["second"]["text"] == "2"
+
+
+def test_plays_with_its_key_where_keys_are_required(keyed_answer):
+    episodes = keyed_answer("twenty_tasks")
+    assert len(episodes) == 20
+    assert all(e["rewards"] == [0.0, 1.0] for e in episodes)
+
+
+def test_is_turned_away_without_a_key_that_the_server_knows(keyed_answer):
+    seen = keyed_answer("stranger")
+    assert seen["known"] == 4
+    assert seen["error"].startswith("AuthenticationError")

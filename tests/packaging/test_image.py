@@ -54,7 +54,7 @@ def test_the_default_command_refuses_every_address_without_keys(installation, im
 
 def test_the_default_command_serves_with_keys_and_is_healthy(installation, image):
     variables = {name: value for name, value in image.environment().items() if name.startswith("ORS_")}
-    variables |= {"ORS_PORT": str(free_port()), "ORS_API_KEYS": KEY, "ORS_HOST": "127.0.0.1"}
+    variables |= {"ORS_PORT": str(free_port()), "ORS_API_KEYS": KEY}
     assert installation.run(*image.healthcheck(), **variables).returncode != 0
     with installation.serving(*image.command(), **variables) as port:
         assert str(port) == variables["ORS_PORT"]

@@ -1,6 +1,7 @@
 """What the project's own files promise each other."""
 
 import ast
+import importlib.util
 import re
 import sys
 import tomllib
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock")])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
+    "pydantic_core": "pydantic",  # which pins it
     "typing_extensions": "typing-extensions",
     "pydantic_settings": "pydantic-settings",
     "mcp_types": "mcp-types",
@@ -66,6 +68,15 @@ def test_every_third_party_import_is_a_declared_dependency():
                 top = name.split(".")[0]
                 if top not in ours | optional:
                     assert DISTRIBUTIONS.get(top, top) in declared, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_inside_the_package_the_facade_gives_its_version_and_nothing_else():
+    for path in ROOT.glob("ors_server/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "ors_server":
+                taken = {alias.name for alias in node.names} - {"__version__"}
+                submodules = {name for name in taken if importlib.util.find_spec(f"ors_server.{name}")}
+                assert taken == submodules, f"{path.relative_to(ROOT)} imports {taken} from the facade"
 
 
 def test_every_decision_has_the_three_sections():

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -24,7 +24,7 @@ from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.rounds import Asked, Rounds
 
 HEARTBEAT = 10.0
-"""Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30 or more."""
+"""Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30."""
 
 
 class Reporter:
@@ -73,7 +73,7 @@ class Answers:
 
     state: str | None = None
     """What the client was given with the questions."""
-    responses: Mapping[str, object] = field(default_factory=dict)
+    responses: Mapping[str, object] = field(default_factory=dict[str, object])
     """By the questions' keys."""
 
     @classmethod
@@ -125,7 +125,7 @@ class Player:
             A result, or questions.
 
         Raises:
-            MCPError: If the request is wrong, or the failure is not one that an agent could do anything about.
+            MCPError: If the request is wrong, or the failure is one that no agent could do anything about.
         """
         call_id = _call_id(context)
 
@@ -175,15 +175,15 @@ class Player:
         call = await self._engine.call(
             session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
         )
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(reporter.beat)
-            try:
-                result = await _outlive(call, call_id)
-            finally:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(reporter.beat)
+                await _outlive(call, call_id)
                 tasks.cancel_scope.cancel()
-                if reporter in call.listeners:
-                    call.listeners.remove(reporter)
-        return tool_result(result, visibility)
+        finally:
+            if reporter in call.listeners:
+                call.listeners.remove(reporter)
+        return tool_result(await call.wait(), visibility)
 
 
 def _subject(context: Context) -> str:
@@ -205,11 +205,11 @@ def _call_id(context: Context) -> str | None:
 
 def _wants_progress(context: Context) -> bool:
     meta = (context.params or {}).get("_meta")
-    return isinstance(meta, Mapping) and meta.get("progressToken") is not None
+    return isinstance(meta, dict) and cast("Result", meta).get("progressToken") is not None
 
 
 async def _outlive(call: Call, call_id: str | None) -> CallResult:
-    """Wait for a call; a client that leaves withdraws it, unless it gave an id with which it can come back."""
+    """Wait for a call; a client that leaves withdraws it, unless it gave an id to come back with."""
     try:
         return await call.wait()
     except anyio.get_cancelled_exc_class():

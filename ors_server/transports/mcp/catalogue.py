@@ -29,8 +29,8 @@ OWN_TOOLS: tuple[Result, ...] = (
     {
         "name": START_EPISODE,
         "description": (
-            "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id to "
-            "every further tool call of the episode."
+            "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id "
+            "to every further tool call of the episode."
         ),
         "inputSchema": {
             "type": "object",
@@ -133,7 +133,8 @@ def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
             seen = choices.setdefault(name, [])
             if part not in seen:
                 seen.append(part)
-    required = set.intersection(*(set(schema.get("required", ())) for schema in renamed))
+    demands: list[set[str]] = [set(schema.get("required", ())) for schema in renamed]
+    required = set[str].intersection(*demands)
     merged: dict[str, Any] = {
         "type": "object",
         "properties": {

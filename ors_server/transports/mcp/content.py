@@ -1,7 +1,7 @@
 """From blocks, messages and call results to MCP's content, in its wire form.
 
-Results are built as plain dictionaries: the SDK validates whatever a handler returns, so a model here would only be
-taken apart again.
+Results are built as plain dictionaries: the SDK validates whatever a handler returns, so a model here would
+only be taken apart again.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
 
 RESULT_KEY = "org.openrewardstandard/result"
-"""Key of a result's `_meta` that holds the step's figures; nested, because a null right in `_meta` vanishes."""
+"""Key of a result's `_meta` that holds the step's figures; a null right in `_meta` itself would vanish."""
 SESSION_KEY = "org.openrewardstandard/session"
 """Key of `_meta` that names a session, in requests and in the lobby's results."""
 CALL_ID_KEY = "org.openrewardstandard/call_id"
@@ -71,7 +71,7 @@ def prompt_messages(messages: Iterable[Message]) -> list[Result]:
     """Turn a conversation into prompt messages: one per block, since MCP's hold one block each.
 
     Args:
-        messages: The conversation; what MCP has no place for (system turns, recorded calls) becomes user text.
+        messages: The conversation; what MCP has no place for, such as recorded calls, becomes text.
     """
     return [
         {"role": "assistant" if message.role == "assistant" else "user", "content": _prompt_content(block)}

@@ -1,8 +1,8 @@
 """The door: one low-level MCP server for every endpoint, which finds the episode of each request anew."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
 import mcp_types as types
@@ -48,7 +48,7 @@ class McpDoor:
         self._identity = self.server.server_info_stamp
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, around everything that is served."""
         async with anyio.create_task_group() as tasks:
             self._rounds.open(tasks)
@@ -95,8 +95,8 @@ class McpDoor:
     async def _first(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Put the episode's own instructions into the handshake, and take the short way with tool calls.
 
-        The SDK validates a call's parameters twice and its result once more. A plain call needs neither: it is
-        checked here, and its result is made in its wire form.
+        The SDK validates a call's parameters twice and its result once more. A plain call needs neither: it
+        is checked here, and its result is made in its wire form.
         """
         if ctx.method == "tools/call" and ctx.params is not None and is_plain_call(ctx):
             return await self._call_plainly(ctx, ctx.params)
@@ -106,15 +106,14 @@ class McpDoor:
             instructions = await self._instructions(ctx)
         except OrsServerError as error:
             raise protocol_error(error) from error
-        result = await call_next(ctx)
-        if not isinstance(result, dict):
-            return result
+        result = cast("Result", await call_next(ctx))
         # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
         capabilities = {**result["capabilities"], "experimental": self.server.extensions}
         return {**result, **instructions, "capabilities": capabilities}
 
     async def _call_plainly(self, context: Context, params: Mapping[str, Any]) -> Result:
-        tool, arguments = params["name"], params.get("arguments") or {}
+        tool: str = params["name"]
+        arguments: dict[str, Any] = params.get("arguments") or {}
         try:
             session_id = self._ground.address(context)
             if session_id is None:
@@ -224,8 +223,8 @@ def is_plain_call(context: Context) -> bool:
         context: The request.
 
     Returns:
-        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else, on a
-        connection that may make calls.
+        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else,
+        on a connection that may make calls.
     """
     params = context.params
     if params is None or not params.keys() <= _PLAIN:

@@ -1,4 +1,4 @@
-"""What an agent finds on an episode's own endpoint: its tools, its prompt, and what the environment offers besides."""
+"""What an agent finds on an episode's own endpoint: tools, the task, and what the environment offers."""
 
 import base64
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ MAX_COMPLETIONS = 100
 """Most values of one completion, by the specification."""
 
 _HOW_TO_START = (
-    f"You play one episode of a task. Its text is the prompt {TASK_PROMPT!r} and the resource {TASK_URI}. Act with "
-    "the tools; stop when a result says that the episode is over."
+    f"You play one episode of a task. Its text is the prompt {TASK_PROMPT!r} and the resource {TASK_URI}. "
+    "Act with the tools; stop when a result says that the episode is over."
 )
 
 
@@ -55,7 +55,7 @@ async def instructions(engine: Engine, session_id: str) -> str:
 
 
 async def list_tools(engine: Engine, session_id: str) -> list[Result]:
-    """Announce the tools of this task, the terminal one included: an MCP host has no other way to hand it over.
+    """Announce the tools of this task; a terminal one too, since a host has no other way to hand it over.
 
     Args:
         engine: Where sessions live.

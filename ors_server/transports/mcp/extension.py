@@ -1,7 +1,7 @@
 """The extension `org.openrewardstandard/environments`: methods for programs that speak only MCP.
 
-No model can call a method. They need the trainer's role all the same, because they show tasks, rewards and every
-session.
+No model can call a method. They need the trainer's role all the same, because they show tasks, rewards and
+every session.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,6 +1,6 @@
-"""The door over HTTP: both eras behind one session manager, under every path at which an episode or the lobby is."""
+"""The door over HTTP: both eras behind one session manager, under every path of the lobby and of episodes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -41,19 +41,8 @@ class McpHttp:
             max_request_body_size=settings.max_body_bytes,
         )
 
-    @classmethod
-    def over(cls, engine: Engine, keyring: Keyring, settings: Settings) -> "McpHttp":
-        """Open the door over an engine.
-
-        Args:
-            engine: Where sessions live.
-            keyring: Identifies callers.
-            settings: The server's settings.
-        """
-        return cls(engine, keyring, settings)
-
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, before the first request."""
         async with self._door.running(), self._manager.run():
             yield

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
@@ -75,10 +76,7 @@ class Lobby:
             return error_result(str(error))
 
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
-        lines = [
-            f"{name}: {definition.description.splitlines()[0] if definition.description else 'no description'}"
-            for name, definition in self._engine.environments.items()
-        ]
+        lines = [f"{name}: {_summary(one)}" for name, one in self._engine.environments.items()]
         return _text("\n".join(lines))
 
     async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
@@ -109,6 +107,10 @@ class Lobby:
             "resultType": "complete",
             "_meta": {SESSION_KEY: session_id},
         }
+
+
+def _summary(definition: EnvironmentDefinition) -> str:
+    return definition.description.partition("\n")[0] or "no description"
 
 
 class _ArgumentError(ValueError):

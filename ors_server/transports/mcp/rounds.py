@@ -1,7 +1,8 @@
 """How a tool asks a client of the era without requests by the server (from 2026-07-28).
 
-A request is answered with the questions, and the client sends the same request again with the answers. The tool
-notices no difference: its call stays alive between the client's requests, so that it runs once and is one step.
+A request is answered with the questions, and the client sends the same request again with the answers. The
+tool notices no difference: its call stays alive between the client's requests, so that it runs once and is
+one step.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -129,7 +130,7 @@ class Round(McpClient):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that may be answered with questions, and what a later request must repeat to go on with it."""
+    """A request that may be answered with questions, and what a later one must repeat to go on with it."""
 
     owner: str
     """Session and credential, so that nobody goes on with another's call."""
@@ -201,8 +202,8 @@ class Rounds:
             The call's result, or further questions.
 
         Raises:
-            MCPError: If no call waits for that state: it was never given out, was altered, belongs to somebody
-                else or to another request, or its call has ended.
+            MCPError: If no call waits for that state: it was never given out, was altered, belongs to
+                somebody else or to another request, or its call has ended.
         """
         before, waiting = self._by_state.get(state, (None, None))
         if before is None or waiting is None or (before.owner, before.what) != (asked.owner, asked.what):

@@ -42,8 +42,8 @@ def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionO
 async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionOrder | None) -> None:
     """Serve one client until it closes its side.
 
-    Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no credential:
-    at one episode the client is that episode's agent, in the lobby it is a trainer.
+    Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no
+    credential: at one episode the client is that episode's agent, in the lobby it is a trainer.
 
     Args:
         engine: Where sessions live; it outlives this call.
@@ -53,10 +53,11 @@ async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionOrder | No
     Raises:
         ClientError: If the episode cannot be made.
     """
-    visitor = Visitor(Caller(Role.TRAINER))
-    if order is not None:
-        session_id = (await engine.create(order)).origin.session_id
-        visitor = Visitor(Caller(Role.AGENT, f"agent:{session_id}", session_id), session_id)
-    door = McpDoor(Ground(engine, keyring, visitor), version=__version__)
-    async with door.running(), stdio_server() as (incoming, outgoing):
-        await door.server.run(incoming, outgoing, door.server.create_initialization_options())
+    async with stdio_server() as (incoming, outgoing):
+        visitor = Visitor(Caller(Role.TRAINER))
+        if order is not None:
+            session_id = (await engine.create(order)).origin.session_id
+            visitor = Visitor(Caller(Role.AGENT, f"agent:{session_id}", session_id), session_id)
+        door = McpDoor(Ground(engine, keyring, visitor), version=__version__)
+        async with door.running():
+            await door.server.run(incoming, outgoing, door.server.create_initialization_options())

@@ -35,4 +35,4 @@ async def play(url: str, mode: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(play(*sys.argv[1:]))))
+    json.dump(asyncio.run(play(*sys.argv[1:])), sys.stdout)

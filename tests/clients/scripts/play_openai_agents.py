@@ -1,4 +1,4 @@
-"""Plays an episode with the OpenAI Agents SDK: its MCP client, and an agent whose model is scripted; prints JSON.
+"""Plays an episode with the OpenAI Agents SDK, its model being scripted; prints what it saw as JSON.
 
 Usage: play_openai_agents.py URL
 """
@@ -22,11 +22,9 @@ class ScriptedModel(Model):
     def __init__(self) -> None:
         self.inputs: list[Any] = []
 
-    async def get_response(
-        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
-    ) -> ModelResponse:
+    async def get_response(self, *args: Any, **given: Any) -> ModelResponse:
         turn = len(self.inputs)
-        self.inputs.append(input)
+        self.inputs.append(given["input"] if "input" in given else args[1])
         if turn < len(SCRIPT):
             name, arguments = SCRIPT[turn]
             item: Any = ResponseFunctionToolCall(
@@ -62,4 +60,4 @@ async def play(url: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(play(sys.argv[1]))))
+    json.dump(asyncio.run(play(sys.argv[1])), sys.stdout)

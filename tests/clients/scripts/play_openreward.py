@@ -39,7 +39,7 @@ def shown(output: Any) -> dict[str, Any]:
 
 
 def client(api_key: str = "") -> Any:
-    """Makes a client of the server under test."""
+    """Makes a client of the server under test; without a key it takes that of `OPENREWARD_API_KEY`."""
     return AsyncOpenReward(api_key=api_key)
 
 
@@ -226,7 +226,7 @@ async def sessions_at_once(api: Any) -> Any:
 async def dropped(api: Any) -> Any:
     """Makes a slow call over a connection that is cut in the middle of it."""
     async with api.get("refenv").session(split="train", index=0) as session:
-        first = await session.call_tool("slow_count", {"seconds": 2.0})
+        first = await session.call_tool("slow_count", {"seconds": 3.0})
         second = await session.call_tool("slow_count", {"seconds": 0.1})
     return {"first": shown(first), "second": shown(second)}
 
@@ -295,6 +295,18 @@ async def score_group(api: Any) -> Any:
     return seen
 
 
+async def stranger(api: Any) -> Any:
+    """Comes with a key that the server does not know."""
+    seen: dict[str, Any] = {}
+    async with client("not-a-key").environments as keyed:
+        try:
+            seen["tasks"] = len(await keyed.get("refenv").list_tasks("train"))
+        except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
+            seen["error"] = f"{type(error).__name__}: {error}"
+    seen["known"] = len(await api.get("refenv").list_tasks("train"))
+    return seen
+
+
 async def variants(api: Any) -> Any:
     """Plays environments that are not the default one."""
     seen = {}
@@ -355,6 +367,7 @@ SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
         messages,
         terminal,
         score_group,
+        stranger,
         variants,
         slow_setup,
     )

@@ -162,7 +162,7 @@ async def parallel(api: Any) -> Any:
 async def dropped(api: Any) -> Any:
     """Makes a slow call over a connection that is cut in the middle of it."""
     async with api.get("refenv").session(split="train", index=0) as session:
-        first = await session.call_tool("slow_count", {"seconds": 2.0})
+        first = await session.call_tool("slow_count", {"seconds": 3.0})
         second = await session.call_tool("slow_count", {"seconds": 0.1})
     return {"first": shown(first), "second": shown(second)}
 

@@ -1,4 +1,8 @@
-"""How a call comes and goes over MCP: ids, leaving clients, progress, questions. Source: mcp.md, 7, and facts."""
+"""How a call comes and goes over MCP: ids, leaving clients, progress, questions.
+
+Sources: MCP 2026-07-28, basic/utilities (cancellation, progress, MRTR) and server/tools; 2025-11-25, client
+(sampling, elicitation, roots).
+"""
 
 from typing import Any
 
@@ -227,7 +231,7 @@ async def sampled(_context: Any, params: types.CreateMessageRequestParams) -> ty
 
 
 async def roots(_context: Any) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///work", name="work")])
+    return types.ListRootsResult(roots=[types.Root(uri="file:///desk", name="work")])
 
 
 async def refused(_context: Any, params: object) -> types.ErrorData:
@@ -251,7 +255,7 @@ async def test_a_tool_may_ask_again_and_again(make_site, era):
     options = {"sampling_callback": sampled, "list_roots_callback": roots}
     async with site.client(f"/sessions/{session_id}/mcp", era, **options) as client:
         result = await client.call_tool("ask_twice", {})
-    assert text_of(result) == "Be kind. Hello? by m, file:///work"
+    assert text_of(result) == "Be kind. Hello? by m, file:///desk"
     assert (await site.summary(session_id)).steps == 1
 
 
@@ -288,7 +292,8 @@ async def test_a_client_of_the_handshake_era_may_refuse_an_answer(make_site):
 
 
 async def ask(site, session_id: str, tool_name: str = "ask_name", **params: Any) -> dict[str, Any]:
-    meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}}}
+    capabilities: dict[str, Any] = {"elicitation": {}, "sampling": {}}
+    meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
     given = {"name": tool_name, "arguments": {}, **params, "_meta": {**meta, **params.get("_meta", {})}}
     answer: httpx2.Response = await site.post(f"/sessions/{session_id}/mcp", "tools/call", given)
     body: dict[str, Any] = answer.json()

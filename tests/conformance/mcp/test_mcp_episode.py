@@ -1,4 +1,7 @@
-"""An episode played over MCP: where it is found, what it offers, what a call gives back. Source: mcp.md, 1 to 5."""
+"""An episode played over MCP: where it is found, what it offers, what a call gives back.
+
+Sources: MCP 2026-07-28 and 2025-11-25, server/tools, server/prompts, server/resources.
+"""
 
 import mcp_types as types
 import pytest

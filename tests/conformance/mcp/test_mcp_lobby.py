@@ -1,4 +1,7 @@
-"""The lobby: one list of tools for everybody, episodes by handle. Source: mcp.md, 2 and 3."""
+"""The lobby: one list of tools for everybody, episodes by handle.
+
+Source: MCP 2026-07-28, server/tools: the list may not vary by connection.
+"""
 
 import mcp_types as types
 import pytest

@@ -1,4 +1,7 @@
-"""Who may do what at the MCP door. Sources: architecture.md, Roles; mcp.md, 6 and 8; ors.md, E74."""
+"""Who may do what at the MCP door, and what it refuses.
+
+Source: MCP 2025-11-25, basic/security_best_practices.
+"""
 
 import httpx2
 import mcp_types as types

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pydantic import SecretStr
 from ors_server.app import App, create_app
 from ors_server.authoring.loading import define, load_environments
 from ors_server.settings import Settings
+from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_suite import Choice, Verdict, check_server
 
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
@@ -60,33 +60,6 @@ async def listening(app: Any) -> AsyncIterator[str]:
                 await stopped.wait()
 
 
-class HandClock:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-        self._moved = anyio.Event()
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.time)
-
-    async def sleep(self, seconds: float) -> None:
-        until = self.time + seconds
-        while self.time < until:
-            await self._moved.wait()
-
-    async def advance(self, seconds: float) -> None:
-        """Moves time on and lets everybody who waited for it run."""
-        self.time += seconds
-        self._moved.set()
-        self._moved = anyio.Event()
-        for _ in range(20):
-            await anyio.lowlevel.checkpoint()
-
-
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
@@ -97,7 +70,7 @@ def serve() -> Callable[..., AbstractAsyncContextManager[str]]:
     """Serves the acceptance environments, or one of the test's own, by settings and a clock."""
 
     def start(
-        clock: HandClock | None = None, environment: type | None = None, **settings: Any
+        clock: FakeClock | None = None, environment: type | None = None, **settings: Any
     ) -> AbstractAsyncContextManager[str]:
         found = (
             [load_environments([item]) for item in ENVIRONMENTS]
@@ -110,9 +83,9 @@ def serve() -> Callable[..., AbstractAsyncContextManager[str]]:
 
 
 @pytest.fixture
-def hand_clock() -> Callable[[], HandClock]:
-    """Makes a clock, within the event loop that will wait on it."""
-    return HandClock
+def listen() -> Callable[[Any], AbstractAsyncContextManager[str]]:
+    """Serves any ASGI application on loopback."""
+    return listening
 
 
 async def _judge(ids: frozenset[str]) -> dict[str, Verdict]:

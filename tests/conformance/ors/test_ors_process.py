@@ -3,18 +3,28 @@ requirements)."""
 
 import base64
 import json
+import os
+import sys
+import threading
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ors_server import Environment, ToolOutput, tool
 from ors_server.settings import Settings
+from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_subject import Subject, find
-from ors_server.testing.ors_wire import post
+from ors_server.testing.ors_wire import get, post
 
 pytestmark = pytest.mark.anyio
 
+REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
 IDLE_LIMIT = 900.0
 ANSWERED = {200}
 GONE = {404, 410}
@@ -34,14 +44,55 @@ async def test_tasks_keep_their_order_when_the_server_restarts(serve):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.requirement("E31")
+async def test_a_creation_whose_answer_was_lost_may_be_repeated(serve):
+    begun, going_on = anyio.Event(), threading.Event()
+
+    class Slow(Environment):
+        def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str] | None = None) -> None:
+            super().__init__(task_spec, secrets)
+            anyio.from_thread.run_sync(begun.set)
+            assert going_on.wait(10)
+
+        @classmethod
+        def list_splits(cls) -> list[str]:
+            return ["train"]
+
+        @classmethod
+        def list_tasks(cls, split: str) -> list[dict[str, Any]]:
+            return [{}]
+
+        def get_prompt(self) -> str:
+            return "Wait."
+
+        @tool
+        async def nothing(self) -> str:
+            return "nothing"
+
+    async with serve(environment=Slow) as url:
+        server = await find(url)
+        sid = str(uuid.uuid4())
+        creation = post("/create", {"task_spec": {}}, X_Session_ID=sid)
+        with anyio.fail_after(20):
+            async with server.wire.connection() as stream:
+                await stream.send(server.wire.encode(creation))
+                await begun.wait()
+            for _ in range(3):  # each answer was read after the connection above was seen to be closed
+                await server.wire.send(get("/health"))
+            going_on.set()
+            again = await server.wire.send(creation)
+            assert again.status == 200
+            assert (await server.wire.send(creation)).status == 400
+
+
 @pytest.mark.requirement("E40")
 def test_a_session_may_be_idle_for_900_seconds_by_default():
     assert Settings().idle_seconds >= IDLE_LIMIT
 
 
 @pytest.mark.requirement("E40")
-async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         sid, _ = await server.create(server.task())
@@ -54,8 +105,8 @@ async def test_a_session_ends_after_900_seconds_without_a_request_and_not_before
 
 
 @pytest.mark.requirement("E40")
-async def test_a_session_does_not_end_under_a_running_call(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_session_does_not_end_under_a_running_call(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         async with server.session() as seat, seat.open("slow_count", {"seconds": 1.0}) as stream:
@@ -67,8 +118,8 @@ async def test_a_session_does_not_end_under_a_running_call(serve, hand_clock):
 
 
 @pytest.mark.requirement("E41b")
-async def test_teardown_runs_once_when_a_session_expires(serve, hand_clock):
-    clock = hand_clock()
+async def test_teardown_runs_once_when_a_session_expires(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         body = server.task()
@@ -116,8 +167,8 @@ async def test_teardown_runs_once_when_the_server_stops(serve):
 
 
 @pytest.mark.requirement("E62b")
-async def test_a_result_can_be_fetched_60_seconds_after_its_call(serve, hand_clock):
-    clock = hand_clock()
+async def test_a_result_can_be_fetched_60_seconds_after_its_call(serve):
+    clock = FakeClock()
     async with serve(clock) as url:
         server = await find(url)
         async with server.session() as seat:
@@ -140,11 +191,34 @@ async def test_at_capacity_a_session_is_refused_with_a_time_to_retry(serve):
         assert admitted.status == 200
 
 
+@asynccontextmanager
+async def command(log: Path, key: str) -> AsyncIterator[str]:
+    """Runs the command line's server with a key and everything logged to a file; gives its URL."""
+    program = "from ors_server.cli.main import main; main()"
+    options = ("--port", "0", "--json", "--log-level", "debug", "--log-format", "json")
+    with log.open("wb") as file:
+        process = await anyio.open_process(
+            [sys.executable, "-c", program, "serve", f"{REFENV}:RefEnv", *options],
+            stderr=file,
+            env={**os.environ, "ORS_API_KEYS": f"trainer:t:{key}"},
+        )
+        try:
+            assert process.stdout is not None
+            with anyio.fail_after(60):
+                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 65536)
+            yield json.loads(line)["url"]
+        finally:
+            process.terminate()
+            with anyio.fail_after(30):
+                await process.wait()
+            await process.aclose()
+
+
 @pytest.mark.requirement("E76")
-async def test_keys_and_secrets_are_never_logged(serve, capfd):
+async def test_keys_and_secrets_are_never_logged(tmp_path):
     key, header, body = (f"confidential-{uuid.uuid4().hex}" for _ in range(3))
     encoded = base64.b64encode(json.dumps({"K": {"value": header}}).encode()).decode()
-    async with serve(api_keys=f"trainer:t:{key}", log_level="debug") as url:
+    async with command(tmp_path / "log", key) as url:
         server = await find(url, api_key=key)
         async with server.session({**server.task(), "secrets": {"L": body}}, X_Secrets=encoded) as seat:
             assert header in (await seat.call("whoami")).text
@@ -153,7 +227,30 @@ async def test_keys_and_secrets_are_never_logged(serve, capfd):
         await server.create({**server.task(), "secrets": {"L": [body]}}, X_Secrets=encoded)
         await server.create(server.task(), X_Secrets=encoded[:-3])
         await server.create(server.task(init_fail=True), X_Secrets=encoded)
-    logged = "".join(capfd.readouterr())
+    logged = (tmp_path / "log").read_text()
     assert "episode" in logged
     for secret in (key, header, body, encoded):
         assert secret not in logged
+
+
+@pytest.mark.requirement("E80")
+async def test_a_sessions_totals_stand_under_a_path_of_the_servers_own(serve):
+    async with serve() as url:
+        server = await find(url)
+        async with server.session() as seat:
+            await seat.call("echo", text="nonsense")
+            await seat.call("image")
+            await seat.call("echo", text="hello")
+            answer = await server.wire.send(get(f"/_ors/sessions/{seat.sid}"))
+            episode = answer.json()["episode"]
+    assert (episode["steps"], episode["return"], episode["last_reward"]) == (3, 1.25, 1.0)
+    assert (episode["phase"], episode["stop_reason"]) == ("finished", "completed")
+
+
+async def test_an_output_of_fifty_megabytes_hurts_only_its_own_call(serve):
+    async with serve() as url:
+        server = await find(url)
+        async with server.session() as seat:
+            huge = await seat.call("huge", megabytes=50)
+            assert huge.error is not None or len(huge.text) < 50_000_000
+            assert (await seat.call("add", a=1)).text == "3"

@@ -68,12 +68,6 @@ def test_refuses_an_unknown_toolset(demand):
     demand()
 
 
-@pytest.mark.xfail(strict=True, reason="a second /create is refused, a retry after a lost answer too")
-@pytest.mark.requirement("E31")
-def test_takes_a_repeated_creation_for_a_retry(demand):
-    demand()
-
-
 @pytest.mark.requirement("E32")
 def test_answers_during_setup(demand):
     demand()

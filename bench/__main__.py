@@ -1,0 +1,68 @@
+"""Runs the benchmarks and prints one table of ratios.
+
+Usage: python -m bench [NAME...] [--json]
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from rich.console import Console
+
+from bench import idle_sessions, imports, mcp_calls, ors_calls, servers
+from bench.report import Row, as_table
+
+BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
+    {
+        "ors_calls": ors_calls.measure,
+        "mcp_calls": mcp_calls.measure,
+        "idle_sessions": idle_sessions.measure,
+        "imports": imports.measure,
+    }
+)
+
+
+def main() -> int:
+    """Run the benchmarks.
+
+    Returns:
+        1 if a goal was missed, else 0.
+    """
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}; default all"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    wanted = parser.parse_args()
+    unknown = [name for name in wanted.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    if not servers.openreward_python().exists():
+        parser.error(f"no interpreter at {servers.openreward_python()}; `make bench` makes it")
+    rows: list[Row] = []
+    for name in wanted.names or BENCHMARKS:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        rows += BENCHMARKS[name]()
+    if wanted.json:
+        print(json.dumps({"machine": describe_machine(), "rows": [row.as_json() for row in rows]}, indent=2))
+    else:
+        Console(width=None if sys.stdout.isatty() else 140).print(
+            as_table(rows), describe_machine(), sep="\n"
+        )
+    return 0 if all(row.is_good for row in rows) else 1
+
+
+def describe_machine() -> str:
+    """Say in one line where the figures come from."""
+    load = os.getloadavg()[0]
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}, CPython {platform.python_version()}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

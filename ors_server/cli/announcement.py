@@ -1,0 +1,128 @@
+"""What a server says of itself once it can be reached: doors, environments, and a line for each user."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ors_server.cli.output import say, say_json
+from ors_server.errors import OrsServerError
+
+if TYPE_CHECKING:
+    from ors_server.app import App
+
+COUNT_SECONDS = 5.0
+"""Seconds after which tasks that cannot be counted fast stay uncounted."""
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (compared with, not bound to)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One environment and the size of its splits."""
+
+    name: str
+    version: str
+    splits: dict[str, int | None]
+    """Split name -> number of tasks; `None` where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What there is to say."""
+
+    url: str
+    has_keys: bool
+    environments: Sequence[Served]
+
+    def as_json(self) -> dict[str, Any]:
+        """Render the announcement with JSON types."""
+        return {
+            "url": self.url,
+            "doors": {"ors": self.url, "mcp": f"{self.url}/mcp", "control": f"{self.url}/_ors"},
+            "environments": [
+                {"name": served.name, "version": served.version, "splits": served.splits}
+                for served in self.environments
+            ],
+        }
+
+
+async def survey(app: "App", host: str, port: int) -> Announcement:
+    """Find out what there is to say of a running application.
+
+    Args:
+        app: The application.
+        host: The address that it is bound to.
+        port: The port.
+    """
+    name = _WILDCARDS.get(host, host)
+    url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    environments: list[Served] = []
+    for definition in app.engine.environments.values():
+        splits: dict[str, int | None] = {split.name: None for split in definition.splits}
+        with anyio.move_on_after(COUNT_SECONDS):
+            for split in splits:
+                try:
+                    splits[split] = await definition.tasks.num_tasks(split)
+                except OrsServerError:
+                    continue
+        environments.append(Served(definition.name, definition.version, splits))
+    return Announcement(url, not app.keyring.is_open, environments)
+
+
+def announce(announcement: Announcement, *, as_json: bool) -> None:
+    """Print the announcement.
+
+    Args:
+        announcement: What there is to say.
+        as_json: Whether to print one line of JSON.
+    """
+    if as_json:
+        say_json(announcement.as_json())
+        return
+    say("\n".join(lines_of(announcement)))
+
+
+def lines_of(announcement: Announcement) -> list[str]:
+    """Render the announcement for a person; the lines to paste are never broken.
+
+    Args:
+        announcement: What there is to say.
+    """
+    url = announcement.url
+    return [
+        "Doors",
+        f"  ORS      {url}",
+        f"  MCP      {url}/mcp",
+        f"  control  {url}/_ors",
+        "",
+        "Environments",
+        *(f"  {served.name}  {_sizes(served)}" for served in announcement.environments),
+        "",
+        "One line to paste",
+        f"  agent    {_mcp_line(announcement)}",
+        f"  harness  {_client_variables(announcement)} python your_evaluation.py",
+        f'  trainer  OpenRewardSpec("{url}", num_tasks=64)',
+        "  author   ors-server new my_environment",
+        "",
+        "Stop with Ctrl-C.",
+    ]
+
+
+def _sizes(served: Served) -> str:
+    sizes = (f"{name} {'?' if count is None else count}" for name, count in served.splits.items())
+    return f"{', '.join(sizes)} tasks"
+
+
+def _mcp_line(announcement: Announcement) -> str:
+    server: dict[str, Any] = {"type": "http", "url": f"{announcement.url}/mcp"}
+    if announcement.has_keys:
+        server["headers"] = {"X-API-Key": "YOUR-KEY"}
+    return json.dumps({"mcpServers": {"ors": server}})
+
+
+def _client_variables(announcement: Announcement) -> str:
+    url = announcement.url
+    key = " OPENREWARD_API_KEY=YOUR-KEY" if announcement.has_keys else ""
+    return f"OPENREWARD_API_URL={url} OPENREWARD_SESSION_URL={url}{key}"

@@ -1,0 +1,123 @@
+"""`ors-server check`: runs the shipped conformance suites."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from ors_server.cli.output import CommandError, say, say_json
+
+Row: TypeAlias = dict[str, Any]
+"""One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
+
+_MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What `check` can be told."""
+
+    where: Annotated[
+        str, typer.Argument(metavar="REF|URL", help="An environment, or the URL of any ORS or MCP server.")
+    ]
+    mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP endpoint.")] = False
+    only: Annotated[list[str] | None, typer.Option(help="Id of a check to run; repeatable.")] = None
+    tasks: Annotated[int, typer.Option(help="Tasks of each split that are played.", min=1)] = 3
+    slow: Annotated[bool, typer.Option("--slow", help="Also run checks that take half a minute.")] = False
+    risky: Annotated[
+        bool, typer.Option("--risky", help="Also run checks that a bad server does not survive.")
+    ] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show failures only.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def check(options: CheckOptions) -> None:
+    """Check an environment, or any ORS or MCP server by its URL.
+
+    The status is 1 where something that MUST hold does not. A server's API key is read from the environment
+    variable ORS_API_KEY. Checking a server opens some hundred sessions: use one that nobody trains on.
+    """
+    import anyio
+
+    from ors_server.cli.remote import is_url
+
+    if options.mcp and not is_url(options.where):
+        raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
+    if options.mcp:
+        suite = _check_mcp
+    elif is_url(options.where):
+        suite = _check_ors
+    else:
+        suite = _check_environment
+    rows: list[Row] = []
+
+    def tell(row: Row) -> None:
+        rows.append(row)
+        if not options.json and (row["outcome"] == "fail" or not options.quiet):
+            say(_line(row))
+
+    anyio.run(suite, options, tell)
+    _conclude(rows, options)
+
+
+async def _check_environment(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+    from ors_server.testing.environment_suite import CheckVerdict, inspect_environment
+
+    def on_verdict(verdict: CheckVerdict) -> None:
+        tell(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
+
+    await inspect_environment(
+        options.where, only=options.only or (), tasks_per_split=options.tasks, on_verdict=on_verdict
+    )
+
+
+async def _check_ors(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+    from ors_server.cli.keys import api_key
+    from ors_server.testing.ors_suite import Choice, Verdict, check_server
+
+    def on_verdict(verdict: Verdict) -> None:
+        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
+
+    choice = Choice(frozenset(options.only or ()), api_key(), slow=options.slow, risky=options.risky)
+    await check_server(options.where, choice, on_verdict)
+
+
+async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+    from ors_server.cli.keys import api_key
+    from ors_server.testing.mcp_suite import McpVerdict, check_mcp_server
+
+    def on_verdict(verdict: McpVerdict) -> None:
+        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
+
+    await check_mcp_server(options.where, only=options.only or (), api_key=api_key(), on_verdict=on_verdict)
+
+
+def _row(requirement: Any, verdict: Any, name: str) -> Row:
+    return {
+        "id": name,
+        "level": str(requirement.level),
+        "outcome": verdict.outcome,
+        "text": requirement.text,
+        "reason": verdict.reason,
+    }
+
+
+def _line(row: Row) -> str:
+    reason = f" -- {' '.join(row['reason'].split())}" if row["reason"] else ""
+    return f"{_MARKS[row['outcome']]} {row['level']:6} {row['id']}: {row['text']}{reason}"
+
+
+def _conclude(rows: list[Row], options: CheckOptions) -> None:
+    unknown = set(options.only or ()) - {row["id"].split()[-1] for row in rows}
+    if unknown:
+        raise CommandError(f"there is no check with the id {', '.join(sorted(unknown))}")
+    failed = [row for row in rows if row["outcome"] == "fail" and row["level"] == "MUST"]
+    if options.json:
+        say_json({"conformant": not failed, "verdicts": rows})
+    else:
+        count = Counter(row["outcome"] for row in rows)
+        say(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not judged")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,82 @@
+"""`ors-server list`: shows environments, their splits and their tools."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ors_server.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from ors_server.authoring.definition import EnvironmentDefinition
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What `list` can be told."""
+
+    references: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REF]...",
+            help="Environments: name, module:Class, or path; all installed ones by default.",
+            show_default=False,
+        ),
+    ] = None
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def list_environments(options: ListOptions) -> None:
+    """Show environments with their splits, numbers of tasks, and tools."""
+    import anyio
+
+    from ors_server.authoring.loading import load_environments
+    from ors_server.cli.serve import choose
+
+    definitions = load_environments(choose(options.references))
+
+    async def describe_all() -> list[dict[str, Any]]:
+        return [await describe(definition) for definition in definitions]
+
+    described = anyio.run(describe_all)
+    if options.json:
+        say_json(described)
+        return
+    _print_table(described)
+
+
+async def describe(definition: "EnvironmentDefinition") -> dict[str, Any]:
+    """Describe an environment with JSON types.
+
+    Args:
+        definition: The environment.
+    """
+    splits = [
+        {"name": split.name, "type": split.type, "tasks": await definition.tasks.num_tasks(split.name)}
+        for split in definition.splits
+    ]
+    return {
+        "name": definition.name,
+        "version": definition.version,
+        "description": definition.description,
+        "splits": splits,
+        "tools": [tool.model_dump() for tool in definition.listing.tools],
+        "policy": definition.policy.model_dump(mode="json"),
+    }
+
+
+def _print_table(described: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not described:
+        say("No environment is installed; name one, or make one with `ors-server new`.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("environment", "version", "tasks", "tools"):
+        table.add_column(heading, overflow="fold")
+    for environment in described:
+        tasks = ", ".join(f"{split['name']} {split['tasks']}" for split in environment["splits"])
+        tools = ", ".join(tool["name"] for tool in environment["tools"])
+        table.add_row(environment["name"], environment["version"], tasks, tools)
+    Console(highlight=False).print(table)

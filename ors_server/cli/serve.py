@@ -1,0 +1,234 @@
+"""`ors-server serve`: serves environments over both doors, or one client over standard input and output."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ors_server.visibility import Visibility
+
+if TYPE_CHECKING:
+    from ors_server.app import App
+
+LIMITS = "Limits"
+ACCESS = "Access"
+LOGS = "Logs"
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `serve` can be told; a field that is named as a setting wins over the setting's other sources."""
+
+    references: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REF]...",
+            help="Environments: name, module:Class, or path; all installed ones by default.",
+            show_default=False,
+        ),
+    ] = None
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Serve one MCP client over standard input and output.")
+    ] = False
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            help="With --stdio: play environment/split/index instead of opening the lobby.",
+            envvar="ORS_EPISODE",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of settings.", envvar="ORS_CONFIG", exists=True, dir_okay=False),
+    ] = None
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON once the server is ready.")] = (
+        False
+    )
+
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="Address to bind to; anything but loopback needs API keys.", show_default="127.0.0.1"
+        ),
+    ] = None
+    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes a free one.", show_default="8080")] = (
+        None
+    )
+
+    api_keys_file: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of API keys; docs/serving.md shows one.", rich_help_panel=ACCESS),
+    ] = None
+    visibility: Annotated[
+        Visibility | None,
+        typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=ACCESS),
+    ] = None
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL under which clients reach the server through a proxy; agents' URLs begin with it.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Host header that is accepted beside loopback ones; repeatable.", rich_help_panel=ACCESS
+        ),
+    ] = None
+    allowed_origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An Origin header that is accepted beside loopback ones; repeatable.", rich_help_panel=ACCESS
+        ),
+    ] = None
+
+    max_sessions: Annotated[
+        int | None, typer.Option(help="Live sessions in all.", show_default="10000", rich_help_panel=LIMITS)
+    ] = None
+    max_sessions_per_environment: Annotated[
+        int | None, typer.Option(help="Live sessions of one environment.", rich_help_panel=LIMITS)
+    ] = None
+    max_sessions_per_credential: Annotated[
+        int | None, typer.Option(help="Live sessions that one API key created.", rich_help_panel=LIMITS)
+    ] = None
+    idle_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds without a request after which a session expires.",
+            show_default="900",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    reap_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between two looks for expired sessions.", show_default="5", rich_help_panel=LIMITS
+        ),
+    ] = None
+    max_body_bytes: Annotated[
+        int | None,
+        typer.Option(help="Most bytes of one request body.", show_default="4194304", rich_help_panel=LIMITS),
+    ] = None
+    max_output_bytes: Annotated[
+        int | None,
+        typer.Option(help="Most bytes of one tool output.", show_default="8388608", rich_help_panel=LIMITS),
+    ] = None
+    sse_ping_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between two keep-alive comments of an event stream.",
+            show_default="10",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    teardown_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds that an environment's teardown may take.", show_default="60", rich_help_panel=LIMITS
+        ),
+    ] = None
+    retain_episodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Ended episodes whose records are kept in memory.",
+            show_default="10000",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    worker_threads: Annotated[
+        int | None,
+        typer.Option(help="Threads for blocking tools and hooks.", show_default="64", rich_help_panel=LIMITS),
+    ] = None
+
+    log_format: Annotated[
+        str | None, typer.Option(help="console or json.", show_default="console", rich_help_panel=LOGS)
+    ] = None
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="debug, info, warning or error.", show_default="info", rich_help_panel=LOGS),
+    ] = None
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve environments to agents, evaluation harnesses and training pipelines.
+
+    Every setting can also stand in a TOML file (--config) or an environment variable (ORS_PORT for --port).
+    API keys never stand on the command line: use --api-keys-file or ORS_API_KEYS.
+    """
+    from ors_server import logs
+    from ors_server.app import create_app
+    from ors_server.settings import load_settings
+
+    settings = load_settings(options.config, **settings_of(options))
+    logs.configure(form=settings.log_format, level=settings.log_level)
+    references = choose(options.references)
+    if options.stdio:
+        with _stdout_kept_clean():
+            app = create_app(references, settings)
+        _serve_stdio(app, options.episode)
+    else:
+        from ors_server.cli.listening import listen
+
+        listen(create_app(references, settings), as_json=options.json)
+
+
+def settings_of(options: ServeOptions) -> dict[str, Any]:
+    """Return the settings that were given as flags, by name.
+
+    Args:
+        options: What `serve` was told.
+    """
+    others = {"references", "stdio", "episode", "config", "json"}
+    return {
+        name: value for name, value in vars(options).items() if name not in others and value not in (None, [])
+    }
+
+
+def choose(references: list[str] | None) -> list[str]:
+    """Return the environments that were named, or else all that are installed.
+
+    Args:
+        references: What was named.
+    """
+    if references:
+        return references
+    from ors_server.authoring.loading import installed_environments
+
+    return list(installed_environments())
+
+
+@contextmanager
+def _stdout_kept_clean() -> Generator[None]:
+    """Send what environments print at load to standard error: standard output is the protocol's."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _serve_stdio(app: "App", episode: str | None) -> None:
+    import os
+
+    import anyio
+
+    from ors_server.transports.mcp.stdio import chosen_episode, serve_stdio
+
+    order = chosen_episode(episode, os.environ)
+
+    async def run() -> None:
+        async with app.running():
+            await serve_stdio(app.engine, app.keyring, order)
+
+    anyio.run(run)

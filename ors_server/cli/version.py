@@ -1,0 +1,28 @@
+"""`ors-server version`: says which versions are at work."""
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version as version_of
+from typing import Annotated
+
+import typer
+
+from ors_server import __version__
+from ors_server.cli.output import say, say_json
+
+
+@dataclass(frozen=True)
+class VersionOptions:
+    """What `version` can be told."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def version(options: VersionOptions) -> None:
+    """Say which versions of the server, Python and the MCP package are at work."""
+    versions = {"ors-server": __version__, "python": platform.python_version(), "mcp": version_of("mcp")}
+    if options.json:
+        say_json(versions)
+        return
+    for name, number in versions.items():
+        say(f"{name} {number}")

@@ -1,0 +1,54 @@
+"""Tasks that outlive the requests that started them, none of which can end the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ors_server.logs import get_logger
+
+log = get_logger("ors_server.engine")
+
+
+class Background:
+    """Runs functions side by side, each in a task of its own.
+
+    These are deliberately no task group's children: they run authors' code, and a task group ends all of its
+    tasks when one of them raises, cancels itself, or leaves a cancel scope open.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing to run."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Run a function in the background.
+
+        Args:
+            function: An async function.
+            *args: Its positional arguments.
+        """
+        task = asyncio.get_running_loop().create_task(_run(function, args))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self, time_limit: float) -> None:
+        """Cancel what still runs and wait for it.
+
+        Args:
+            time_limit: Seconds after which tasks that ignore their cancellation are left behind.
+        """
+        running = set(self._tasks)
+        for task in running:
+            task.cancel()
+        if not running:
+            return
+        _, stuck = await asyncio.wait(running, timeout=time_limit)
+        if stuck:
+            log.warning("tasks_left_behind", count=len(stuck), hint="an async tool swallows its cancellation")
+
+
+async def _run(function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
+    try:
+        await function(*args)
+    except Exception:  # the border between a defect of ours and everybody else's sessions
+        log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))

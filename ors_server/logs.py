@@ -1,0 +1,157 @@
+"""Structured logs: silent in a library, one handler in a program; never secrets, keys or answers.
+
+Modules take their logger from [`get_logger`][ors_server.logs.get_logger]. Its events travel through the
+standard library's `logging`, so a program that embeds the server decides what becomes of them; without a
+decision nothing is printed. What must not be logged is taken out before an event leaves this module, whoever
+handles it.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, TextIO, TypeGuard
+
+import structlog
+from structlog.stdlib import BoundLogger, ProcessorFormatter
+from typing_extensions import override
+
+ROOT = "ors_server"
+"""Name above all our loggers."""
+REDACTED = "[redacted]"
+
+SECRET_WORDS = frozenset(
+    {
+        *(
+            "answer",
+            "answers",
+            "arguments",
+            "input",
+            "gold",
+            "solution",
+            "target",
+            "task_spec",
+            "blocks",
+            "output",
+        ),
+        *("api_key", "api_keys", "authorization", "cookie", "credential", "headers", "key", "password"),
+        *("secret", "secrets", "token", "token_secret", "agent_token", "agent_url", "x-api-key", "x-secrets"),
+    }
+)
+"""Names under which an event must not carry a value; the test is on the whole name, in lower case."""
+_SECRET_ENDINGS = ("_key", "_token", "_secret", "_secrets", "_password", "_answer")
+_INSIDE = re.compile(
+    r"agt_[A-Za-z0-9_.=-]+|(?<=Bearer )\S+|(?<=input_value=).+?(?=, input_type=)", re.IGNORECASE | re.DOTALL
+)
+"""Agent tokens, credentials in headers, and what pydantic quotes, inside a text such as a traceback."""
+
+_EventDict = MutableMapping[str, Any]
+
+
+def get_logger(name: str) -> BoundLogger:
+    """Return a logger for a module; it prints nothing until a program configures logging.
+
+    Args:
+        name: A dotted name that begins with `ors_server`.
+    """
+    return _Quiet(
+        logging.getLogger(name),
+        [
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.add_log_level,
+            redact,
+            ProcessorFormatter.wrap_for_formatter,
+        ],
+        {},
+    )
+
+
+class _Quiet(BoundLogger):
+    """Spends next to nothing on a debug event that nobody wants: there is one per call."""
+
+    @override
+    def debug(self, event: str | None = None, *args: Any, **fields: Any) -> Any:
+        if self._logger.isEnabledFor(logging.DEBUG):
+            return super().debug(event, *args, **fields)
+        return None
+
+
+def configure(*, form: str = "console", level: str = "info", stream: TextIO | None = None) -> None:
+    """Send all logs of the process to one stream; a second call replaces the first one's handler.
+
+    Args:
+        form: `console` for people, `json` for one object per line.
+        level: Least severity of our own events; other packages' begin at `warning`.
+        stream: Where to; standard error by default.
+    """
+    target = sys.stderr if stream is None else stream
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(form, has_colours=target.isatty()))
+    handler.set_name(ROOT)
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if old.get_name() == ROOT]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger(ROOT).setLevel(level.upper())
+
+
+def redact(logger: Any, method: str, event: _EventDict) -> _EventDict:
+    """Take out of an event what must not be logged: by the names of its fields, and credentials inside texts.
+
+    Args:
+        logger: Not used.
+        method: Not used.
+        event: The event.
+    """
+    del logger, method
+    return {name: _clean(name, value) for name, value in event.items()}
+
+
+def _clean(name: str, value: Any) -> Any:
+    if _is_secret(name):
+        return REDACTED
+    if isinstance(value, str):
+        return _INSIDE.sub(REDACTED, value)
+    if _is_mapping(value):
+        return {inner: _clean(str(inner), part) for inner, part in value.items()}
+    if _is_list(value):
+        return [_clean("", part) for part in value]
+    return value
+
+
+def _is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, list | tuple)
+
+
+def _is_secret(name: str) -> bool:
+    lowered = name.lower()
+    return lowered in SECRET_WORDS or lowered.endswith(_SECRET_ENDINGS)
+
+
+def _formatter(form: str, *, has_colours: bool) -> ProcessorFormatter:
+    renderer: Any
+    if form == "json":
+        renderer = structlog.processors.JSONRenderer(default=str)
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=has_colours, exception_formatter=structlog.dev.plain_traceback, pad_event_to=24
+        )
+    return ProcessorFormatter(
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,  # the frames and the message, never the frames' variables
+            redact,
+            renderer,
+        ],
+        foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level],
+    )
+
+
+logging.getLogger(ROOT).addHandler(logging.NullHandler())

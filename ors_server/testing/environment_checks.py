@@ -1,0 +1,240 @@
+"""What an environment must and should be: one check a function, which raises where it is otherwise."""
+
+import json
+import keyword
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from typing_extensions import override
+
+from ors_server.authoring.loading import define
+from ors_server.errors import UnknownTaskError
+from ors_server.testing.client import open_environment
+from ors_server.testing.environment_subject import NotApplicableError, Subject, expect
+from ors_server.testing.ors_manifest import Level
+
+MAX_LISTED = 5000
+"""Tasks of a split up to which all of them are compared with those of other splits."""
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Names that every MCP client and model interface takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentCheck:
+    """One thing that is asked of an environment."""
+
+    id: str
+    level: Level
+    text: str
+    """The requirement, as a sentence."""
+    run: Callable[[Subject], Awaitable[None]]
+    """Raises where it is not met."""
+
+    @override
+    def __str__(self) -> str:
+        return self.id
+
+
+async def check_tasks_exist(subject: Subject) -> None:
+    """Judge `tasks-exist`."""
+    await subject.sample()
+
+
+async def check_tasks_are_json(subject: Subject) -> None:
+    """Judge `tasks-are-json`."""
+    for task in await subject.sample():
+        try:
+            text = json.dumps(task.spec, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            expect(condition=False, message=f"{task} is not JSON: {error}")
+        else:
+            expect(json.loads(text) == task.spec, f"{task} changes when it is written as JSON and read again")
+
+
+async def check_tasks_are_stable(subject: Subject) -> None:
+    """Judge `tasks-are-stable`."""
+    again = define(subject.definition.source).tasks
+    for task in await subject.sample():
+        expect(
+            await again.get_task(task.split, task.index) == task.spec,
+            f"{task} is another one when it is asked for again",
+        )
+        (ranged,) = await again.get_task_range(task.split, task.index, task.index + 1)
+        expect(ranged == task.spec, f"{task} differs between get_task and get_task_range")
+
+
+async def check_tasks_end(subject: Subject) -> None:
+    """Judge `tasks-end`."""
+    for split in subject.definition.splits:
+        size = await subject.definition.tasks.num_tasks(split.name)
+        try:
+            await subject.definition.tasks.get_task(split.name, size)
+        except UnknownTaskError:
+            continue
+        expect(
+            condition=False, message=f"split {split.name!r} has {size} tasks but gives one at index {size}"
+        )
+
+
+async def check_tasks_share_keys(subject: Subject) -> None:
+    """Judge `tasks-share-keys`."""
+    shapes = {(task.split, tuple(sorted(task.spec))) for task in await subject.sample()}
+    for split in {split for split, _ in shapes}:
+        keys = [list(shape) for name, shape in shapes if name == split]
+        expect(len(keys) == 1, f"tasks of split {split!r} have different keys: {keys}")
+
+
+async def check_splits_are_disjoint(subject: Subject) -> None:
+    """Judge `splits-are-disjoint`."""
+    seen: dict[str, str] = {}
+    for split in subject.definition.splits:
+        size = min(MAX_LISTED, await subject.definition.tasks.num_tasks(split.name))
+        for spec in await subject.definition.tasks.get_task_range(split.name, 0, size):
+            text = json.dumps(spec, sort_keys=True, default=str)
+            other = seen.setdefault(text, split.name)
+            expect(other == split.name, f"splits {other!r} and {split.name!r} share the task {text[:80]}")
+
+
+async def check_prompt_is_there(subject: Subject) -> None:
+    """Judge `prompt-is-there`."""
+    async with open_environment(subject.definition) as client:
+        for task in await subject.sample():
+            session = await client.create(split=task.split, index=task.index)
+            blocks = await session.blocks()
+            expect(
+                any(getattr(block, "text", "x").strip() for block in blocks), f"the prompt of {task} is empty"
+            )
+            expect(await session.messages(), f"the conversation of {task} is empty")
+            await session.aclose()
+
+
+async def check_prompt_keeps_answers(subject: Subject) -> None:
+    """Judge `prompt-keeps-answers`."""
+    fields: tuple[str, ...] = tuple(getattr(subject.definition.source, "answer_fields", ()))
+    if not fields:
+        raise NotApplicableError("the class declares no answer_fields")
+    async with open_environment(subject.definition) as client:
+        for task in await subject.sample():
+            session = await client.create(split=task.split, index=task.index)
+            prompt = await session.prompt()
+            for name in fields:
+                answer = str(task.spec.get(name, ""))
+                found = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
+                expect(not found, f"the prompt of {task} holds the value of {name!r}")
+            await session.aclose()
+
+
+async def check_tool_schemas(subject: Subject) -> None:
+    """Judge `tool-schemas`."""
+    for tool in subject.definition.tools.values():
+        schema = tool.spec.input_schema
+        if schema is None:
+            continue
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            expect(condition=False, message=f"the schema of {tool.name!r} is invalid: {error.message}")
+        expect(schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
+
+
+async def check_tool_names(subject: Subject) -> None:
+    """Judge `tool-names`."""
+    for name in subject.definition.tools:
+        expect(TOOL_NAME.fullmatch(name), f"a tool's name matches {TOOL_NAME.pattern}, not {name!r}")
+
+
+async def check_python_names(subject: Subject) -> None:
+    """Judge `python-names`."""
+    for tool in subject.definition.tools.values():
+        for name in (tool.name, *(tool.spec.input_schema or {}).get("properties", {})):
+            is_good = name.isidentifier() and not keyword.iskeyword(name)
+            expect(
+                is_good, f"trainers make Python methods of tools; {name!r} (tool {tool.name!r}) is no name"
+            )
+
+
+async def check_tools_are_described(subject: Subject) -> None:
+    """Judge `tools-are-described`."""
+    for tool in subject.definition.tools.values():
+        expect(tool.spec.description.strip(), f"tool {tool.name!r} has no description; write a docstring")
+
+
+async def check_reward_range(subject: Subject) -> None:
+    """Judge `reward-range`."""
+    expect(subject.definition.policy.reward_range is not None, "expected policy.reward_range to be declared")
+
+
+async def check_gold(subject: Subject) -> None:
+    """Judge `gold-earns-the-most`."""
+    await _check_known(subject, "gold_actions", 1, "greatest")
+
+
+async def check_blank(subject: Subject) -> None:
+    """Judge `blank-earns-the-least`."""
+    await _check_known(subject, "blank_actions", 0, "least")
+
+
+async def _check_known(subject: Subject, name: str, end: int, word: str) -> None:
+    actions = subject.known_actions(name)
+    bounds = subject.definition.policy.reward_range
+    if bounds is None:
+        raise NotApplicableError("the policy declares no reward_range")
+    for task in await subject.sample():
+        played = await subject.play(task, actions(task.spec))
+        best = played.summary.best_reward
+        expect(
+            best == bounds[end],
+            f"{name} of {task} earn {best} at best, not the {word} reward {bounds[end]}: {played.results}",
+        )
+
+
+async def check_tools_survive(subject: Subject) -> None:
+    """Judge `tools-survive`."""
+    for task in (await subject.sample())[:1]:
+        for action in subject.trial_actions():
+            played = await subject.play(task, [action])
+            expect(not played.failures, f"valid arguments {action[1]} break a tool: {played.failures}")
+
+
+async def check_calls_are_repeatable(subject: Subject) -> None:
+    """Judge `calls-are-repeatable`."""
+    for task in await subject.sample():
+        actions = subject.some_actions(task)
+        first = await subject.play(task, actions)
+        second = await subject.play(task, actions)
+        expect(
+            first.results == second.results, f"the same calls on {task} gave something else the second time"
+        )
+
+
+async def check_sessions_are_apart(subject: Subject) -> None:
+    """Judge `sessions-are-apart`."""
+    task = (await subject.sample())[0]
+    gold, trial = subject.some_actions(task), subject.trial_actions()
+    alone = (await subject.play(task, gold)).results, (await subject.play(task, trial)).results
+    beside = await subject.play_side_by_side(task, gold, trial)
+    expect(alone == beside, f"two sessions of {task} at the same time disturb each other")
+
+
+async def check_end_is_final(subject: Subject) -> None:
+    """Judge `end-is-final`."""
+    task = (await subject.sample())[0]
+    actions = list(subject.some_actions(task))
+    played = await subject.play(task, [*actions, *actions[-1:]])
+    ends = [position for position, result in enumerate(played.results) if result.get("finished")]
+    if not ends:
+        raise NotApplicableError("the calls do not end the episode")
+    later = played.results[ends[0] + 1 :]
+    expect(all("refused" in result for result in later), f"{task} answers calls after its end: {later}")
+
+
+async def check_teardown(subject: Subject) -> None:
+    """Judge `teardown-once`."""
+    task = (await subject.sample())[0]
+    subject.teardowns.clear()
+    subject.made = 0
+    await subject.play(task, subject.some_actions(task))
+    expect(len(subject.teardowns) == subject.made, f"expected 1 teardown, counted {len(subject.teardowns)}")

@@ -1,0 +1,204 @@
+"""The environment under test as the checks see it: tasks, known actions, and what playing them gives."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
+
+from typing_extensions import override
+
+from ors_server.authoring.boundary import Stray
+from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.errors import OrsServerError
+from ors_server.testing.client import CallRefusedError, LocalSession, open_environment
+from ors_server.testing.schema_examples import example_arguments
+from ors_server.trajectory import EpisodeSummary
+from ors_server.wire import JSONObject
+
+Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
+"""Tool calls, as (name, arguments) in order."""
+
+
+class NotMetError(Exception):
+    """The environment is otherwise than the check wants."""
+
+
+class NotApplicableError(Exception):
+    """The check has nothing to judge."""
+
+
+def expect(condition: object, message: str) -> None:
+    """Judge one observation.
+
+    Args:
+        condition: What should be true.
+        message: What was expected and what came.
+
+    Raises:
+        NotMetError: If it is not.
+    """
+    if not condition:
+        raise NotMetError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task and where it stands."""
+
+    split: str
+    index: int
+    spec: JSONObject
+
+    @override
+    def __str__(self) -> str:
+        return f"task {self.index} of split {self.split!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a sequence of calls gave."""
+
+    results: list[JSONObject]
+    """One per call: its blocks, reward and end, or why it was refused or failed."""
+    summary: EpisodeSummary
+    tools: list[str]
+    """Names of the tools that the session offered."""
+
+    @property
+    def failures(self) -> list[str]:
+        """What failed through no fault of the agent's, in words."""
+        return [result["failed"] for result in self.results if "failed" in result]
+
+
+@dataclass(slots=True)
+class Subject:
+    """An environment under test."""
+
+    definition: EnvironmentDefinition
+    tasks_per_split: int
+    """How many tasks of each split are played."""
+    made: int = 0
+    """Sessions that were made."""
+    teardowns: list[int] = field(default_factory=list[int])
+    """Identity of each instance that was torn down."""
+
+    async def sample(self) -> list[Task]:
+        """Return the first, the last, and evenly spaced tasks of each split.
+
+        Raises:
+            NotMetError: If there are no tasks at all.
+        """
+        tasks: list[Task] = []
+        for split in self.definition.splits:
+            size = await self.definition.tasks.num_tasks(split.name)
+            for index in spread(size, self.tasks_per_split):
+                spec = await self.definition.tasks.get_task(split.name, index)
+                tasks.append(Task(split.name, index, spec))
+        expect(tasks, "expected at least one task in one split")
+        return tasks
+
+    def known_actions(self, name: str) -> Callable[[JSONObject], Actions]:
+        """Return the class method that gives the actions that earn the most or the least.
+
+        Args:
+            name: `gold_actions` or `blank_actions`.
+
+        Raises:
+            NotApplicableError: If the class has no such method.
+        """
+        method: Any = getattr(self.definition.source, name, None)
+        if not callable(method):
+            raise NotApplicableError(f"the class has no method {name}(task_spec)")
+        return cast("Callable[[JSONObject], Actions]", method)
+
+    def some_actions(self, task: Task) -> Actions:
+        """Return the gold actions, or made-up calls of every tool where there are none.
+
+        Args:
+            task: The task.
+        """
+        try:
+            return self.known_actions("gold_actions")(task.spec)
+        except NotApplicableError:
+            return self.trial_actions()
+
+    def trial_actions(self) -> Actions:
+        """Return one made-up call of every shared tool."""
+        return [(tool.name, example_arguments(tool.input_schema)) for tool in self.definition.listing.tools]
+
+    async def play(self, task: Task, actions: Actions) -> Played:
+        """Play one episode of its own.
+
+        Args:
+            task: The task.
+            actions: The calls.
+        """
+        async with open_environment(self._watched()) as client:
+            session = await client.create(split=task.split, index=task.index)
+            self.made += 1
+            tools = [tool.name for tool in (await session.tools()).tools]
+            results = [await attempt(session, tool, arguments) for tool, arguments in actions]
+            return Played(results, await session.summary(), tools)
+
+    async def play_side_by_side(
+        self, task: Task, one: Actions, other: Actions
+    ) -> tuple[list[JSONObject], ...]:
+        """Play two episodes of one task at the same time, a call of each in turn.
+
+        Args:
+            task: The task.
+            one: The calls of the first episode.
+            other: The calls of the second.
+
+        Returns:
+            The results of each.
+        """
+        results: tuple[list[JSONObject], ...] = ([], [])
+        async with open_environment(self._watched()) as client:
+            sessions = [await client.create(split=task.split, index=task.index) for _ in results]
+            self.made += len(sessions)
+            for position in range(max(len(one), len(other))):
+                for session, actions, into in zip(sessions, (one, other), results, strict=True):
+                    if position < len(actions):
+                        into.append(await attempt(session, *actions[position]))
+        return results
+
+    def _watched(self) -> EnvironmentDefinition:
+        hooks = self.definition.hooks
+        teardown = hooks.teardown
+
+        async def watched(instance: Instance, stray: Stray) -> None:
+            self.teardowns.append(id(instance))
+            if teardown is not None:
+                await teardown(instance, stray)
+
+        return replace(self.definition, hooks=replace(hooks, teardown=watched))
+
+
+async def attempt(session: LocalSession, tool: str, arguments: JSONObject) -> JSONObject:
+    """Make a call and describe whatever came of it.
+
+    Args:
+        session: The session.
+        tool: The tool's name.
+        arguments: Its arguments.
+    """
+    try:
+        output = await session.submit(tool, arguments)
+    except CallRefusedError as error:
+        return {"refused": error.reason.value}
+    except OrsServerError as error:
+        return {"failed": f"{tool}: {error}"}
+    blocks: Any = [json.loads(block.model_dump_json()) for block in output.blocks]
+    return {"blocks": blocks, "reward": output.reward, "finished": output.finished}
+
+
+def spread(size: int, count: int) -> list[int]:
+    """Return positions from the first to the last, evenly spaced.
+
+    Args:
+        size: How many positions there are.
+        count: How many are wanted.
+    """
+    last = max(1, min(size, count) - 1)
+    return sorted({round(place * (size - 1) / last) for place in range(min(size, count))})

@@ -1,0 +1,219 @@
+"""The conformance suite for environments: what any environment must and should be, native or foreign.
+
+```python
+report = check_environment(MyEnvironment)
+assert report.is_conformant, report
+```
+
+An environment says more of itself, and is checked the more, with three optional class members:
+`gold_actions` and `blank_actions`, class methods that give the tool calls as (name, arguments) that earn a
+task's most and least; and `answer_fields`, the names of the task's fields that its prompt must not show.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+from typing_extensions import override
+
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.errors import OrsServerError
+from ors_server.testing import environment_checks as checks
+from ors_server.testing.client import definitions_of
+from ors_server.testing.environment_checks import EnvironmentCheck
+from ors_server.testing.environment_subject import NotApplicableError, NotMetError, Subject
+from ors_server.testing.ors_manifest import Level
+
+TIME_LIMIT = 120.0
+"""Seconds that one check may take."""
+
+ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
+    EnvironmentCheck(*row)
+    for row in (
+        ("tasks-exist", Level.MUST, "at least one split has a task", checks.check_tasks_exist),
+        (
+            "tasks-are-json",
+            Level.MUST,
+            "a task is JSON and survives being written",
+            checks.check_tasks_are_json,
+        ),
+        (
+            "tasks-are-stable",
+            Level.MUST,
+            "a split and an index always lead to the same task",
+            checks.check_tasks_are_stable,
+        ),
+        ("tasks-end", Level.MUST, "there is no task past the last one", checks.check_tasks_end),
+        (
+            "tasks-share-keys",
+            Level.SHOULD,
+            "the tasks of a split have the same keys",
+            checks.check_tasks_share_keys,
+        ),
+        (
+            "splits-are-disjoint",
+            Level.SHOULD,
+            "no task stands in two splits",
+            checks.check_splits_are_disjoint,
+        ),
+        ("prompt-is-there", Level.MUST, "every task has a prompt", checks.check_prompt_is_there),
+        (
+            "prompt-keeps-answers",
+            Level.MUST,
+            "a prompt shows no field of answer_fields",
+            checks.check_prompt_keeps_answers,
+        ),
+        (
+            "tool-schemas",
+            Level.MUST,
+            "every tool's schema is valid JSON Schema of an object",
+            checks.check_tool_schemas,
+        ),
+        ("tool-names", Level.MUST, "every tool has a name that MCP clients take", checks.check_tool_names),
+        (
+            "python-names",
+            Level.SHOULD,
+            "tools and parameters have names that Python takes",
+            checks.check_python_names,
+        ),
+        (
+            "tools-are-described",
+            Level.SHOULD,
+            "every tool has a description",
+            checks.check_tools_are_described,
+        ),
+        (
+            "tools-survive",
+            Level.MUST,
+            "no tool breaks on arguments that its schema allows",
+            checks.check_tools_survive,
+        ),
+        ("reward-range", Level.SHOULD, "the policy declares the range of rewards", checks.check_reward_range),
+        ("gold-earns-the-most", Level.MUST, "gold_actions reach the greatest reward", checks.check_gold),
+        (
+            "blank-earns-the-least",
+            Level.MUST,
+            "blank_actions reach no more than the least reward",
+            checks.check_blank,
+        ),
+        (
+            "calls-are-repeatable",
+            Level.SHOULD,
+            "the same calls on a task give the same outputs",
+            checks.check_calls_are_repeatable,
+        ),
+        (
+            "sessions-are-apart",
+            Level.MUST,
+            "sessions side by side do not disturb each other",
+            checks.check_sessions_are_apart,
+        ),
+        ("end-is-final", Level.MUST, "an episode that is over answers no calls", checks.check_end_is_final),
+        ("teardown-once", Level.MUST, "each instance is torn down exactly once", checks.check_teardown),
+    )
+)
+"""Every check, in the order of the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """How an environment stands to one check."""
+
+    environment: str
+    check: EnvironmentCheck
+    outcome: Literal["pass", "fail", "skip"]
+    reason: str = ""
+    """What was expected and what came, or why there was nothing to judge; empty for a pass."""
+
+    @override
+    def __str__(self) -> str:
+        said = self.reason or self.check.text
+        return f"{self.outcome:4} {self.environment} {self.check.level} {self.check.id}: {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentReport:
+    """How environments stand to every check."""
+
+    verdicts: tuple[CheckVerdict, ...]
+
+    @property
+    def is_conformant(self) -> bool:
+        """Whether no MUST failed."""
+        return not any(verdict.check.level is Level.MUST for verdict in self.failed())
+
+    def failed(self) -> Iterator[CheckVerdict]:
+        """Give the verdicts that are failures, whatever their level."""
+        return (verdict for verdict in self.verdicts if verdict.outcome == "fail")
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(str(verdict) for verdict in self.verdicts)
+
+
+def check_environment(
+    environment: type | str | EnvironmentDefinition, *, only: Iterable[str] = (), tasks_per_split: int = 3
+) -> EnvironmentReport:
+    """Check an environment, from a test that is not async.
+
+    Args:
+        environment: A class, a reference as for the command line, or a definition.
+        only: Ids of checks; empty for all.
+        tasks_per_split: How many tasks of each split are played.
+
+    Raises:
+        UnknownEnvironmentError: If a reference leads nowhere.
+        EnvironmentDefinitionError: If the class cannot be loaded.
+    """
+
+    async def run() -> EnvironmentReport:
+        return await inspect_environment(environment, only=only, tasks_per_split=tasks_per_split)
+
+    return anyio.run(run)
+
+
+async def inspect_environment(
+    environment: type | str | EnvironmentDefinition,
+    *,
+    only: Iterable[str] = (),
+    tasks_per_split: int = 3,
+    on_verdict: Callable[[CheckVerdict], None] = lambda _: None,
+) -> EnvironmentReport:
+    """Check an environment.
+
+    Args:
+        environment: A class, a reference as for the command line, or a definition.
+        only: Ids of checks; empty for all.
+        tasks_per_split: How many tasks of each split are played.
+        on_verdict: Called with each verdict as it falls.
+
+    Raises:
+        UnknownEnvironmentError: If a reference leads nowhere.
+        EnvironmentDefinitionError: If the class cannot be loaded.
+    """
+    wanted = frozenset(only)
+    verdicts: list[CheckVerdict] = []
+    for definition in definitions_of(environment):
+        subject = Subject(definition, tasks_per_split)
+        for check in ENVIRONMENT_CHECKS:
+            if not wanted or check.id in wanted:
+                verdicts.append(await _judge(check, subject))
+                on_verdict(verdicts[-1])
+    return EnvironmentReport(tuple(verdicts))
+
+
+async def _judge(check: EnvironmentCheck, subject: Subject) -> CheckVerdict:
+    name = subject.definition.name
+    try:
+        with anyio.fail_after(TIME_LIMIT):
+            await check.run(subject)
+    except NotApplicableError as error:
+        return CheckVerdict(name, check, "skip", str(error))
+    except (NotMetError, OrsServerError) as error:
+        return CheckVerdict(name, check, "fail", str(error))
+    except TimeoutError:
+        return CheckVerdict(name, check, "fail", f"it took longer than {TIME_LIMIT:.0f} seconds")
+    except Exception as error:  # noqa: BLE001  (author code outside the engine, such as gold_actions)
+        return CheckVerdict(name, check, "fail", f"{type(error).__name__}: {error}")
+    return CheckVerdict(name, check, "pass")

@@ -1,0 +1,196 @@
+"""The checks of the MCP suite; each raises where the server behaves otherwise or cannot be judged."""
+
+import json
+import re
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import Tool
+
+from ors_server.testing.ors_subject import NotApplicableError, expect
+from ors_server.testing.ors_wire import Answer, OrsWire, Request
+
+HANDSHAKE = "legacy"
+MODERN = "2026-07-28"
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+METHOD_NOT_FOUND = -32601
+ABSENT = "no_such_tool_of_any_server"
+ACCEPT = "application/json, text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An agent host that talks to one server."""
+
+    url: str
+    headers: Mapping[str, str]
+
+    @asynccontextmanager
+    async def client(self, mode: str = HANDSHAKE) -> AsyncGenerator[Client]:
+        """Connect.
+
+        Args:
+            mode: `legacy` for the era of the handshake, or a later revision.
+        """
+        async with (
+            create_mcp_http_client(headers=dict(self.headers)) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
+        ):
+            yield client
+
+    async def tools(self, mode: str = HANDSHAKE) -> list[Tool]:
+        """Connect and list all tools.
+
+        Args:
+            mode: As for `client`.
+        """
+        async with self.client(mode) as client:
+            return list((await client.list_tools()).tools)
+
+    async def post(self, body: bytes, **headers: str) -> Answer:
+        """Post bytes as they are.
+
+        Args:
+            body: The bytes.
+            **headers: Header values.
+        """
+        own = {"Content-Type": "application/json", "Accept": ACCEPT}
+        wire = OrsWire(self.url, {**own, **self.headers, **headers})
+        async with wire.stream(Request("POST", "", body)) as stream:
+            return await stream.answer()
+
+
+Check: TypeAlias = Callable[[Host], Awaitable[None]]
+
+
+async def handshake(host: Host) -> None:
+    """Judge M1."""
+    async with host.client() as client:
+        expect(client.protocol_version, "expected a protocol version")
+        expect(client.server_info and client.server_info.name, "expected the server's name")
+
+
+async def no_handshake(host: Host) -> None:
+    """Judge M2."""
+    async with host.client(MODERN) as client:
+        await client.list_tools()
+
+
+async def ping(host: Host) -> None:
+    """Judge M3."""
+    async with host.client() as client:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the later era has no ping; here the earlier one is judged
+            await client.send_ping()  # pyright: ignore[reportDeprecated]
+
+
+async def unknown_method(host: Host) -> None:
+    """Judge M4."""
+    prefix = "io.modelcontextprotocol"
+    meta: dict[str, Any] = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta}}
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "no/such"}
+    answer = await host.post(json.dumps(body).encode(), **headers)
+    error: Any = answer.json().get("error", {})
+    expect(error.get("code") == METHOD_NOT_FOUND, f"expected error {METHOD_NOT_FOUND}, got {answer}")
+
+
+async def no_json(host: Host) -> None:
+    """Judge M5."""
+    answer = await host.post(b'{"jsonrpc": "2.0", "id": 1, "method"')
+    is_client_error = HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    expect(is_client_error, f"expected 4xx, got {answer}")
+
+
+async def foreign_origin(host: Host) -> None:
+    """Judge M6."""
+    answer = await host.post(b"{}", Origin="https://attacker.example")
+    expect(answer.status == HTTPStatus.FORBIDDEN, f"expected 403, got {answer}")
+
+
+async def unique_tools(host: Host) -> None:
+    """Judge M7."""
+    names = [tool.name for tool in await host.tools()]
+    expect(all(names), f"expected names, got {names}")
+    expect(len(names) == len(set(names)), f"expected each name once, got {names}")
+
+
+async def tool_names(host: Host) -> None:
+    """Judge M8."""
+    bad = [tool.name for tool in await host.tools() if not TOOL_NAME.fullmatch(tool.name)]
+    expect(not bad, f"expected names that match {TOOL_NAME.pattern}, got {bad}")
+
+
+async def tool_schemas(host: Host) -> None:
+    """Judge M9."""
+    for tool in await host.tools():
+        for schema in filter(None, (tool.input_schema, tool.output_schema)):
+            try:
+                Draft202012Validator.check_schema(schema)
+            except SchemaError as error:
+                expect(condition=False, message=f"a schema of {tool.name!r} is invalid: {error.message}")
+        expect(tool.input_schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
+
+
+async def described_tools(host: Host) -> None:
+    """Judge M10."""
+    bare = [tool.name for tool in await host.tools() if not tool.description]
+    expect(not bare, f"expected descriptions, missing at {bare}")
+
+
+async def stable_tools(host: Host) -> None:
+    """Judge M11."""
+    first, second = await host.tools(), await host.tools()
+    expect(first == second, "the second connection lists other tools than the first")
+
+
+async def unknown_tool(host: Host) -> None:
+    """Judge M12."""
+    async with host.client() as client:
+        try:
+            result = await client.call_tool(ABSENT, {})
+        except MCPError:
+            return
+    expect(result.is_error, f"expected an error, got {result}")
+
+
+async def invalid_arguments(host: Host) -> None:
+    """Judge M13."""
+    tool = next((tool for tool in await host.tools() if tool.input_schema.get("required")), None)
+    if tool is None:
+        raise NotApplicableError("no tool has a required parameter")
+    async with host.client() as client:
+        try:
+            result = await client.call_tool(tool.name, {})
+        except MCPError as error:
+            expect(condition=False, message=f"{tool.name!r} answers with the protocol error {error}")
+        else:
+            expect(result.is_error, f"{tool.name!r} accepts a call without its required arguments")
+
+
+async def prompts(host: Host) -> None:
+    """Judge M14."""
+    async with host.client() as client:
+        if client.server_capabilities.prompts is None:
+            raise NotApplicableError("the server declares no prompts")
+        for prompt in (await client.list_prompts()).prompts:
+            if not any(argument.required for argument in prompt.arguments or ()):
+                await client.get_prompt(prompt.name)
+
+
+async def resources(host: Host) -> None:
+    """Judge M15."""
+    async with host.client() as client:
+        if client.server_capabilities.resources is None:
+            raise NotApplicableError("the server declares no resources")
+        for resource in (await client.list_resources()).resources:
+            await client.read_resource(str(resource.uri))

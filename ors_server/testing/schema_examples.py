@@ -1,0 +1,60 @@
+"""Makes up arguments that a JSON Schema allows; simple, the same each time, not exhaustive."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ors_server.wire import JSONObject
+
+_PLAIN: Mapping[str, Any] = {"string": "1", "integer": 1, "number": 1.0, "boolean": True, "null": None}
+
+
+def example_arguments(schema: JSONObject | None) -> JSONObject:
+    """Make up the required arguments of a tool.
+
+    Args:
+        schema: The tool's schema; `None` for a tool without parameters.
+    """
+    if schema is None:
+        return {}
+    made: JSONObject = _example(schema, schema.get("$defs", {}))
+    return made
+
+
+def _example(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
+    if "$ref" in schema:
+        return _example(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    for word in ("const", "default"):
+        if word in schema:
+            return schema[word]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in schema:
+            return _example(schema[word][0], definitions)
+    return _typed(schema, definitions)
+
+
+def _typed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
+    named: Any = schema.get("type", "string")
+    kind: str = named if isinstance(named, str) else named[0]
+    if kind == "object":
+        parts = schema.get("properties", {})
+        return {name: _example(parts.get(name, {}), definitions) for name in schema.get("required", ())}
+    if kind == "array":
+        return [_example(schema.get("items", {}), definitions)] * int(schema.get("minItems", 0))
+    if kind in {"integer", "number"}:
+        return _number(schema, kind)
+    if kind == "string":
+        return "1".ljust(int(schema.get("minLength", 0)), "1")
+    return _PLAIN.get(kind)
+
+
+def _number(schema: Mapping[str, Any], kind: str) -> Any:
+    least = schema.get("minimum", schema.get("exclusiveMinimum"))
+    most = schema.get("maximum", schema.get("exclusiveMaximum"))
+    step = 1 if kind == "integer" else 0.5
+    if least is not None and least >= 1:
+        return least if "minimum" in schema else least + step
+    if most is not None and most <= 1:
+        return most if "maximum" in schema else most - step
+    return _PLAIN[kind]

@@ -1,0 +1,177 @@
+"""Writes the reference pages of the settings and the command line, from the code.
+
+Usage: `python scripts/docs.py` writes them; with `--check` it only says whether they are up to date.
+"""
+
+import ast
+import inspect
+import sys
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ors_server import settings
+from ors_server.cli.main import COMMANDS, app
+from ors_server.episode import TRANSITIONS, Phase
+from ors_server.settings import Settings
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+NOTE = "<!-- Written by scripts/docs.py; change the code and run it again. -->"
+SECRET_SETTINGS = ("api_keys", "token_secret")
+
+
+def settings_page() -> str:
+    """Render every setting with its unit, its default and where it can be given."""
+    rows = [
+        f"| `{name}` | {flag(name)} | `ORS_{name.upper()}` | {default(name)} | {text} |"
+        for name, text in field_texts(Settings).items()
+    ]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            NOTE,
+            "",
+            "A flag wins over an environment variable, which wins over the TOML file named by `--config` or",
+            "`ORS_CONFIG` (with the names of the first column as keys), which wins over the default. Lists",
+            "are JSON in variables (`ORS_ALLOWED_HOSTS='[\"example.org\"]'`) and repeated as flags. Secrets",
+            "have no flag.",
+            "",
+            "| setting | flag | variable | default | meaning |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def flag(name: str) -> str:
+    """Spell a setting's flag."""
+    return "" if name in SECRET_SETTINGS else f"`--{name.replace('_', '-')}`"
+
+
+def default(name: str) -> str:
+    """Render a setting's default."""
+    value = Settings.model_fields[name].get_default(call_default_factory=True)
+    if value is None or value == []:
+        return "none"
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def field_texts(cls: type) -> dict[str, str]:
+    """Read the docstring under each field of a class, in order."""
+    tree = ast.parse(inspect.getsource(settings))
+    (body,) = (
+        node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+    )
+    texts: dict[str, str] = {}
+    for field, below in pairwise(body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+        ):
+            texts[field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
+    return texts
+
+
+def cli_page() -> str:
+    """Render every command with its arguments and options."""
+    group: Any = typer.main.get_command(app)
+    lines = [
+        "# Command line",
+        "",
+        NOTE,
+        "",
+        "`ors-server [--debug] COMMAND ...`; `--version` prints the version.",
+        "",
+    ]
+    for name in COMMANDS:
+        lines += command_lines(name, group.commands[name])
+    lines += [
+        "## Exit status",
+        "",
+        "0 for success, 1 for failure, 2 for a command line that makes no sense, 130 after Ctrl-C. An error",
+        "is one line on standard error; `--debug`, anywhere on the line, shows tracebacks and the log.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def command_lines(name: str, command: Any) -> list[str]:
+    """Render one command."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    usage = " ".join(
+        ["ors-server", name, *(["[OPTIONS]"] if options else []), *map(argument_name, arguments)]
+    )
+    text = "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.help or "").split("\n\n"))
+    rows = [f"| `{argument_name(p)}` | {p.help} |" for p in arguments]
+    rows += [f"| {option_name(p)} | {p.help}{shown_default(p)}{variable(p)} |" for p in options]
+    return [f"## {name}", "", f"`{usage}`", "", text, "", "| | |", "|---|---|", *rows, ""]
+
+
+def argument_name(parameter: Any) -> str:
+    """Spell an argument as the usage line has it."""
+    name = (parameter.metavar or parameter.name.upper()).replace("|", " or ")
+    return name if parameter.required or name.startswith("[") else f"[{name}]"
+
+
+def option_name(parameter: Any) -> str:
+    """Spell an option with the kind of its value."""
+    kind = "" if parameter.is_flag else f" {parameter.name.upper()}"
+    return f"`{parameter.opts[0]}{kind}`"
+
+
+def shown_default(parameter: Any) -> str:
+    """Render an option's default, where the help shows one."""
+    if isinstance(parameter.show_default, str):
+        return f" Default: {parameter.show_default}."
+    if parameter.is_flag or parameter.default in (None, []):
+        return ""
+    return f" Default: {parameter.default}."
+
+
+def variable(parameter: Any) -> str:
+    """Render the environment variable that an option reads."""
+    return f" Variable: `{parameter.envvar}`." if parameter.envvar else ""
+
+
+def state_diagram() -> str:
+    """Draw the episode's table of transitions as a mermaid diagram, one arrow per pair of phases."""
+    arrows: dict[tuple[Phase, Phase], list[str]] = {}
+    for (before, event), after in TRANSITIONS.items():
+        arrows.setdefault((before, after), []).append(event.value)
+    lines = ["stateDiagram-v2", f"    [*] --> {Phase.CREATED.value}"]
+    lines += [f"    {a.value} --> {b.value}: {', '.join(events)}" for (a, b), events in arrows.items()]
+    left = {before for before, _ in TRANSITIONS}
+    lines += [f"    {phase.value} --> [*]" for phase in Phase if phase not in left]
+    return "\n".join(lines)
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page}
+
+
+def main() -> int:
+    """Write the pages, or say which are out of date."""
+    stale = [name for name, render in PAGES.items() if not is_fresh(name, render())]
+    if "--check" in sys.argv[1:]:
+        print("\n".join(f"docs/reference/{name} is out of date; run scripts/docs.py" for name in stale))
+        return len(stale)
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
+    return 0
+
+
+def is_fresh(name: str, text: str) -> bool:
+    """Say whether a page has this text already."""
+    page = REFERENCE / name
+    return page.exists() and page.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

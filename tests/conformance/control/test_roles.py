@@ -1,0 +1,156 @@
+"""Every route against every role."""
+
+from collections.abc import Sequence
+
+import httpx2
+import pytest
+
+from ors_server.transports.control import ControlDoor
+from ors_server.transports.control_requests import CallBody, SessionOrderBody
+
+pytestmark = pytest.mark.anyio
+
+OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
+PLAY = ["get_prompt", "get_messages", "get_tools", "call_tool", "cancel_call"]
+TRAIN = [
+    "list_environments",
+    "get_environment",
+    "list_tasks",
+    "get_task",
+    "create_session",
+    "list_sessions",
+    "get_session",
+    "delete_session",
+    "list_steps",
+    "mint_token",
+]
+ADMIN = ["get_settings", "shut_down"]
+ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]
+
+
+MATRIX: dict[str, dict[str, Sequence[str]]] = {
+    "nobody": {"may": OPEN, "unknown": [*PLAY, *TRAIN, *ADMIN]},
+    "stranger": {"may": OPEN, "unknown": [*PLAY, *TRAIN, *ADMIN]},
+    "forged token": {"may": OPEN, "unknown": [*PLAY, *TRAIN, *ADMIN]},
+    "own agent": {"may": [*OPEN, *PLAY], "unknown": []},
+    "other agent": {"may": OPEN, "unknown": []},
+    "agent key": {"may": OPEN, "unknown": []},
+    "trainer": {"may": [*OPEN, *PLAY, *TRAIN], "unknown": []},
+    "admin": {"may": ROUTES, "unknown": []},
+}
+"""Who may use which routes; what is neither allowed nor unknown is forbidden."""
+
+BODIES = {
+    SessionOrderBody: {"task_spec": {}},
+    CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
+}
+VALUES = {"{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
+
+
+def table(control):
+    door = control.app._doors["_ors"]
+    assert isinstance(door, ControlDoor)
+    return {operation.id: operation for operation in door.table}
+
+
+@pytest.fixture
+async def stage(open_control, keys, api_keys):
+    """A keyed server with a session, and the credentials of everybody who may come."""
+    control = await open_control(api_keys=api_keys, shutdown=lambda: None)
+    session_id = await control.create(key=keys["trainer"])
+    other = await control.create(key=keys["trainer"])
+    await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"}, key=keys["trainer"])
+    mint = control.app.keyring.mint
+    token = mint(session_id)
+    credentials = {
+        "nobody": None,
+        "stranger": "not-a-key-0123456789",
+        "forged token": token[:-4] + "AAAA",
+        "own agent": token,
+        "other agent": mint(other),
+        "agent key": keys["agent"],
+        "trainer": keys["trainer"],
+        "admin": keys["admin"],
+    }
+    return control, session_id, credentials
+
+
+async def visit(control, operation, session_id, key) -> httpx2.Response:
+    path = operation.path.replace("{session_id}", session_id)
+    for name, value in VALUES.items():
+        path = path.replace(name, value)
+    return await control.ask(operation.method, path, json=BODIES.get(operation.body), key=key)
+
+
+async def test_the_matrix_names_every_route(stage):
+    control, _, _ = stage
+    assert sorted(table(control)) == sorted(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("who", MATRIX)
+async def test_a_role_reaches_exactly_its_routes(stage, who, route):
+    control, session_id, credentials = stage
+    operation = table(control)[route]
+    answer = await visit(control, operation, session_id, credentials[who])
+    if route in MATRIX[who]["may"]:
+        assert answer.status_code == operation.status, answer.text
+    elif route in MATRIX[who]["unknown"]:
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    else:
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("route", [*PLAY, *TRAIN, *ADMIN])
+async def test_a_refusal_says_nothing_of_what_is_behind_it(stage, route):
+    control, session_id, credentials = stage
+    operation = table(control)[route]
+    for who in ("nobody", "other agent", "agent key"):
+        answer = await visit(control, operation, session_id, credentials[who])
+        absent = await visit(control, operation, "absent", credentials[who])
+        assert answer.json() == absent.json()
+
+
+async def test_a_refused_visit_changes_nothing(stage, keys):
+    control, session_id, credentials = stage
+    routes = table(control)
+    for who in ("nobody", "other agent", "agent key"):
+        for route in ("call_tool", "delete_session", "create_session", "shut_down"):
+            await visit(control, routes[route], session_id, credentials[who])
+    listed = (await control.get("/sessions", key=keys["trainer"])).json()["sessions"]
+    assert [each["episode"]["steps"] for each in listed] == [1, 0]
+    assert (await control.get("/ready")).status_code == 200
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_without_keys_everybody_is_a_trainer(open_control, route):
+    control = await open_control()
+    session_id = await control.create()
+    await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"})
+    operation = table(control)[route]
+    answer = await visit(control, operation, session_id, None)
+    assert answer.status_code == (403 if route in ADMIN else operation.status)
+
+
+async def test_an_agent_token_makes_an_agent_even_without_keys(control):
+    session_id = await control.create()
+    token = control.app.keyring.mint(session_id)
+    assert (await control.get("/sessions", key=token)).status_code == 403
+    assert (await control.get(f"/sessions/{session_id}/tools", key=token)).status_code == 200
+
+
+async def test_a_credential_travels_as_bearer_token_too(keyed, keys):
+    headers = {"Authorization": f"Bearer {keys['trainer']}"}
+    assert (await keyed.get("/sessions", headers=headers)).status_code == 200
+
+
+async def test_no_answer_to_an_agent_holds_a_number_a_task_or_a_record(stage):
+    control, session_id, credentials = stage
+    for route in PLAY:
+        answer = await visit(control, table(control)[route], session_id, credentials["own agent"])
+        text = answer.text
+        assert '"metadata":null' in text or '"metadata"' not in text
+        assert '"reward":null' in text or '"reward":' not in text or route == "get_tools"
+        for word in ("task_spec", "return", "penalty", "agt_"):
+            assert word not in text

@@ -1,0 +1,269 @@
+"""The MCP door where things go wrong: setups that fail, sessions that end, clients that leave, limits."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from ors_server import (
+    CallContext,
+    Environment,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Toolset,
+    terminal,
+    tool,
+)
+from ors_server.errors import ShuttingDownError
+from ors_server.transports.mcp import calls as calls_module
+from ors_server.transports.mcp import episode as episode_module
+from ors_server.transports.mcp import loglevels as loglevels_module
+from ors_server.transports.mcp.content import CALL_ID_KEY, EXTENSION
+from ors_server.transports.mcp.loglevels import LogLevels
+from ors_server.transports.mcp.rounds import Asked, Rounds
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 20.0
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+class Tools(Toolset):
+    """Tools that come from elsewhere."""
+
+    @tool
+    async def borrow(self) -> str:
+        """Borrows."""
+        return "borrowed"
+
+
+class Stage(Environment):
+    """A stage whose setup is told by the task to fail or to take its time."""
+
+    name = "stage"
+    toolsets: ClassVar[Sequence[type[Toolset]]] = (Tools,)
+    curtain: ClassVar[anyio.Event]
+    reported: ClassVar[anyio.Event]
+
+    @classmethod
+    def list_splits(cls) -> Sequence[str]:
+        return ["test"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
+        return [{}]
+
+    async def setup(self) -> None:
+        if self.task_spec.get("fail"):
+            raise RuntimeError("no stage")
+        if self.task_spec.get("wait"):
+            await type(self).curtain.wait()
+
+    def get_messages(self) -> list[Message]:
+        call = ToolCallBlock(id="c", name="borrow", input={})
+        result = ToolResultBlock(tool_call_id="c", blocks=[TextBlock(text="borrowed")])
+        return [
+            Message(
+                role="user", blocks=[TextBlock(text="Look."), ImageBlock(data="AAAA", mimeType="image/png")]
+            ),
+            Message(role="assistant", blocks=[call]),
+            Message(role="user", blocks=[result]),
+        ]
+
+    @tool
+    async def play(self, context: CallContext) -> str:
+        """Plays until the curtain."""
+        await context.report_progress(1, 2)
+        type(self).reported.set()
+        await type(self).curtain.wait()
+        return "played"
+
+    @tool
+    async def nothing(self, context: CallContext) -> str:
+        """Asks nothing."""
+        return str(len(await context.ask({})))
+
+    @tool
+    @terminal
+    async def bow(self) -> str:
+        """Bows."""
+        return "bowed"
+
+
+@pytest.fixture
+async def stage(make_site):
+    Stage.curtain = anyio.Event()
+    Stage.reported = anyio.Event()
+    return await make_site(Stage, max_sessions=3)
+
+
+async def test_a_failed_setup_shows_in_every_answer_but_the_handshake(stage, era):
+    session_id = await stage.start("stage", task_spec={"fail": True}, split=None, index=None)
+    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+        assert "You play one episode" in str(client.instructions)
+        for ask in (client.get_prompt("task"), client.call_tool("borrow", {})):
+            with pytest.raises(MCPError) as caught:
+                await ask
+            assert caught.value.data["code"] == "environment_failed"
+
+
+async def test_a_slow_setup_does_not_hold_up_the_handshake_or_the_list(stage, era, monkeypatch):
+    monkeypatch.setattr(episode_module, "PROMPT_PATIENCE", 0.01)
+    session_id = await stage.start("stage", task_spec={"wait": True}, split=None, index=None)
+    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+        listed = [one.name for one in (await client.list_tools()).tools]
+        assert "Look." not in str(client.instructions)
+        Stage.curtain.set()
+        assert text_of(await client.call_tool("borrow", {})) == "borrowed"
+    assert sorted(listed) == ["borrow", "bow", "nothing", "play"]
+
+
+async def test_a_conversation_as_task_becomes_prompt_messages(stage, era):
+    session_id = await stage.start("stage")
+    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+        prompt = await client.get_prompt("task")
+        resource = await client.read_resource("ors://session/task")
+    assert [(one.role, one.content.type) for one in prompt.messages] == [
+        ("user", "text"),
+        ("user", "image"),
+        ("assistant", "text"),
+        ("user", "text"),
+    ]
+    assert '"name":"borrow"' in prompt.messages[2].content.text
+    assert "image/png" in [part.mime_type for part in resource.contents]
+
+
+async def test_tools_of_toolsets_are_in_the_lobby_too(stage, era):
+    async with stage.client("/mcp", era) as client:
+        names = [one.name for one in (await client.list_tools()).tools]
+    assert "borrow" in names
+
+
+async def test_a_question_of_nothing_is_answered_at_once(stage, era):
+    session_id = await stage.start("stage")
+    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+        assert text_of(await client.call_tool("nothing", {})) == "0"
+
+
+async def test_a_session_that_ends_during_a_call_ends_the_call(stage, era):
+    session_id = await stage.start("stage")
+    caught: list[MCPError] = []
+    async with stage.client(f"/sessions/{session_id}/mcp", era) as client, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(MCPError) as raised:
+                await client.call_tool("play", {})
+            caught.append(raised.value)
+
+        tasks.start_soon(call)
+        with anyio.fail_after(LIMIT):
+            await Stage.reported.wait()
+        await stage.app.engine.delete(session_id)
+    assert caught[0].data["code"] == "session_deleted"
+
+
+async def test_a_full_server_says_when_to_come_back(stage):
+    for _ in range(3):
+        await stage.start("stage")
+    params = {"environment": "stage", "split": "test", "index": 0}
+    error = (await stage.post("/mcp", f"{EXTENSION}/create", params)).json()["error"]
+    assert error["data"]["code"] == "capacity"
+    assert error["data"]["retry_after"] >= 1
+
+
+async def test_a_client_that_leaves_a_reported_call_is_told_no_more(stage):
+    session_id = await stage.start("stage")
+    path = f"/sessions/{session_id}/mcp"
+    meta = {CALL_ID_KEY: "mine", "progressToken": "p"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.post, path, "tools/call", {"name": "play", "_meta": meta})
+        with anyio.fail_after(LIMIT):
+            await Stage.reported.wait()
+        tasks.cancel_scope.cancel()
+    call = await stage.app.engine.resume(session_id, "mine")
+    with anyio.fail_after(LIMIT):
+        while call.listeners:
+            await anyio.lowlevel.checkpoint()
+    Stage.curtain.set()
+    again = {"name": "play", "_meta": {CALL_ID_KEY: "mine"}}
+    answer = (await stage.post(path, "tools/call", again)).json()
+    assert answer["result"]["content"][0]["text"] == "played"
+
+
+async def test_a_client_that_could_be_asked_withdraws_its_call_by_leaving(stage):
+    session_id = await stage.start("stage")
+    path = f"/sessions/{session_id}/mcp"
+    capabilities: dict[str, Any] = {"elicitation": {}}
+    meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.post, path, "tools/call", {"name": "play", "_meta": meta})
+        with anyio.fail_after(LIMIT):
+            await Stage.reported.wait()
+        tasks.cancel_scope.cancel()
+    async with stage.client(path) as client:
+        assert text_of(await client.call_tool("borrow", {})) == "borrowed"
+    steps = await stage.app.engine.steps(session_id)
+    assert [step.status for step in steps] == ["cancelled", "ungraded"]
+
+
+async def test_signs_of_life_stop_once_the_tool_reports_itself(stage, monkeypatch):
+    monkeypatch.setattr(calls_module, "HEARTBEAT", 0.0)
+    session_id = await stage.start("stage")
+    seen = []
+
+    async def note(progress: float, _total: float | None, _message: str | None) -> None:
+        seen.append(progress)
+        if progress == 1.0:
+            Stage.curtain.set()
+
+    async with stage.client(f"/sessions/{session_id}/mcp") as client:
+        with anyio.fail_after(LIMIT):
+            result = await client.call_tool("play", {}, progress_callback=note)
+    assert text_of(result) == "played"
+    assert seen[-1] == 1.0
+
+
+async def test_the_lobby_has_no_episode_to_show(site, era):
+    async with site.client("/mcp", era) as client:
+        for ask in (client.get_prompt("task"), client.read_resource("ors://session/task")):
+            with pytest.raises(MCPError, match="belong to an episode"):
+                await ask
+
+
+async def test_answers_to_a_question_that_the_lobby_never_asked_are_refused(site):
+    session_id = await site.start()
+    params = {"name": "look", "arguments": {"session_id": session_id}, "requestState": "made-up"}
+    answer = (await site.post("/mcp", "tools/call", params)).json()
+    assert answer["error"]["code"] == types.INVALID_PARAMS
+
+
+async def test_nothing_may_be_asked_before_the_door_is_open():
+    asked = Asked(owner="session", what="call")
+    context: Any = SimpleNamespace(request_id=1)
+
+    async def run(_client: object) -> dict[str, Any]:
+        raise AssertionError
+
+    with pytest.raises(ShuttingDownError):
+        await Rounds().begin(asked, context, {}, run)
+
+
+async def test_wishes_of_the_oldest_connections_are_forgotten(monkeypatch):
+    monkeypatch.setattr(loglevels_module, "_KEPT", 1)
+    levels = LogLevels()
+    contexts: list[Any] = [
+        SimpleNamespace(request=SimpleNamespace(headers={"mcp-session-id": name})) for name in ("old", "new")
+    ]
+    for context in contexts:
+        await levels.set_level(context, types.SetLevelRequestParams(level="emergency"))
+    assert [len(levels.of(context)()) for context in contexts] == [8, 1]

@@ -1,0 +1,234 @@
+"""One session, played through every door in turn: steps, sums and the end agree everywhere."""
+
+import contextlib
+import functools
+import itertools
+import json
+import operator
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from ors_server import Environment, EpisodePolicy, ToolError, ToolOutput, tool
+from ors_server.app import App, create_app
+from ors_server.sessions.calls import Completed
+from ors_server.settings import Settings
+
+pytestmark = pytest.mark.anyio
+LIMIT = 20.0
+"""Seconds within which anything in these tests happens."""
+
+RESULT_KEY = "org.openrewardstandard/result"
+CALL_ID_KEY = "org.openrewardstandard/call_id"
+SESSION = "two-doors"
+
+
+class Stairs(Environment):
+    """Pays fractions that do not add up in decimal, and charges for mistakes."""
+
+    name = "stairs"
+    policy = EpisodePolicy(step_limit=20, invalid_call_penalty=0.1, tool_error_penalty=0.2)
+
+    @classmethod
+    def list_splits(cls) -> Sequence[str]:
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
+        return [{}]
+
+    def get_prompt(self) -> str:
+        return "Climb."
+
+    @tool
+    async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002
+        """Climbs a step."""
+        return ToolOutput(reward=reward, finished=top)
+
+    @tool
+    async def stumble(self) -> ToolOutput:
+        """Stumbles."""
+        raise ToolError("ouch")
+
+    @tool
+    async def fall(self) -> ToolOutput:
+        """Breaks down."""
+        raise RuntimeError("crash")
+
+
+class Door:
+    """A way to play the session; a call gives reward, finished and the standing, or `None` for no output."""
+
+    async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
+        raise NotImplementedError
+
+
+class OrsWay(Door):
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+
+    async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
+        body = {"name": name, "input": arguments, "task_id": call_id}
+        answer = await self.http.post("/stairs/call", json=body, headers={"X-Session-ID": SESSION})
+        pieces = "".join(
+            line.removeprefix("data: ")
+            for event in answer.text.split("\n\n")
+            if event.startswith(("event: chunk", "event: end"))
+            for line in event.split("\n")[1:]
+        )
+        if not pieces:
+            assert "event: error" in answer.text
+            return None
+        result = json.loads(pieces)
+        if not result["ok"]:
+            return None
+        output = result["output"]
+        return output["reward"], output["finished"], output["metadata"]["episode"]
+
+
+class ControlWay(Door):
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+
+    async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
+        body = {"name": name, "arguments": arguments, "call_id": call_id}
+        answer = (await self.http.post(f"/_ors/sessions/{SESSION}/calls", json=body)).json()
+        output = answer.get("output")
+        return (
+            None if output is None else (output["reward"], output["finished"], output["metadata"]["episode"])
+        )
+
+
+class McpWay(Door):
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
+        result = await self.client.call_tool(name, arguments, meta={CALL_ID_KEY: call_id})
+        figures = (result.meta or {}).get(RESULT_KEY)
+        if figures is None or figures["metadata"] is None:
+            return None
+        return figures["reward"], figures["finished"], figures["metadata"]["episode"]
+
+
+class EngineWay(Door):
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
+        call = await self.app.engine.call(SESSION, name, arguments, call_id=call_id)
+        result = await call.wait()
+        if not isinstance(result, Completed):
+            return None
+        assert result.output.metadata is not None
+        return result.output.reward, result.output.finished, result.output.metadata["episode"]
+
+
+class QuietServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(app: App) -> AsyncIterator[str]:
+    """Serves on a free port of loopback, on this event loop."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = QuietServer(uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=75))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            with anyio.fail_after(LIMIT):
+                while not server.started:
+                    await anyio.lowlevel.checkpoint()
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+
+
+@pytest.fixture
+async def doors() -> AsyncIterator[dict[str, Door]]:
+    app = create_app([Stairs], Settings())
+    async with contextlib.AsyncExitStack() as stack:
+        url = await stack.enter_async_context(serving(app))
+        http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=LIMIT))
+        created = await http.post("/create", json={"task_spec": {}}, headers={"X-Session-ID": SESSION})
+        assert created.json() == {"sid": SESSION}
+        ways: dict[str, Door] = {"ors": OrsWay(http), "control": ControlWay(http), "engine": EngineWay(app)}
+        for era, mode in (("mcp modern", "auto"), ("mcp handshake", "legacy")):
+            mcp_http = await stack.enter_async_context(httpx2.AsyncClient(timeout=LIMIT))
+            transport = streamable_http_client(f"{url}/sessions/{SESSION}/mcp", http_client=mcp_http)
+            client = await stack.enter_async_context(Client(transport, mode=mode))
+            ways[era] = McpWay(client)
+        yield ways
+
+
+async def standing_everywhere(doors: dict[str, Door]) -> dict[str, Any]:
+    """Reads the episode's totals wherever they can be read."""
+    engine, control = doors["engine"], doors["control"]
+    assert isinstance(engine, EngineWay)
+    assert isinstance(control, ControlWay)
+    status = await engine.app.engine.status(SESSION)
+    seen = (await control.http.get(f"/_ors/sessions/{SESSION}")).json()["episode"]
+    steps = (await control.http.get(f"/_ors/sessions/{SESSION}/steps")).json()
+    rows = steps["steps"] if isinstance(steps, dict) else steps
+    summary = asdict(status.summary)
+    assert (seen["steps"], seen["return"], seen["phase"], seen["stop_reason"], seen["penalties"]) == (
+        summary["steps"],
+        summary["episode_return"],
+        summary["phase"],
+        summary["stop_reason"],
+        summary["penalties"],
+    )
+    assert [row["reward"] for row in rows] == [step.reward for step in await engine.app.engine.steps(SESSION)]
+    assert functools.reduce(operator.add, [row["reward"] or 0.0 for row in rows], 0.0) == seen["return"]
+    return summary
+
+
+MOVES: list[tuple[str, dict[str, Any]]] = [
+    ("climb", {"reward": 0.1}),
+    ("climb", {"reward": 0.2}),
+    ("climb", {}),
+    ("stumble", {}),
+    ("nonesuch", {}),
+    ("climb", {"reward": "much"}),
+    ("fall", {}),
+    ("climb", {"reward": 0.3}),
+    ("climb", {"reward": -0.7}),
+    ("climb", {"reward": 0.0}),
+]
+
+
+@pytest.mark.parametrize("first", range(5))
+async def test_a_session_played_through_all_doors_in_turn_is_one_episode(doors, first):
+    names = sorted(doors)
+    turn = itertools.islice(itertools.cycle(names), first, None)
+    received: list[float | None] = []
+    with anyio.fail_after(LIMIT):
+        for number, (name, arguments) in enumerate(MOVES, start=1):
+            told = await doors[next(turn)].call(name, arguments, f"call-{number}")
+            received.append(None if told is None else told[0])
+            total = functools.reduce(operator.add, [reward for reward in received if reward is not None], 0.0)
+            if told is not None:
+                assert (told[2]["step"], told[2]["return"], told[1]) == (number, total, False)
+            summary = await standing_everywhere(doors)
+            assert (summary["steps"], summary["episode_return"]) == (number, total)
+        for door in names:  # the same call asked for at every door is the same call
+            told = await doors[door].call("climb", {"reward": 5.0}, "call-1")
+            assert told[:2] == (0.1, False)
+        last = await doors[next(turn)].call("climb", {"reward": 1.0, "top": True}, "last")
+        assert last[:2] == (1.0, True)
+        for door in names:
+            assert await doors[door].call("climb", {"reward": 9.0}, f"late-{door.replace(' ', '-')}") is None
+            assert (await doors[door].call("climb", {}, "last"))[:2] == (1.0, True)
+        summary = await standing_everywhere(doors)
+    assert (summary["phase"], summary["stop_reason"], summary["steps"]) == ("finished", "completed", 11)
+    assert summary["episode_return"] == total + 1.0

@@ -1,0 +1,86 @@
+"""Servers for tests: in this process without a socket, and in this process on a loopback socket."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from ors_server.app import App, create_app
+from ors_server.settings import Settings
+
+REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
+START_LIMIT = 30.0
+"""Seconds that a server in a thread may take to start or to stop."""
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of the async tests; the server itself runs on it too."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def refenv() -> str:
+    """The reference to the acceptance environments, for `create_app` and the command line."""
+    return REFENV
+
+
+class LiveServer(uvicorn.Server):
+    """A server on a free port of loopback, with the event loop and the parser of production, in a thread."""
+
+    def __init__(self, app: App) -> None:
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=0, loop="uvloop", http="httptools", log_config=None, access_log=False
+        )
+        super().__init__(config)
+        self.app = app
+        self._settled = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that it took."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where to reach it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator["LiveServer"]:
+        """Serves for the length of a with statement."""
+        self._thread.start()
+        assert self._settled.wait(START_LIMIT), "the server did not start in time"
+        assert self.started, "the server ended before it had started"
+        try:
+            yield self
+        finally:
+            self.should_exit = True
+            self._thread.join(START_LIMIT)
+            assert not self._thread.is_alive(), "the server did not stop in time"
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        self._settled.set()
+
+    def _live(self) -> None:
+        try:
+            self.run()
+        finally:
+            self._settled.set()
+
+
+@pytest.fixture(scope="module")
+def serve_live() -> Iterator[Callable[..., LiveServer]]:
+    """Starts servers in threads on demand, from environments and settings; they end with the module."""
+    with contextlib.ExitStack() as servers:
+
+        def start(*environments: str | type, **settings: object) -> LiveServer:
+            app = create_app(environments, Settings(port=0, **settings))
+            return servers.enter_context(LiveServer(app).serving())
+
+        yield start

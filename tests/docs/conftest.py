@@ -1,0 +1,148 @@
+"""Runs a document: its programs and its commands, in order, in a folder of its own."""
+
+import contextlib
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ADDRESS = "127.0.0.1:8080"
+"""Where the documents' server is; the tests' server takes a free port instead."""
+LIMIT = 120
+"""Seconds that one program or command may take."""
+
+
+@dataclass
+class Reader:
+    """Somebody who does what a document says.
+
+    A `python` block is a program; blocks that follow one another without a command between them are one
+    program. With `client=NAME` it runs in that client's environment. A block with `file=NAME` is written to
+    that file. In a `console` block, a line that begins with `$ ` is a command; the others are its output, in
+    which `...` stands for anything. `ors-server serve` goes on beside the rest. Blocks of other languages
+    are only read.
+    """
+
+    folder: Path
+    port: int
+    stack: contextlib.ExitStack
+    program: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Clients whose examples could not run, because their environment is not there."""
+
+    def read(self, text: str) -> None:
+        """Does what a document says, from its beginning to its end."""
+        for language, about, body in BLOCK.findall(text):
+            options = dict(word.split("=", 1) for word in about.split() if "=" in word)
+            if "file" in options:
+                (self.folder / options["file"]).write_text(body)
+            elif language == "python" and "client" in options:
+                self._finish_program()
+                self._run_client(options["client"], body)
+            elif language == "python":
+                self.program.append(body)
+            elif language == "console":
+                self._finish_program()
+                self._type(body)
+        self._finish_program()
+
+    def _finish_program(self) -> None:
+        if self.program:
+            self._run([sys.executable, "-W", "error", "-c", self._here("\n".join(self.program))])
+        self.program = []
+
+    def _run_client(self, client: str, body: str) -> None:
+        python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
+        if python.exists():
+            self._run([str(python), "-c", self._here(body)])
+        else:
+            self.missing.append(client)
+
+    def _type(self, body: str) -> None:
+        for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            if shlex.split(command)[:2] == ["ors-server", "serve"]:
+                output = self._serve(command)
+            else:
+                output = self._run(["bash", "-euo", "pipefail", "-c", self._here(command)])
+            check_output(expected, output.replace(f"127.0.0.1:{self.port}", ADDRESS))
+
+    def _serve(self, command: str) -> str:
+        words = [*shlex.split(self._here(command)), "--port", str(self.port)]
+        server = subprocess.Popen(
+            words,
+            cwd=self.folder,
+            env=self._environ(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.stack.callback(end, server)
+        lines = []
+        for line in server.stdout or ():
+            lines.append(line)
+            if line.startswith("Stop with"):
+                break
+        assert lines, f"{command} said nothing"
+        return "".join(lines)
+
+    def _run(self, words: list[str]) -> str:
+        ran = subprocess.run(
+            words,
+            cwd=self.folder,
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        assert ran.returncode == 0, f"{words[-1]}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def _environ(self) -> dict[str, str]:
+        scripts = str(Path(sys.executable).parent)
+        quiet = {
+            "OPENREWARD_DISABLE_UPDATE_CHECK": "1",
+            "TRL_EXPERIMENTAL_SILENCE": "1",
+            "NO_PROXY": "127.0.0.1",
+        }
+        return {**os.environ, **quiet, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, f"127.0.0.1:{self.port}")
+
+
+def check_output(expected: str, output: str) -> None:
+    """Demands every line that a document shows, in order; `...` stands for any number of lines."""
+    pattern = "".join(
+        "(?:.*\n)*?" if line.strip() == "..." else re.escape(line.rstrip()) + r"[ \t]*\n"
+        for line in expected.rstrip().splitlines()
+    )
+    assert re.fullmatch(pattern, output if output.endswith("\n") else f"{output}\n"), (
+        f"{expected}\n---\n{output}"
+    )
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Ends a server."""
+    process.terminate()
+    process.communicate(timeout=LIMIT)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """A reader with an empty folder; what it starts ends with the test."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        yield Reader(tmp_path, port, stack)

@@ -1,0 +1,86 @@
+"""What is written down of the code is what the code says."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import ors_server
+import ors_server.testing
+from ors_server.cli.main import COMMANDS
+from ors_server.episode import TRANSITIONS
+from ors_server.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages():
+    spec = importlib.util.spec_from_file_location("scripts_docs", ROOT / "scripts/docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+def test_the_reference_pages_are_up_to_date(pages, name):
+    assert (ROOT / "docs/reference" / name).read_text() == pages.PAGES[name](), "run scripts/docs.py"
+
+
+def test_every_setting_and_every_command_has_its_place(pages):
+    settings, commands = pages.settings_page(), pages.cli_page()
+    assert set(re.findall(r"^\| `(\w+)`", settings, re.MULTILINE)) == set(Settings.model_fields)
+    assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == set(COMMANDS)
+
+
+def test_every_setting_says_what_it_means(pages):
+    assert all(pages.field_texts(Settings).get(name) for name in Settings.model_fields)
+
+
+def test_the_state_diagram_is_drawn_from_the_table(pages):
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    (drawn,) = re.findall(r"```mermaid\n(stateDiagram-v2.*?)\n```", text, re.DOTALL)
+    assert drawn == pages.state_diagram()
+    moves = {
+        (before, event.strip(), after)
+        for before, after, events in re.findall(r"^    (\w+) --> (\w+): (.+)$", drawn, re.MULTILINE)
+        for event in events.split(",")
+    }
+    assert moves == {
+        (before.value, event.value, after.value) for (before, event), after in TRANSITIONS.items()
+    }
+
+
+def test_the_rooms_of_the_architecture_are_the_packages_own():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {
+        name
+        for row in re.findall(r"^\| (`.+?`) \| .+\|$", text, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    package = ROOT / "ors_server"
+    entries = [*package.glob("*.py"), *(path.parent for path in package.glob("*/__init__.py"))]
+    assert rooms == {path.stem for path in entries} - {"__init__"}
+
+
+@pytest.mark.parametrize("module", [ors_server, ors_server.testing], ids=lambda module: module.__name__)
+def test_every_public_name_is_documented(module):
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            assert inspect.getdoc(value), name
+
+
+def test_every_page_is_reached_from_the_readme():
+    linked = set(re.findall(r"\((docs/[^)#]+)\)", (ROOT / "README.md").read_text()))
+    pages = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "docs").rglob("*.md")
+        if path.parent.name != "decisions"
+    }
+    assert pages <= linked

@@ -1,0 +1,56 @@
+"""Finding environments: by path, by module, by installed name."""
+
+import pytest
+
+from ors_server.authoring.loading import find_classes, installed_environments, load_environments
+from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+
+
+def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatch):
+    code = (
+        "from ors_server import Environment, tool\n"
+        "class Here(Environment):\n"
+        "    @classmethod\n    def list_splits(cls): return ['train']\n"
+        "    def get_prompt(self): return 'x'\n"
+        "    @tool\n    async def t(self) -> str:\n        '''T.'''\n        return ''\n"
+        "class There(Here): pass\n"
+    )
+    file = tmp_path / "somewhere_here.py"
+    file.write_text(code)
+    package = tmp_path / "somewhere_package"
+    package.mkdir()
+    (package / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [cls.__name__ for cls in find_classes(str(file))] == ["Here", "There"]
+    assert [cls.__name__ for cls in find_classes(f"{file}:There")] == ["There"]
+    assert [cls.__name__ for cls in find_classes(str(package))] == ["Here", "There"]
+    assert [cls.__name__ for cls in find_classes("somewhere_here:Here")] == ["Here"]
+    assert find_classes(str(file))[0] is find_classes(str(file))[0]
+    with pytest.raises(EnvironmentDefinitionError, match="two environments"):
+        load_environments([str(file), str(package)])
+    assert [definition.name for definition in load_environments([str(file)])] == ["here", "there"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reference", "error", "words"),
+    [
+        (None, "no_such_environment", UnknownEnvironmentError, "no installed environment"),
+        (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
+        ("x = 1", "{file}", UnknownEnvironmentError, "holds no Environment class"),
+        ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
+        ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),
+        ("import sys; sys.exit(3)", "{file}", EnvironmentDefinitionError, "SystemExit"),
+        ("import no_such_module_at_all", "{file}", EnvironmentDefinitionError, "no_such_module_at_all"),
+    ],
+    ids=str,
+)
+def test_a_reference_that_leads_nowhere_says_so(tmp_path, code, reference, error, words):
+    file = tmp_path / "broken_environment.py"
+    if code is not None:
+        file.write_text(code)
+    with pytest.raises(error, match=words):
+        find_classes(reference.format(tmp=tmp_path, file=file))
+
+
+def test_installed_environments_are_listed_by_name():
+    assert list(installed_environments()) == sorted(installed_environments())

@@ -1,0 +1,94 @@
+"""The command line, run in this process or as a server of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ors_server.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+REFENV = str(ROOT / "tests/fixtures/refenv.py")
+LIMIT = 60
+"""Seconds that a process may take for anything."""
+
+
+@dataclass
+class Ran:
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs the command line in this process."""
+
+    def run(*words: str) -> Ran:
+        capsys.readouterr()
+        status = main(words)
+        return Ran(status, *capsys.readouterr())
+
+    return run
+
+
+@dataclass
+class Served:
+    """A server as a process."""
+
+    process: subprocess.Popen[str]
+    ready: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.ready["url"]
+
+    def stop(self, *, with_signal: int | None = None) -> str:
+        """Ends the server and gives what it logged."""
+        if with_signal is not None:
+            self.process.send_signal(with_signal)
+        return self.process.communicate(timeout=LIMIT)[1]
+
+
+COMMAND = [sys.executable, "-c", "import sys; from ors_server.cli.main import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Starts servers on free ports; those that still run are ended after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: str, **environ: str) -> Served:
+            process = subprocess.Popen(
+                [*COMMAND, "serve", *words, "--port", "0", "--json"],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, **environ},
+            )
+            stack.callback(_end, process)
+            line = process.stdout.readline()
+            assert line, process.communicate(timeout=LIMIT)[1]
+            return Served(process, json.loads(line))
+
+        yield start
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()
+    process.communicate(timeout=LIMIT)

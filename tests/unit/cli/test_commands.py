@@ -1,0 +1,235 @@
+"""`list`, `play`, `call`, `check` and `new`, as a person or a script uses them."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ors_server.cli.output import CommandError
+from ors_server.cli.play import Player, read_line, read_value
+from ors_server.cli.remote import RemoteServer
+from ors_server.testing import play as play_episode
+
+REFENV = "tests/fixtures/refenv.py"
+
+
+@pytest.fixture(autouse=True)
+def in_the_root(monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Puts lines on standard input."""
+
+    def put(*lines: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+    return put
+
+
+def test_list_shows_what_is_installed(run):
+    (environment,) = run("list", "--json").json
+    assert environment["name"] == "math_word_problems"
+    assert {split["name"] for split in environment["splits"]} == {"train", "validation", "test"}
+    assert all(split["tasks"] >= 100 for split in environment["splits"])
+    assert [tool["name"] for tool in environment["tools"]] == ["calculator", "submit"]
+    shown = run("list").out
+    assert "math_word_problems" in shown
+    assert "calculator" in shown
+
+
+def test_list_takes_references(run):
+    described = run("list", f"{REFENV}:RefEnv", f"{REFENV}:IndexEnv", "--json").json
+    assert [environment["name"] for environment in described] == ["refenv", "indexenv"]
+
+
+def test_list_says_so_when_nothing_is_installed(run, monkeypatch):
+    monkeypatch.setattr("ors_server.authoring.loading.installed_environments", dict)
+    assert "ors-server new" in run("list").out
+
+
+def test_a_call_shows_the_output_and_the_reward(run):
+    ran = run("call", f"{REFENV}:RefEnv", "echo", '{"text": "hello"}')
+    assert (ran.status, ran.out) == (0, "hello\nreward 1, finished\n")
+    assert run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none\n"
+    assert run("call", f"{REFENV}:RefEnv", "image").out == "a pixel\n[image/png]\nreward 0.25\n"
+
+
+def test_a_call_picks_the_environment_and_the_task(run):
+    words = (
+        "call",
+        REFENV,
+        "echo",
+        '{"text": "exam"}',
+        "--split",
+        "test",
+        "--environment",
+        "refenv",
+        "--json",
+    )
+    result = run(*words).json
+    assert result["kind"] == "completed"
+    assert (result["output"]["reward"], result["output"]["finished"], result["step"]) == (1.0, True, 1)
+
+
+def test_a_call_reads_its_arguments_from_standard_input(run, typed):
+    typed('{"a": 2, "b": 5}')
+    assert run("call", f"{REFENV}:RefEnv", "add", "-").out == "7\nreward none\n"
+
+
+@pytest.mark.parametrize(("tool", "arguments", "kind"), [("nope", "{}", "refused"), ("boom", "{}", "failed")])
+def test_a_call_that_was_not_answered_has_status_1(run, tool, arguments, kind):
+    ran = run("call", f"{REFENV}:RefEnv", tool, arguments, "--json")
+    assert ran.status == 1
+    assert ran.json["kind"] == kind
+    assert ran.json["detail"]
+    assert run("call", f"{REFENV}:RefEnv", tool, arguments).out.startswith(f"{kind}: ")
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]"])
+def test_arguments_that_are_no_json_object_are_refused(run, arguments):
+    ran = run("call", f"{REFENV}:RefEnv", "echo", arguments)
+    assert ran.status == 1
+    assert ran.err.startswith("ors-server: the arguments are")
+
+
+def test_a_session_needs_a_server(run):
+    assert "--session needs" in run("call", REFENV, "echo", "{}", "--session", "s").err
+
+
+def test_a_script_plays_an_episode_to_its_end(run, typed):
+    typed(
+        "# a comment",
+        "",
+        ":tools",
+        ":prompt",
+        ":standing",
+        ":what",
+        "noargs",
+        'echo {"text": "world"}',
+        "count",
+    )
+    ran = run("play", f"{REFENV}:RefEnv", "--index", "1", "--json")
+    lines = ran.out.splitlines()
+    assert lines[0] == "Call the `echo` tool with text='world' to win."
+    assert lines.count("  echo(text)  Echoes the text and ends the episode when it is the target.") == 2
+    assert "ready: 0 steps, return 0" in lines
+    assert lines[-2] == "finished, completed: 2 steps, return 1"
+    assert json.loads(lines[-1])["return"] == 1.0
+
+
+def test_a_player_is_told_of_mistakes_and_plays_on(run, typed):
+    typed("nope", "echo [1]", "echo {", 'echo {"text": 5}', "boom", 'add {"a": 1}', ":quit", "count")
+    ran = run("play", f"{REFENV}:RefEnv")
+    assert ran.status == 0
+    assert ran.out.count("\n! ") == 5
+    assert "\n3\n" in ran.out
+    assert "return 0" in ran.out.splitlines()[-1]
+
+
+def test_a_person_is_asked_for_each_argument(capsys, monkeypatch):
+    answers = iter(["add", "40", "", "submit", "4", None])
+    asked: list[str] = []
+
+    def read(question: str) -> str | None:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr(sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
+    with play_episode(f"{REFENV}:RefEnv") as episode:
+        Player(episode, read).run()
+    assert asked[1:3] == ["  a (integer): ", "  b (integer, optional): "]
+    assert "\n42\n" in capsys.readouterr().out
+
+
+def test_a_person_s_terminal_is_read_with_a_question_until_its_end(monkeypatch):
+    monkeypatch.setattr(
+        sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})("count\n")
+    )
+    assert read_line("> ") == "count"
+    assert read_line("> ") is None
+
+
+def test_the_terminal_tool_can_be_played_by_hand(run, typed):
+    typed('submit {"answer": "4"}')
+    ran = run("play", f"{REFENV}:TermEnv")
+    assert "(takes your final message)" in ran.out
+    assert ran.out.splitlines()[-1].startswith("finished, completed: 1 steps, return 1")
+
+
+def test_what_is_typed_is_read_as_the_schema_wants_it():
+    assert read_value("12", {"type": "string"}) == "12"
+    assert read_value("12", {"type": "integer"}) == 12
+    assert read_value("[1, 2]", {}) == [1, 2]
+    assert read_value("twelve", {"type": "integer"}) == "twelve"
+
+
+def test_check_reports_on_an_environment(run):
+    ran = run(
+        "check", "math_word_problems", "--only", "gold-earns-the-most", "--only", "tool-names", "--tasks", "1"
+    )
+    assert ran.status == 0
+    assert ran.out.splitlines()[-1] == "2 passed, 0 failed, 0 not judged"
+    assert "gold_actions reach the greatest reward" in ran.out
+
+
+def test_check_has_status_1_where_something_that_must_hold_does_not(run):
+    ran = run("check", f"{REFENV}:RefEnv", "--only", "tools-survive", "--quiet")
+    assert ran.status == 1
+    assert ran.out.startswith("FAIL MUST   refenv tools-survive: ")
+    assert run("check", f"{REFENV}:RefEnv", "--only", "tools-survive", "--json").json["conformant"] is False
+
+
+def test_check_does_not_fail_for_what_only_should_hold(run):
+    ran = run("check", f"{REFENV}:RefEnv", "--only", "reward-range")
+    assert ran.status == 0
+    assert "FAIL SHOULD" in ran.out
+
+
+def test_check_knows_its_ids(run):
+    ran = run("check", "math_word_problems", "--only", "tool-names", "--only", "sparkle")
+    assert ran.status == 1
+    assert ran.err == "ors-server: there is no check with the id sparkle\n"
+
+
+def test_check_wants_a_url_for_mcp(run):
+    assert "--mcp needs a URL" in run("check", "math_word_problems", "--mcp").err
+
+
+def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
+    ran = run("new", "tiny_sums", "--in", str(tmp_path))
+    assert ran.status == 0
+    folder = tmp_path / "tiny_sums"
+    assert run("check", str(folder), "--quiet").out == "20 passed, 0 failed, 0 not judged\n"
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tests.returncode == 0, tests.stdout
+
+
+def test_a_new_environment_never_overwrites_another(run, tmp_path):
+    run("new", "mine", "--in", str(tmp_path))
+    before = (tmp_path / "mine/environment.py").read_text()
+    ran = run("new", "mine", "--in", str(tmp_path))
+    assert ran.status == 1
+    assert "exists already" in ran.err
+    assert (tmp_path / "mine/environment.py").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["My", "a-b", "health", "class.", ""])
+def test_a_new_environment_needs_a_usable_name(run, name, tmp_path):
+    ran = run("new", name, "--in", str(tmp_path))
+    assert ran.status == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_urls_are_called_over_the_wire(run):
+    with pytest.raises(CommandError, match="expected a URL"):
+        RemoteServer("ftp://127.0.0.1")

@@ -1,0 +1,344 @@
+"""`ors-server serve`: what it says, what it serves, and how it ends."""
+
+import ast
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import mcp
+import pytest
+from mcp import Client, StdioServerParameters
+
+from ors_server.cli import serve as serve_module
+from ors_server.cli.announcement import Announcement, Served, lines_of
+from ors_server.cli.listening import bind, listen
+from ors_server.cli.output import CommandError
+from ors_server.cli.serve import ServeOptions, settings_of
+from ors_server.settings import Settings
+
+ENVIRONMENT_ONLY = {"api_keys", "token_secret"}
+"""Settings that are secrets: on a command line everybody on the machine could read them."""
+REFENV = "tests/fixtures/refenv.py"
+KEY = "trainer-key-0123456789"
+
+
+def ask(url, path, body=None, method=None, **headers):
+    data = None if body is None else json.dumps(body).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(
+        url + path, data, {"Content-Type": "application/json", **named}, method=method
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def test_it_serves_every_installed_environment_unless_told_otherwise(serve):
+    server = serve()
+    assert [environment["name"] for environment in server.ready["environments"]] == ["math_word_problems"]
+    assert server.ready["environments"][0]["splits"]["train"] >= 1000
+
+
+def test_the_line_for_machines_names_doors_that_answer(serve):
+    server = serve(REFENV)
+    doors = server.ready["doors"]
+    assert ask(doors["ors"], "/health") == {"status": "ok"}
+    assert ask(doors["ors"], "/list_environments")[0] == "refenv"
+    assert ask(doors["control"], "/health") == {"status": "ok"}
+
+    async def tools() -> set[str]:
+        async with Client(doors["mcp"]) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert "start_episode" in anyio.run(tools)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_tears_every_session_down(serve, number, status):
+    server = serve(f"{REFENV}:RefEnv", "--log-format", "json")
+    for index in range(2):
+        ask(server.url, "/_ors/sessions", {"split": "train", "index": index})
+    events = [json.loads(line) for line in server.stop(with_signal=number).splitlines()]
+    assert [(event["event"], event["stop_reason"]) for event in events] == [("episode", "deleted")] * 2
+    assert server.process.returncode == status
+
+
+def test_a_signal_ends_the_server_though_a_call_runs(serve):
+    server = serve(f"{REFENV}:RefEnv")
+    session = ask(server.url, "/_ors/sessions", {"split": "train", "index": 0})["session_id"]
+    host, port = server.url.removeprefix("http://").split(":")
+    body = b'{"name": "slow_count", "input": {"seconds": 3000}}'
+    with socket.create_connection((host, int(port)), timeout=30) as caller:
+        head = f"POST /refenv/call HTTP/1.1\r\nHost: {host}\r\nX-Session-ID: {session}\r\n"
+        caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert caller.recv(4096).startswith(b"HTTP/1.1 200")
+        server.stop(with_signal=signal.SIGTERM)
+    assert server.process.returncode == -signal.SIGTERM
+
+
+def test_a_taken_port_is_told_in_one_line(run):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run("serve", REFENV, "--port", str(port))
+    assert ran.status == 1
+    assert ran.err == f"ors-server: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    with pytest.raises(CommandError, match=r"cannot listen on no\.such\.host\.invalid:0"):
+        bind("no.such.host.invalid", 0)
+
+
+def test_connections_know_that_they_are_tcp_so_that_answers_leave_at_once():
+    with bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
+def test_strangers_are_not_served_without_keys(run):
+    ran = run("serve", REFENV, "--host", "0.0.0.0")  # noqa: S104  (refused)
+    assert ran.status == 1
+    assert "ORS_API_KEYS" in ran.err
+
+
+def test_keys_from_a_file_guard_the_server_and_commands_use_theirs_from_the_environment(
+    serve, run, tmp_path, monkeypatch
+):
+    file = tmp_path / "keys.toml"
+    file.write_text(f'[[keys]]\nid = "me"\nrole = "trainer"\nkey = "{KEY}"\n')
+    server = serve(f"{REFENV}:RefEnv", "--api-keys-file", str(file))
+    words = ("call", server.url, "echo", '{"text": "hello"}')
+    refused = run(*words)
+    assert refused.status == 1
+    assert "401" in refused.err
+    assert "ORS_API_KEY" in refused.err
+    monkeypatch.setenv("ORS_API_KEY", KEY)
+    assert run(*words).out == "hello\nreward 1, finished\n"
+    assert run("check", server.url, "--only", "E1", "--quiet").out == "1 passed, 0 failed, 0 not judged\n"
+    assert run("check", f"{server.url}/mcp", "--mcp", "--only", "M1").status == 0
+
+
+def test_a_call_at_a_url_plays_the_session_that_is_named(serve, run):
+    server = serve(f"{REFENV}:RefEnv")
+    session = ask(server.url, "/_ors/sessions", {"split": "train", "index": 0})["session_id"]
+    for expected in ("1", "2"):
+        assert run("call", server.url, "count", "--session", session).out.startswith(f"{expected}\n")
+    missing = run("call", server.url, "count", "--session", "no-such")
+    assert missing.status == 1
+    assert "404" in missing.err
+    assert run("call", server.url, "count", "--split", "test", "--json").json["step"] == 1
+    live = ask(server.url, "/_ors/sessions")["sessions"]
+    assert [view["session_id"] for view in live] == [session]
+
+
+def test_a_server_that_nobody_runs_is_told_in_one_line(run):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    ran = run("call", f"http://127.0.0.1:{port}", "count")
+    assert ran.status == 1
+    assert ran.err.startswith(f"ors-server: cannot reach http://127.0.0.1:{port}/_ors")
+
+
+def test_settings_come_from_flags_before_variables_before_the_file(serve, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text('idle_seconds = 11.0\nmax_sessions = 22\nvisibility = "hidden"\n')
+    admin = f"admin:boss:{KEY}"
+    server = serve(
+        REFENV, "--config", str(file), "--max-sessions", "44", ORS_IDLE_SECONDS="33", ORS_API_KEYS=admin
+    )
+    values = ask(server.url, "/_ors/settings", X_API_Key=KEY)["values"]
+    assert (values["idle_seconds"], values["max_sessions"], values["visibility"]) == (33.0, 44, "hidden")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ask(server.url, "/_ors/settings")
+
+
+def test_every_setting_is_a_flag_unless_it_is_a_secret():
+    flags = {field.name for field in fields(ServeOptions)}
+    own = {"references", "stdio", "episode", "config", "json"}
+    assert flags - own == set(Settings.model_fields) - ENVIRONMENT_ONLY
+
+
+def test_flags_that_are_not_given_leave_settings_alone():
+    assert settings_of(ServeOptions()) == {}
+    assert settings_of(ServeOptions(port=0, allowed_hosts=["a"])) == {"port": 0, "allowed_hosts": ["a"]}
+
+
+def test_the_defaults_in_the_help_are_the_settings_own():
+    tree = ast.parse(Path(serve_module.__file__).read_text())
+    shown = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            for keyword in (
+                k for call in ast.walk(node) if isinstance(call, ast.Call) for k in call.keywords
+            ):
+                if keyword.arg == "show_default" and isinstance(keyword.value, ast.Constant):
+                    shown[node.target.id] = keyword.value.value
+    settings = Settings()
+    for name, default in shown.items():
+        if name in Settings.model_fields:
+            value = getattr(settings, name)
+            assert default == (
+                f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value))
+            )
+
+
+def test_the_announcement_has_a_line_for_each_user():
+    said = Announcement(
+        "http://127.0.0.1:8080", has_keys=False, environments=[Served("e", "1", {"train": 3, "x": None})]
+    )
+    lines = "\n".join(lines_of(said))
+    for word in ("ORS", "MCP", "control", "agent", "harness", "trainer", "author", "e  train 3, x ? tasks"):
+        assert word in lines
+    (agent,) = [line for line in lines_of(said) if line.startswith("  agent")]
+    config = json.loads(agent.removeprefix("  agent"))
+    assert config["mcpServers"]["ors"] == {"type": "http", "url": "http://127.0.0.1:8080/mcp"}
+
+
+def test_the_announcement_says_where_a_key_goes():
+    lines = "\n".join(lines_of(Announcement("http://127.0.0.1:8080", has_keys=True, environments=[])))
+    assert '"headers": {"X-API-Key": "YOUR-KEY"}' in lines
+    assert "OPENREWARD_API_KEY=YOUR-KEY" in lines
+
+
+def test_tasks_that_cannot_be_counted_stay_uncounted(serve, tmp_path):
+    file = tmp_path / "uncounted.py"
+    file.write_text(
+        "from ors_server import Environment, tool\n"
+        "class Uncounted(Environment):\n"
+        "    list_splits = classmethod(lambda cls: ['train', 'test'])\n"
+        "    @classmethod\n"
+        "    def num_tasks(cls, split):\n"
+        "        return 3 if split == 'test' else 1 / 0\n"
+        "    @classmethod\n"
+        "    def get_task(cls, split, index): return {}\n"
+        "    def get_prompt(self): return '?'\n"
+        "    @tool\n"
+        "    async def wait(self) -> str:\n"
+        "        'Waits.'\n"
+        "        return 'waited'\n"
+    )
+    (environment,) = serve(str(file)).ready["environments"]
+    assert environment["splits"] == {"train": None, "test": 3}
+
+
+def test_an_application_that_does_not_start_is_told_in_one_line(monkeypatch):
+    class Stillborn:
+        """An application whose lifespan fails."""
+
+        settings = Settings(port=0)
+
+        async def __call__(self, scope, receive, send):
+            await receive()
+            await send({"type": "lifespan.startup.failed", "message": "no store"})
+
+    with pytest.raises(CommandError, match="the server did not start"):
+        listen(Stillborn(), as_json=True)
+
+
+def stdio(*words, **environ):
+    program = "import sys; from ors_server.cli.main import main; sys.exit(main())"
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-c", program, "serve", *words, "--stdio", "--log-level", "debug"],
+        env={**os.environ, **environ},
+    )
+
+
+def test_stdio_serves_one_episode_to_one_client():
+    async def play() -> tuple[list[str], str]:
+        async with Client(stdio(f"{REFENV}:RefEnv", "--episode", "refenv/train/1")) as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            result = await client.call_tool("echo", {"text": "world"})
+            assert isinstance(result.content[0], mcp.types.TextContent)
+            return tools, result.content[0].text
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        tools, text = portal.call(play)
+    assert "echo" in tools
+    assert text == "world"
+
+
+def test_stdio_opens_the_lobby_when_no_episode_is_chosen():
+    async def tools() -> set[str]:
+        async with Client(stdio(REFENV)) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert "start_episode" in anyio.run(tools)
+
+
+def test_what_an_environment_prints_does_not_disturb_stdio(tmp_path):
+    file = tmp_path / "chatty.py"
+    file.write_text(
+        "print('loading', flush=True)\n"
+        "from ors_server import Environment, tool\n"
+        "class Chatty(Environment):\n"
+        "    def __init__(self, *args):\n"
+        "        super().__init__(*args)\n"
+        "        print('making', flush=True)\n"
+        "    list_splits = classmethod(lambda cls: ['train'])\n"
+        "    list_tasks = classmethod(lambda cls, split: [{}])\n"
+        "    def get_prompt(self): return '?'\n"
+        "    @tool\n"
+        "    def talk(self) -> str:\n"
+        "        print('talking', flush=True)\n"
+        "        return 'talked'\n"
+    )
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "talk", "arguments": {}}},
+    ]
+    server = stdio(str(file), "--episode", "chatty/train/0")
+    process = subprocess.Popen(
+        [server.command, *server.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answers = []
+    for message in messages:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        if "id" in message:
+            answers.append(json.loads(process.stdout.readline()))
+    rest, complaints = process.communicate(timeout=60)
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["content"][0]["text"] == "talked"
+    assert rest == ""
+    assert all(word in complaints for word in ("loading", "making", "talking"))
+    assert process.returncode == 0
+
+
+def test_stdio_refuses_an_episode_that_is_no_place(run):
+    ran = run("serve", f"{REFENV}:RefEnv", "--stdio", "--episode", "refenv")
+    assert ran.status == 1
+    assert "environment/split/index" in ran.err
+
+
+def test_an_environment_that_cannot_start_ends_the_server(tmp_path):
+    file = tmp_path / "broken.py"
+    file.write_text("raise RuntimeError('no data')\n")
+    program = "import sys; from ors_server.cli.main import main; sys.exit(main())"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "serve", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1
+    assert "no data" in ran.stderr

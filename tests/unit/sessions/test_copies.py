@@ -1,0 +1,65 @@
+"""The server's own copies of JSON that somebody else wrote."""
+
+from typing import Any
+
+import pytest
+
+from ors_server.sessions.copies import NotJSONError, copy_json, read_json, write_json
+
+
+def nest(depth):
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
+
+
+def test_a_copy_is_equal_and_shares_nothing():
+    original = {"list": [1, 2.5, None, True], "text": "é\u2028", "object": {"a": {}}}
+    copied = copy_json(original)
+    assert copied == original
+    assert copied["list"] is not original["list"]
+    assert copied["object"]["a"] is not original["object"]["a"]
+
+
+def test_characters_that_utf8_cannot_express_become_question_marks():
+    assert copy_json({"a": "x\ud800y"}) == {"a": "x?y"}
+
+
+def test_numbers_keep_their_value():
+    numbers = {"large": 2**200, "small": 5e-324, "tenth": 0.1, "zero": -0.0}
+    assert str(copy_json(numbers)) == str(numbers)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), object(), {1, 2}, b"x"])
+def test_what_is_no_json_is_refused(value):
+    with pytest.raises(NotJSONError):
+        write_json({"a": value})
+
+
+def test_more_digits_than_python_writes_are_refused():
+    with pytest.raises(NotJSONError):
+        write_json({"a": int("9" * 4000) ** 2})
+
+
+def test_a_circle_is_refused():
+    circle: dict[str, Any] = {}
+    circle["a"] = circle
+    with pytest.raises(NotJSONError):
+        copy_json(circle)
+
+
+@pytest.mark.parametrize(
+    ("depth", "is_fine"), [(100, True), (190, True), (260, False), (900, False), (5000, False)]
+)
+def test_nesting_is_bounded(depth, is_fine):
+    if is_fine:
+        assert copy_json(nest(depth)) == nest(depth)
+        return
+    with pytest.raises(NotJSONError):
+        copy_json(nest(depth))
+
+
+def test_text_that_is_no_json_is_refused():
+    with pytest.raises(NotJSONError):
+        read_json("{")

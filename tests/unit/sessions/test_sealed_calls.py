@@ -1,0 +1,51 @@
+"""Writing a call's result: no wish to stop interrupts it, and what is kept of a call is small."""
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from ors_server.errors import CallCancelledError
+from ors_server.sessions.calls import Call, Fault
+
+pytestmark = pytest.mark.anyio
+RESULT = Fault(CallCancelledError("withdrawn"))
+
+
+async def write(call):
+    with call.seal():
+        await checkpoint()
+        call.resolve(RESULT)
+
+
+async def test_a_wish_to_stop_that_comes_while_the_result_is_written_comes_too_late():
+    call = Call("c", "echo", {})
+    with anyio.CancelScope() as call.scope, call.seal():
+        call.cancel()
+        await checkpoint()
+        call.resolve(RESULT)
+    assert call.result is RESULT
+
+
+async def test_a_wish_to_stop_that_came_before_does_not_interrupt_the_writing():
+    call = Call("c", "echo", {})
+    with anyio.CancelScope() as call.scope:
+        call.cancel()
+        await write(call)
+    assert call.result is RESULT
+
+
+async def test_everybody_who_waited_is_told_and_nothing_is_kept_of_the_waiting():
+    call = Call("c", "echo", {})
+    told = []
+
+    async def listen():
+        told.append(await call.wait())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            group.start_soon(listen)
+            await anyio.wait_all_tasks_blocked()
+            await write(call)
+    assert told == [RESULT, RESULT]
+    assert call._done is None

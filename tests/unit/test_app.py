@@ -1,0 +1,186 @@
+"""The composition root: what it refuses to compose, and its life under an ASGI server."""
+
+import ast
+import inspect
+from typing import Any
+
+import anyio
+import pytest
+
+from ors_server import Environment, tool
+from ors_server import settings as settings_module
+from ors_server.app import App, create_app, engine_options, make_keyring
+from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
+from ors_server.settings import Settings, load_settings
+
+pytestmark = pytest.mark.anyio
+
+
+class Tiny(Environment):
+    """Does one thing."""
+
+    name = "tiny"
+
+    @classmethod
+    def list_splits(cls):
+        return ["train"]
+
+    def get_prompt(self):
+        return "go"
+
+    @tool
+    async def go(self) -> str:
+        """Goes."""
+        return "gone"
+
+
+def test_an_application_serves_at_least_one_environment_and_each_name_once():
+    with pytest.raises(SettingsError, match="at least one"):
+        create_app([], Settings())
+    with pytest.raises(EnvironmentDefinitionError, match="two environments are named 'tiny'"):
+        create_app([Tiny, Tiny], Settings())
+
+
+def test_strangers_are_not_served_without_keys():
+    with pytest.raises(SettingsError, match=r"10\.0\.0\.1"):
+        make_keyring(Settings(host="10.0.0.1"))
+    assert make_keyring(Settings(host="10.0.0.1", api_keys="trainer:t:0123456789abcdef")).is_open is False
+    for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]"):
+        assert make_keyring(Settings(host=host)).is_open
+
+
+def test_every_limit_of_the_settings_reaches_the_engine():
+    settings = Settings(
+        max_sessions=1,
+        max_sessions_per_environment=2,
+        max_sessions_per_credential=3,
+        idle_seconds=4,
+        reap_seconds=5,
+        max_output_bytes=6000,
+        teardown_seconds=7,
+        visibility="hidden",
+    )
+    options = engine_options(settings)
+    limits = options.limits
+    assert (limits.sessions, limits.sessions_per_environment, limits.sessions_per_credential) == (1, 2, 3)
+    assert (limits.idle_seconds, limits.reap_seconds) == (4, 5)
+    assert (options.max_output_bytes, options.teardown_time_limit, options.visibility.value) == (
+        6000,
+        7,
+        "hidden",
+    )
+
+
+async def test_the_engine_is_there_only_while_the_application_runs():
+    app = create_app([Tiny], Settings())
+    with pytest.raises(ShuttingDownError):
+        _ = app.engine
+    async with app.running():
+        assert list(app.engine.environments) == ["tiny"]
+    with pytest.raises(ShuttingDownError):
+        _ = app.engine
+
+
+class Wire:
+    """An ASGI connection whose messages a test gives one by one."""
+
+    def __init__(self):
+        self.to_app, self._inbox = anyio.create_memory_object_stream[Any](10)
+        self._outbox, self.from_app = anyio.create_memory_object_stream[Any](10)
+
+    async def receive(self):
+        return await self._inbox.receive()
+
+    async def send(self, message):
+        await self._outbox.send(message)
+
+    def close(self):
+        for stream in (self.to_app, self._inbox, self._outbox, self.from_app):
+            stream.close()
+
+
+@pytest.fixture
+def wire():
+    made = Wire()
+    yield made
+    made.close()
+
+
+async def test_the_lifespan_starts_and_stops_every_part(wire):
+    app = create_app([Tiny], Settings())
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(app, {"type": "lifespan"}, wire.receive, wire.send)
+            await wire.to_app.send({"type": "lifespan.startup"})
+            assert (await wire.from_app.receive())["type"] == "lifespan.startup.complete"
+            assert app.engine is not None
+            await wire.to_app.send({"type": "lifespan.shutdown"})
+            assert (await wire.from_app.receive())["type"] == "lifespan.shutdown.complete"
+
+
+async def test_a_start_that_fails_is_told(wire):
+    class Broken(App):
+        def running(self):
+            raise RuntimeError("no start")
+
+    app = Broken(create_app([Tiny], Settings())._definitions, Settings())
+    await wire.to_app.send({"type": "lifespan.startup"})
+    with pytest.raises(RuntimeError, match="no start"):
+        await app({"type": "lifespan"}, wire.receive, wire.send)
+    message = await wire.from_app.receive()
+    assert message == {"type": "lifespan.startup.failed", "message": "RuntimeError: no start"}
+
+
+async def test_before_the_start_every_request_is_told_to_come_back(wire):
+    app = create_app([Tiny], Settings())
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [(b"host", b"localhost")]}
+    await app(scope, wire.receive, wire.send)
+    assert (await wire.from_app.receive())["status"] == 503
+
+
+async def test_websockets_are_closed(wire):
+    app = create_app([Tiny], Settings())
+    await app({"type": "websocket"}, wire.receive, wire.send)
+    assert (await wire.from_app.receive())["type"] == "websocket.close"
+
+
+def test_flags_win_over_variables_which_win_over_the_file(tmp_path, monkeypatch):
+    file = tmp_path / "ors.toml"
+    file.write_text("port = 1111\nmax_sessions = 7\nidle_seconds = 5.0\n")
+    monkeypatch.setenv("ORS_MAX_SESSIONS", "8")
+    settings = load_settings(file, idle_seconds=6.0, host=None)
+    assert (settings.port, settings.max_sessions, settings.idle_seconds) == (1111, 8, 6.0)
+    assert load_settings(None, port=5).port == 5
+
+
+def test_no_repr_of_the_settings_shows_a_key():
+    settings = Settings(api_keys="trainer:t:s3cr3t-0123456789", token_secret="s3cr3t")
+    assert "s3cr3t" not in repr(settings) + str(settings.model_dump())
+
+
+@pytest.mark.parametrize("field", sorted(set(Settings.model_fields) - {"config"}))
+def test_every_setting_says_what_it_is(field):
+    assert Settings.model_fields[field].annotation is not None
+    assert field in (Settings.__doc__ or "") or field in _documented()
+
+
+def _documented():
+    (cls,) = [
+        n
+        for n in ast.parse(inspect.getsource(settings_module)).body
+        if isinstance(n, ast.ClassDef) and n.name == "Settings"
+    ]
+    named = set()
+    for statement, after in zip(cls.body, cls.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            named.add(statement.target.id)
+    return named
+
+
+@pytest.mark.parametrize("host", ["example.org", "::", "10.0.0.1"])
+def test_only_this_machines_addresses_are_loopback(host):
+    assert not Settings(host=host).is_loopback

@@ -1,0 +1,219 @@
+"""The episode's table: every move is legal or raises, and every sum is made in step order."""
+
+import functools
+import itertools
+import operator
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ors_server.episode import (
+    PLAYABLE,
+    TRANSITIONS,
+    EpisodeState,
+    Event,
+    IllegalMoveError,
+    Outcome,
+    OutcomeKind,
+    Phase,
+    StopReason,
+    lapse,
+    move,
+    remaining_time,
+    settle,
+)
+from ors_server.policy import MAX_REWARD, EpisodePolicy, PenaltyCause
+
+ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
+FREE = EpisodePolicy()
+
+
+def playing(**fields):
+    return EpisodeState(created_at=0.0, **{"phase": Phase.READY, "started_at": 0.0, **fields})
+
+
+@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, Event)), ids=str)
+def test_every_event_in_every_phase_moves_by_the_table_or_raises(phase, event):
+    state = EpisodeState(created_at=0.0, phase=phase)
+    if (phase, event) in TRANSITIONS:
+        assert move(state, event, 1.0, StopReason.FAILED).phase is TRANSITIONS[phase, event]
+    else:
+        with pytest.raises(IllegalMoveError, match=event.value):
+            move(state, event, 1.0)
+
+
+def test_the_table_cannot_be_changed():
+    with pytest.raises(TypeError):
+        TRANSITIONS[Phase.DELETED, Event.STEP] = Phase.PLAYING
+
+
+def test_nothing_leaves_a_session_that_is_gone():
+    assert not [pair for pair in TRANSITIONS if pair[0] in {Phase.DELETED, Phase.EXPIRED}]
+
+
+def test_no_phase_that_is_over_leads_back_to_play():
+    assert not [pair for pair, target in TRANSITIONS.items() if pair[0] in ENDED and target in PLAYABLE]
+
+
+def test_every_live_session_can_be_deleted_and_expired():
+    live = frozenset(Phase) - {Phase.DELETED, Phase.EXPIRED}
+    for event in (Event.DELETE, Event.EXPIRE):
+        assert {phase for phase, moved in TRANSITIONS if moved is event} == live
+
+
+def test_every_phase_can_be_reached():
+    assert {Phase.CREATED, *TRANSITIONS.values()} == set(Phase)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_an_episode_is_over_exactly_where_no_call_will_ever_run(phase):
+    assert EpisodeState(created_at=0.0, phase=phase).is_over is (phase in ENDED)
+
+
+def test_the_first_stop_reason_and_the_first_end_are_kept():
+    finished = move(playing(), Event.END, 5.0, StopReason.COMPLETED)
+    deleted = move(finished, Event.DELETE, 9.0, StopReason.DELETED)
+    assert (deleted.stop_reason, deleted.finished_at) == (StopReason.COMPLETED, 5.0)
+
+
+def test_a_failed_setup_ends_the_episode():
+    failed = move(EpisodeState(created_at=0.0), Event.SETUP_FAILED, 3.0, StopReason.FAILED)
+    assert (failed.phase, failed.finished_at, failed.started_at) == (Phase.FAILED, 3.0, None)
+
+
+def test_play_begins_when_setup_ends():
+    assert move(EpisodeState(created_at=0.0), Event.SETUP_DONE, 3.0).started_at == 3.0
+
+
+@pytest.mark.parametrize("phase", sorted(set(Phase) - PLAYABLE))
+def test_no_step_is_counted_outside_of_play(phase):
+    with pytest.raises(IllegalMoveError):
+        settle(EpisodeState(created_at=0.0, phase=phase), FREE, Outcome(OutcomeKind.COMPLETED, 1.0), 1.0)
+
+
+COST = {
+    OutcomeKind.COMPLETED: None,
+    OutcomeKind.INVALID_CALL: PenaltyCause.INVALID_CALL,
+    OutcomeKind.TOOL_ERROR: PenaltyCause.TOOL_ERROR,
+    OutcomeKind.TIMEOUT: PenaltyCause.TIMEOUT,
+    OutcomeKind.FORBIDDEN: PenaltyCause.FORBIDDEN,
+    OutcomeKind.FAULT: None,
+    OutcomeKind.CANCELLED: None,
+}
+DEAR = EpisodePolicy(**{f"{cause.value}_penalty": 0.5 for cause in PenaltyCause})
+
+
+@pytest.mark.parametrize("kind", OutcomeKind)
+def test_every_kind_of_outcome_costs_what_its_cause_says(kind):
+    _, charge = settle(playing(), DEAR, Outcome(kind), 1.0)
+    expected = {} if COST[kind] is None else {COST[kind].value: -0.5}
+    if kind not in {OutcomeKind.FAULT, OutcomeKind.CANCELLED}:
+        expected |= {"overlong": -0.5}
+    assert charge.components == expected
+    assert charge.reward == (sum(expected.values()) if expected else None)
+
+
+@pytest.mark.parametrize("cause", PenaltyCause)
+def test_every_cause_has_a_field_in_the_policy_that_is_free_by_default(cause):
+    assert f"{cause.value}_penalty" in EpisodePolicy.model_fields
+    assert FREE.penalty(cause) == 0.0
+    assert DEAR.penalty(cause) == 0.5
+
+
+def test_a_penalty_is_added_to_what_the_tool_paid_and_both_are_itemised():
+    state, charge = settle(
+        playing(), EpisodePolicy(overlong_penalty=0.25), Outcome(OutcomeKind.COMPLETED, 1.0), 1.0
+    )
+    assert (charge.reward, charge.components) == (0.75, {"tool": 1.0, "overlong": -0.25})
+    assert (state.reward_sum, state.penalty_sum, state.episode_return) == (1.0, -0.25, 0.75)
+    assert isinstance(state.penalties, MappingProxyType)
+
+
+def test_a_step_without_a_judgement_is_not_a_zero():
+    state, charge = settle(playing(), FREE, Outcome(OutcomeKind.COMPLETED, None), 1.0)
+    assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (
+        None,
+        1,
+        None,
+        None,
+    )
+    state, charge = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, 0.0), 1.0)
+    assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (0.0, 1, 0.0, 0.0)
+
+
+def test_faults_are_counted_and_judged_nothing():
+    state, charge = settle(playing(), DEAR, Outcome(OutcomeKind.FAULT), 1.0)
+    assert (state.failed_steps, state.ungraded_steps, charge.reward) == (1, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome", "now", "reason"),
+    [
+        (FREE, Outcome(OutcomeKind.COMPLETED, 1.0), 1.0, None),
+        (FREE, Outcome(OutcomeKind.COMPLETED, 1.0, finished=True), 1.0, StopReason.COMPLETED),
+        (FREE, Outcome(OutcomeKind.FORBIDDEN), 1.0, None),
+        (EpisodePolicy(forbidden_ends=True), Outcome(OutcomeKind.FORBIDDEN), 1.0, StopReason.BLOCKED),
+        (EpisodePolicy(step_limit=1), Outcome(OutcomeKind.FAULT), 1.0, StopReason.STEP_LIMIT),
+        (EpisodePolicy(step_limit=2), Outcome(OutcomeKind.FAULT), 1.0, None),
+        (EpisodePolicy(time_limit=1.0), Outcome(OutcomeKind.COMPLETED), 1.0, StopReason.TIME_LIMIT),
+        (EpisodePolicy(time_limit=1.0), Outcome(OutcomeKind.COMPLETED), 0.5, None),
+        (
+            EpisodePolicy(time_limit=1.0, step_limit=1),
+            Outcome(OutcomeKind.COMPLETED, 1.0, finished=True),
+            2.0,
+            StopReason.COMPLETED,
+        ),
+    ],
+)
+def test_what_ends_an_episode_has_an_order(policy, outcome, now, reason):
+    state, charge = settle(playing(), policy, outcome, now)
+    assert (charge.stop_reason, charge.finished) == (reason, reason is not None)
+    assert state.phase is (Phase.PLAYING if reason is None else Phase.FINISHED)
+    assert state.stop_reason is reason
+
+
+def test_time_lapses_at_the_deadline_whenever_somebody_looks():
+    policy = EpisodePolicy(time_limit=10.0)
+    state = playing()
+    assert lapse(state, policy, 9.9) is state
+    assert lapse(state, policy, 10.0) == lapse(state, policy, 99.0)
+    assert lapse(state, policy, 99.0).finished_at == 10.0
+    assert remaining_time(state, policy, 4.0) == 6.0
+    assert remaining_time(state, policy, 99.0) == 0.0
+
+
+def test_without_a_limit_or_before_play_no_time_is_left_to_count():
+    assert remaining_time(playing(), FREE, 99.0) is None
+    assert remaining_time(EpisodeState(created_at=0.0), EpisodePolicy(time_limit=1.0), 99.0) is None
+    created = EpisodeState(created_at=0.0)
+    assert lapse(created, EpisodePolicy(time_limit=1.0), 99.0) is created
+    finished = move(playing(), Event.END, 1.0, StopReason.COMPLETED)
+    assert lapse(finished, EpisodePolicy(time_limit=1.0), 99.0) is finished
+
+
+rewards = st.none() | st.floats(-MAX_REWARD, MAX_REWARD)
+outcomes = st.builds(Outcome, st.sampled_from(OutcomeKind), rewards).map(
+    lambda outcome: outcome if outcome.kind is OutcomeKind.COMPLETED else Outcome(outcome.kind)
+)
+
+
+@given(st.lists(outcomes, max_size=50), st.floats(0, 10), st.floats(0, 10), st.floats(0.5, 1.0))
+def test_the_return_is_the_sum_of_what_was_paid_bit_for_bit(played, penalty, overlong, discount):
+    policy = EpisodePolicy(
+        invalid_call_penalty=penalty, overlong_penalty=overlong, overlong_after=3, discount=discount
+    )
+    state, paid = playing(), []
+    for number, outcome in enumerate(played, start=1):
+        state, charge = settle(state, policy, outcome, float(number))
+        assert charge.number == state.steps == number
+        paid.append(charge.reward)
+    numbers = [reward for reward in paid if reward is not None]
+    assert state.episode_return == functools.reduce(operator.add, numbers, 0.0)
+    discounted = [discount ** (n - 1) * r for n, r in enumerate(paid, start=1) if r is not None]
+    assert state.discounted_return == functools.reduce(operator.add, discounted, 0.0)
+    assert state.best_reward == (max(numbers) if numbers else None)
+    assert state.last_reward == (numbers[-1] if numbers else None)
+    assert state.ungraded_steps == paid.count(None)
+    assert state.penalty_sum <= 0.0

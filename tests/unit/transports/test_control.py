@@ -1,0 +1,113 @@
+"""What the control API's door does when everything behind it fails."""
+
+from typing import Any, cast
+
+import pytest
+
+from ors_server.engines.base import Engine
+from ors_server.settings import Settings
+from ors_server.transports.access import Keyring
+from ors_server.transports.control import ControlDoor
+from ors_server.transports.control_models import Answer
+from ors_server.transports.control_routes import Operation
+
+pytestmark = pytest.mark.anyio
+
+
+class Anything(Answer):
+    """An answer that may hold what is no JSON."""
+
+    value: Any = None
+
+
+class Connection:
+    """One HTTP request, and what was sent back."""
+
+    def __init__(self, path="/_ors/thing", events=({"type": "http.request", "body": b""},)):
+        self.scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+        }
+        self._events = iter(events)
+        self.sent: list[Any] = []
+
+    async def receive(self):
+        return next(self._events)
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    @property
+    def status(self):
+        return self.sent[0]["status"]
+
+    @property
+    def body(self):
+        return self.sent[1]["body"].decode()
+
+
+def door_to(handler):
+    door = ControlDoor(cast("Engine", None), Keyring(), Settings())
+    door.table = (Operation("GET", "/thing", handler, "A thing", Anything),)
+    return door
+
+
+async def test_a_defect_is_a_500_that_says_nothing_of_itself():
+    async def fail(_request):
+        raise RuntimeError("the password is sesame")
+
+    connection = Connection()
+    await door_to(fail)(connection.scope, connection.receive, connection.send)
+    assert connection.status == 500
+    assert '"blame":"us"' in connection.body
+    assert "sesame" not in connection.body
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {"a": float("inf")}])
+async def test_an_answer_that_is_no_json_blames_the_author(value):
+    async def answer(_request):
+        return Anything(value=value)
+
+    connection = Connection()
+    await door_to(answer)(connection.scope, connection.receive, connection.send)
+    assert connection.status == 500
+    assert '"blame":"author"' in connection.body
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"type": "http.disconnect"}],
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}],
+    ],
+)
+async def test_nothing_is_sent_to_a_client_that_left(events):
+    async def answer(_request):
+        raise AssertionError("nobody is there to be served")
+
+    connection = Connection(events=events)
+    await door_to(answer)(connection.scope, connection.receive, connection.send)
+    assert connection.sent == []
+
+
+async def test_a_server_below_a_mount_point_says_so_in_its_addresses():
+    async def answer(request):
+        return Anything(value=request.base_url)
+
+    connection = Connection()
+    connection.scope |= {"scheme": "https", "root_path": "/gym"}
+    await door_to(answer)(connection.scope, connection.receive, connection.send)
+    assert '"https://localhost/gym"' in connection.body
+
+
+async def test_a_path_of_another_door_is_unknown():
+    async def answer(_request):
+        return Anything()
+
+    connection = Connection("/elsewhere/thing")
+    await door_to(answer)(connection.scope, connection.receive, connection.send)
+    assert connection.status == 404

@@ -1,0 +1,83 @@
+"""Events as the reference clients read them: nothing is lost at a cut, whatever the text."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ors_server.transports.sse import END_OF_LIFE, PIECE, comment, compact_json, event, result_events
+
+
+def read(stream: bytes) -> list[tuple[str, str]]:
+    """Reads a stream as both reference clients do: line by line, stripping the start of every data line."""
+    events: list[tuple[str, str]] = []
+    data: list[str] = []
+    name = "message"
+    for line in stream.decode().split("\n"):
+        if not line:
+            if data:
+                events.append((name, "\n".join(data)))
+            name, data = "message", []
+        elif not line.startswith(":"):
+            field, value = line.split(":", 1)
+            if field == "event":
+                name = value.strip()
+            elif field == "data":
+                data.append(value.lstrip())
+    return events
+
+
+def reassemble(stream: bytes) -> object:
+    events = read(stream)
+    assert [name for name, _ in events] == ["chunk"] * (len(events) - 1) + ["end"]
+    return json.loads("".join(data for _, data in events))
+
+
+TEXTS = st.text(st.sampled_from(' \n\t\r\\"aé\u2028\x85\u0000😀{}:,'), max_size=80).map(
+    lambda text: text * 150
+)
+
+
+@given(st.lists(TEXTS, max_size=4))
+def test_every_result_arrives_as_it_was_sent(texts):
+    assert reassemble(result_events(compact_json({"texts": texts}))) == {"texts": texts}
+
+
+@pytest.mark.parametrize("lead", range(PIECE - 12, PIECE + 3))
+def test_a_cut_before_a_space_loses_nothing(lead):
+    value = {"t": "x" * lead + " " * (2 * PIECE)}
+    stream = result_events(compact_json(value))
+    assert reassemble(stream) == value
+    assert max(map(len, stream.split(b"\n"))) < PIECE + 20
+    assert stream.endswith(b"\n\n")
+    assert all(b":" in line for line in stream.split(b"\n") if line)
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])
+def test_a_payload_is_cut_into_as_few_pieces_as_it_needs(size):
+    pieces = read(result_events("x" * size))
+    assert len(pieces) <= max(1, -(-size // PIECE))
+    assert "".join(data for _, data in pieces) == "x" * size
+
+
+@pytest.mark.parametrize("data", ["", "one", "one\ntwo", "one\r\ntwo\u2028three", "a\ud800b", "\n"])
+def test_an_event_holds_a_data_line_for_every_line(data):
+    stream = event("error", data)
+    assert stream.startswith(b"event: error\ndata: ")
+    assert stream.endswith(b"\n\n")
+    assert stream.count(b"data: ") == max(1, len(data.splitlines()))
+
+
+def test_a_session_ends_with_an_empty_end():
+    assert event("end", "") == END_OF_LIFE
+
+
+def test_a_comment_is_no_event():
+    assert read(comment("ping")) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_no_nonsense_is_written(value):
+    with pytest.raises(ValueError, match=r"JSON compliant|float"):
+        compact_json({"reward": value})
