@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 JOBS ?= 2
+SYSTEM_PACKAGES := bubblewrap
 TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -26,19 +27,23 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1
 
 .PHONY: test
 test: ## From nothing to a verdict: lint, every test but the stress ones, the coverage floor.
+	scripts/system_packages.sh $(SYSTEM_PACKAGES)
 	$(MAKE) --no-print-directory -j$(JOBS) clients node
 	scripts/test.sh --lint
 
 .PHONY: coverage
 coverage: $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
+	scripts/system_packages.sh $(SYSTEM_PACKAGES)
 	scripts/test.sh
 
 .PHONY: unit
 unit: $(VENV)/.dev ## The tests that need no client environments, without coverage.
+	scripts/system_packages.sh $(SYSTEM_PACKAGES)
 	$(BIN)/pytest tests/unit tests/contract
 
 .PHONY: stress
 stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults.
+	scripts/system_packages.sh $(SYSTEM_PACKAGES)
 	$(BIN)/pytest -m stress
 
 .PHONY: lint

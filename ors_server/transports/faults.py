@@ -7,6 +7,7 @@ from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
+from ors_server.sandboxes import errors as sandboxes
 from ors_server.transports.control_routes import (
     MalformedBodyError,
     MethodNotAllowedError,
@@ -75,6 +76,18 @@ FAULTS = MappingProxyType(
         MalformedBodyError: Fault(400, JSONRPC_INVALID_PARAMS),
         WrongRequestError: Fault(422, JSONRPC_INVALID_PARAMS),
         AskError: Fault(400, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SandboxUnavailableError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SandboxStartError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SandboxClosedError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SnapshotError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SandboxCommandError: Fault(400, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxFileError: Fault(400, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxPathError: Fault(400, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxFileMissingError: Fault(404, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxFileTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
+        sandboxes.SandboxFrozenError: Fault(409, JSONRPC_INVALID_PARAMS),
+        sandboxes.UnsandboxedRefusedError: Fault(403, JSONRPC_UNAUTHORISED),
         AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )

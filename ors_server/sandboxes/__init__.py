@@ -1,0 +1,1 @@
+"""Places where an agent's commands run: one interface, one file per backend."""

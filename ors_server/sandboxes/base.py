@@ -1,0 +1,336 @@
+"""The interface of a sandbox: what every backend gives, in which units, with which limits and errors.
+
+It knows no backend, no HTTP and no episode. A backend is one file beside this one.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.tier import TierReport
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sandbox may use at most, all its processes together unless said otherwise."""
+
+    memory_bytes: int = 512 * MIB
+    """Memory, files on the session's own tmpfs included; per process where no cgroup is writable."""
+    pids: int = 128
+    """Processes and threads alive at once."""
+    cpus: float = 1.0
+    """Processors' worth of time; unenforced where no cgroup is writable."""
+    disk_bytes: int = 256 * MIB
+    """Work dir, home and /tmp together."""
+    inodes: int = 32_768
+    """Files and folders in work dir, home and /tmp together."""
+    open_files: int = 1024
+    """Descriptors, per process."""
+    file_bytes: int = GIB
+    """Length of one file, per file."""
+    shared_memory_bytes: int = 64 * MIB
+    """`/dev/shm`."""
+    time_limit: float = 120.0
+    """Seconds that a command gets when the caller names none."""
+    longest_time_limit: float = 600.0
+    """Seconds that a caller may ask for; more is lowered to this."""
+    keep_head_bytes: int = 16 * KIB
+    """First bytes kept of each stream of a command."""
+    keep_tail_bytes: int = 16 * KIB
+    """Last bytes kept of each stream of a command."""
+    output_bytes: int = 64 * MIB
+    """Bytes that one stream of one command may print before its job is killed."""
+    background_bytes: int = 16 * KIB
+    """Last bytes kept of what background jobs print between commands."""
+    command_bytes: int = MIB
+    """Length of one command, UTF-8."""
+    read_bytes: int = 16 * MIB
+    """Most that one file read or write carries."""
+    entries: int = 10_000
+    """Most entries that one listing returns."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that mean nothing.
+
+        Raises:
+            ValueError: A limit is not above zero.
+        """
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ValueError(f"{name} must be above 0, not {value!r}")
+
+
+class Killed(StrEnum):
+    """Why a command was ended before it ended itself."""
+
+    TIME_LIMIT = "time limit"
+    OUTPUT_LIMIT = "output limit"
+    PROCESS_LIMIT = "process limit"
+    SHELL_DIED = "shell died"
+    """Nobody here killed it: the shell was gone and its status with it."""
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """What became of one command."""
+
+    exit_code: int | None
+    """Status in [0, 255]; 128 + n for a death by signal n; None when the shell could not say."""
+    stdout: Output
+    stderr: Output
+    cwd: str
+    """The shell's working directory afterwards."""
+    duration_s: float
+    """Seconds from the command's arrival to its result."""
+    killed: Killed | None = None
+    shell_restarted: bool = False
+    """Whether a new shell answers from now on: variables and jobs may be gone, files are not."""
+    background: Output = field(default_factory=Output)
+    """What background jobs of earlier commands printed since the last result, both streams together."""
+    notes: tuple[str, ...] = ()
+    """What happened beyond the command itself, one sentence each."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time limit ended the command."""
+        return self.killed is Killed.TIME_LIMIT
+
+    @property
+    def output_limit(self) -> bool:
+        """Whether the output limit ended the command."""
+        return self.killed is Killed.OUTPUT_LIMIT
+
+
+class EntryKind(StrEnum):
+    """What stands at a path."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """One row of a listing."""
+
+    path: str
+    """Relative to the work dir; bytes that are not UTF-8 appear as surrogate escapes."""
+    kind: EntryKind
+    size: int
+    """Bytes; 0 for anything but a file."""
+
+
+class Snapshot(ABC):
+    """A frozen copy of a sandbox's files and of its shell's dumped state."""
+
+    size_bytes: int
+    """What the copy takes on the server's disk."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Discard the copy; a second call does nothing."""
+
+
+class Sandbox(ABC):
+    """One session's place: a persistent shell, a work dir, and nothing else within reach.
+
+    Operations on one sandbox take turns. Sandboxes do not wait for each other.
+    """
+
+    session_id: str
+    report: TierReport
+    limits: Limits
+    work_dir: str
+    """Where the work dir stands as the agent's commands see it; commands start there."""
+
+    @abstractmethod
+    async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
+        """Run a command in the session's shell and return what it printed and how it ended.
+
+        The shell is one bash that lives as long as the sandbox: working directory, variables, functions,
+        aliases, options and background jobs are there for the next command. Standard input is empty, there is
+        no terminal, and the environment holds nothing of the server's.
+
+        A failing command is a result, not an error: so are a syntax error (status 1 or 2), a missing program
+        (127), a death by signal n (128 + n), the time limit, the output limit and the death of the shell.
+
+        Output: stdout and stderr apart, as bytes. Of each the first `keep_head_bytes` and the last
+        `keep_tail_bytes` are kept, everything is counted. Once a stream passes `output_bytes` the job is
+        killed and `killed` says so. The command is over when the shell is ready again; what a background job
+        prints later is handed out as `background` of the next result (last `background_bytes`).
+
+        Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
+        hung up, then killed; then the sandbox is started anew over the same files. Each rung has at most one
+        second, the last one ten; background jobs survive the first two rungs. `killed` says that it happened,
+        `shell_restarted` whether the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
+        a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
+        and traps back if it could still write them down.
+
+        Processes: a session that stays at its limit of `pids` has its processes killed; files stay.
+
+        Cancellation kills the foreground job, waits for the shell as above, and is then delivered.
+
+        Args:
+            command: What bash shall run; any number of lines, at most `command_bytes` of UTF-8.
+            time_limit: Seconds, above 0; lowered to `longest_time_limit`. Default: the limits' `time_limit`.
+
+        Returns:
+            The result, always, for anything that the command did.
+
+        Raises:
+            SandboxCommandError: The command holds a NUL or a lone surrogate, or is too long.
+            SandboxClosedError: The sandbox is closed.
+            SandboxError: The sandbox could not be brought back to life; close it.
+            ValueError: The time limit is not above 0.
+        """
+
+    @abstractmethod
+    async def restart(self) -> None:
+        """Kill every process and start a new shell over the same files, with nothing of the old one's state.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+            SandboxStartError: The new shell did not come up.
+        """
+
+    @abstractmethod
+    async def read_file(self, path: str, *, most: int | None = None) -> bytes:
+        """Read a file of the work dir.
+
+        Symbolic links are followed only as far as they stay within the work dir. Nothing but a plain file is
+        read, so a pipe or a device cannot make the server wait.
+
+        Args:
+            path: Relative to the work dir, or absolute below it.
+            most: Bytes above which the file is refused, at most `read_bytes`, which is the default.
+
+        Raises:
+            SandboxFileMissingError: Nothing is there.
+            SandboxPathError: The path leaves the work dir, or is not a plain file.
+            SandboxFileTooLargeError: The file is larger than `most`.
+            SandboxFileError: The file system refused for another reason.
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def write_file(self, path: str, content: bytes) -> None:
+        """Create or replace a file of the work dir, with the folders above it; the mode of an old file stays.
+
+        Args:
+            path: Relative to the work dir, or absolute below it.
+            content: The whole new content, at most `read_bytes`.
+
+        Raises:
+            SandboxPathError: The path leaves the work dir, or something other than a plain file is there.
+            SandboxFileTooLargeError: The content is larger than `read_bytes`.
+            SandboxFileError: The file system refused for another reason (full, a folder in the way).
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
+        """List a folder of the work dir, sorted by path; at most `entries` rows.
+
+        Args:
+            path: Relative to the work dir, or absolute below it.
+            depth: How many levels below the folder, from 1.
+
+        Raises:
+            SandboxFileMissingError: Nothing is there.
+            SandboxPathError: The path leaves the work dir, or is not a folder.
+            SandboxFileError: The file system refused for another reason.
+            SandboxClosedError: The sandbox is closed.
+            ValueError: The depth is below 1.
+        """
+
+    @abstractmethod
+    async def snapshot(self) -> Snapshot:
+        """Copy work dir, home, /tmp and the shell's state; processes stand still meanwhile and go on after.
+
+        Raises:
+            SnapshotError: A file could not be copied.
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Kill every process, put a snapshot's files in place of all others, start a shell with its state.
+
+        Args:
+            snapshot: Taken from any sandbox of the same backend.
+
+        Raises:
+            SnapshotError: The files do not fit, or the snapshot is another backend's or discarded.
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def fork(self, session_id: str) -> Self:
+        """Start another sandbox with a copy of the files and of the shell's state, but none of the processes.
+
+        Args:
+            session_id: The new sandbox's.
+
+        Raises:
+            SnapshotError: A file could not be copied.
+            SandboxStartError: The new sandbox did not come up.
+            SandboxClosedError: This sandbox is closed.
+        """
+
+    @abstractmethod
+    async def freeze(self) -> None:
+        """Stop every process where it stands, until `thaw`; files can still be read and written.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def thaw(self) -> None:
+        """Let frozen processes go on; does nothing when none are frozen.
+
+        Raises:
+            SandboxClosedError: The sandbox is closed.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End every process and remove every file; a second call does nothing."""
+
+
+class Backend(ABC):
+    """A way to make sandboxes on this machine."""
+
+    name: str
+
+    @abstractmethod
+    async def probe(self) -> TierReport:
+        """Start a sandbox exactly as a session's would be, let it check itself, and report the tier.
+
+        Raises:
+            SandboxUnavailableError: It cannot be had here; the message says what refused.
+        """
+
+    @abstractmethod
+    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+        """Start a sandbox with an empty work dir and a shell that is ready.
+
+        Args:
+            session_id: Names the sandbox in messages and on the host; unique among the living.
+            limits: What it may use; the default limits otherwise.
+
+        Raises:
+            SandboxStartError: It did not come up.
+            SandboxUnavailableError: The backend is closed, or cannot isolate here.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close every sandbox that is left and remove everything that this backend keeps on the host."""

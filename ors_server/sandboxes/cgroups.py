@@ -1,0 +1,260 @@
+"""Limits on a whole session through cgroups, version 2 where its controllers are ours, else version 1.
+
+What cannot be written is simply not used, and the tier's report says so.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.processes import send_signal
+
+_PERIOD_US = 100_000
+_CONTROLLERS = ("memory", "pids", "cpu")
+_MOUNTS = Path("/sys/fs/cgroup")
+_REMOVE_TRIES = 50
+_REMOVE_PAUSE = 0.01
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Where this server may make groups."""
+
+    version: int
+    """1, 2, or 0 for nowhere."""
+    parents: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Controller to the folder in which groups are made; version 2 has one folder under every name."""
+
+    def has(self, controller: str) -> bool:
+        """Tell whether a controller can be used.
+
+        Args:
+            controller: memory, pids, cpu or freezer.
+        """
+        return controller in self.parents
+
+
+def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup")) -> Hierarchies:
+    """Look where groups can be made; makes and removes one to be sure.
+
+    Args:
+        mounts: Where cgroup file systems are mounted.
+        own: This process's own groups, as the kernel lists them.
+    """
+    try:
+        rows = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return Hierarchies(0)
+    ours = {name: path for _, names, path in rows for name in names.split(",")}
+    unified = _unified(mounts, ours.get("", "/"))
+    if unified is not None:
+        return Hierarchies(2, dict.fromkeys((*_CONTROLLERS, "freezer"), unified))
+    parents: dict[str, Path] = {}
+    for controller in (*_CONTROLLERS, "freezer"):
+        if controller in ours:
+            parent = mounts / controller / ours[controller].lstrip("/")
+            if _is_writable(parent):
+                parents[controller] = parent
+    return Hierarchies(1 if parents else 0, parents)
+
+
+def _unified(mounts: Path, own: str) -> Path | None:
+    """Return the version-2 group that can hand its controllers on to children, if there is one."""
+    parent = mounts / own.lstrip("/")
+    try:
+        offered = (parent / "cgroup.controllers").read_text().split()
+        if not set(_CONTROLLERS) <= set(offered) or not _is_writable(parent):
+            return None
+        passed_on = (parent / "cgroup.subtree_control").read_text().split()
+        if not set(_CONTROLLERS) <= set(passed_on):
+            # EBUSY while processes sit in the group itself (cgroups(7), "no internal processes").
+            (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _CONTROLLERS))
+    except OSError:
+        return None
+    return parent
+
+
+def _is_writable(parent: Path) -> bool:
+    probe = parent / f"ors-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+@dataclass
+class Cgroup:
+    """The groups of one session, one folder per hierarchy."""
+
+    hierarchies: Hierarchies
+    folders: dict[str, Path]
+    _events: int = field(default=-1, init=False)
+    """The counter of refusals, held open."""
+
+    @classmethod
+    def make(cls, hierarchies: Hierarchies, name: str, limits: Limits) -> "Cgroup | None":
+        """Make a session's groups and set their limits.
+
+        Args:
+            hierarchies: Where.
+            name: The groups' name, the same in every hierarchy.
+            limits: What the session may use.
+
+        Returns:
+            The groups; None where none can be made.
+        """
+        if not hierarchies.version:
+            return None
+        group = cls(hierarchies, {key: parent / name for key, parent in hierarchies.parents.items()})
+        try:
+            for folder in set(group.folders.values()):
+                folder.mkdir()
+            group._set(limits)
+        except OSError:
+            for folder in set(group.folders.values()):
+                _try_remove(folder)
+            return None
+        return group
+
+    @property
+    def entrances(self) -> list[str]:
+        """Files into which a process writes 0 to enter."""
+        return sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
+
+    @property
+    def thawed_entrances(self) -> list[str]:
+        """The same, without those through which a process would be frozen at once."""
+        if self.hierarchies.version == 2:  # noqa: PLR2004 # the version of cgroups
+            return [] if self.is_frozen() else self.entrances
+        return [str(folder / "cgroup.procs") for key, folder in self.folders.items() if key != "freezer"]
+
+    def processes(self) -> list[int]:
+        """Return the pids inside."""
+        for folder in self.folders.values():
+            with contextlib.suppress(OSError):
+                return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+        return []
+
+    def alive(self) -> int:
+        """Return how many processes and threads live inside; 0 when nobody counts."""
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            return int((self.folders["pids"] / "pids.current").read_text())
+        return 0
+
+    def denials(self) -> int:
+        """Return how often the process limit refused somebody; asked around every command, so it is cheap."""
+        if self._events < 0:
+            with contextlib.suppress(OSError, KeyError):
+                self._events = os.open(self.folders["pids"] / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(os.pread(self._events, 256, 0).split()[1])
+        return 0
+
+    def freeze(self) -> bool:
+        """Ask the kernel to stop everything inside; tell whether it can."""
+        return self._switch("1", "FROZEN")
+
+    def thaw(self) -> bool:
+        """Let everything inside go on; tell whether it can."""
+        return self._switch("0", "THAWED")
+
+    def is_frozen(self) -> bool:
+        """Tell whether everything inside stands still."""
+        with contextlib.suppress(OSError, KeyError):
+            if self.hierarchies.version == 2:  # noqa: PLR2004 # the version of cgroups
+                return "frozen 1" in (self.folders["freezer"] / "cgroup.events").read_text()
+            return (self.folders["freezer"] / "freezer.state").read_text().strip() == "FROZEN"
+        return False
+
+    def kill(self) -> None:
+        """Kill everything inside, by the kernel's own switch where it has one (version 2)."""
+        with contextlib.suppress(OSError, KeyError):
+            (self.folders["pids"] / "cgroup.kill").write_text("1")
+            return
+        for pid in self.processes():
+            send_signal(pid, signal.SIGKILL, lambda pid: pid in self.processes())
+        self.thaw()
+
+    async def remove(self) -> None:
+        """Remove the groups; processes that were just killed get half a second to leave them."""
+        if self._events >= 0:
+            os.close(self._events)
+            self._events = -1
+        left = set(self.folders.values())
+        for _ in range(_REMOVE_TRIES):
+            left = {folder for folder in left if not _try_remove(folder)}
+            if not left:
+                return
+            await anyio.sleep(_REMOVE_PAUSE)
+
+    def _switch(self, unified: str, legacy: str) -> bool:
+        folder = self.folders.get("freezer")
+        if folder is None:
+            return False
+        version_one = self.hierarchies.version == 1
+        try:
+            if version_one:
+                (folder / "freezer.state").write_text(legacy)
+            else:
+                (folder / "cgroup.freeze").write_text(unified)
+        except OSError:
+            return False
+        return True
+
+    def _set(self, limits: Limits) -> None:
+        for controller, files in _settings(self.hierarchies.version, limits).items():
+            folder = self.folders.get(controller)
+            for name, value in files.items():
+                if folder is not None:
+                    with contextlib.suppress(FileNotFoundError):  # swap accounting is a kernel option
+                        (folder / name).write_text(value)
+
+
+def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
+    """Return controller to file to value."""
+    quota = int(limits.cpus * _PERIOD_US)
+    if version == 1:
+        return {
+            "memory": {
+                "memory.limit_in_bytes": str(limits.memory_bytes),
+                "memory.memsw.limit_in_bytes": str(limits.memory_bytes),
+            },
+            "pids": {"pids.max": str(limits.pids)},
+            "cpu": {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)},
+        }
+    return {
+        "memory": {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0"},
+        "pids": {"pids.max": str(limits.pids)},
+        "cpu": {"cpu.max": f"{quota} {_PERIOD_US}"},
+    }
+
+
+def remove_group(folder: Path) -> None:
+    """Remove one group and wait for it; for a start-up, not for an event loop.
+
+    Args:
+        folder: The group; processes that were just killed get half a second to leave it.
+    """
+    for _ in range(_REMOVE_TRIES):
+        if _try_remove(folder):
+            return
+        time.sleep(_REMOVE_PAUSE)
+
+
+def _try_remove(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

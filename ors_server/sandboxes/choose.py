@@ -1,0 +1,106 @@
+"""Which backend is in force: the strongest that passes its own probe, or the one that was asked for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ors_server.clock import Clock
+from ors_server.sandboxes.base import Backend
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.janitor import sweep
+from ors_server.sandboxes.landlock import LandlockBackend
+from ors_server.sandboxes.none import NoneBackend
+from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import Strength, TierReport
+
+
+class Choice(StrEnum):
+    """What an operator may ask for."""
+
+    AUTO = "auto"
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the operator asked for."""
+
+    choice: Choice = Choice.AUTO
+    allow_unsandboxed: bool = False
+    """Accept that nothing is isolated, when nothing better is to be had or nothing else was asked for."""
+    at_least: Strength = Strength.PARTIAL
+    """Refuse to start on less."""
+
+
+@dataclass
+class Chosen:
+    """The backend in force, and why it is not a stronger one."""
+
+    backend: Backend
+    report: TierReport
+    refused: Mapping[str, str]
+    """Stronger backends that were tried, to what they said."""
+    state: ServerState
+
+    async def aclose(self) -> None:
+        """Close every sandbox and remove the server's folder."""
+        try:
+            await self.backend.aclose()
+        finally:
+            self.state.close()
+
+
+async def choose(wanted: Wanted | None = None, clock: Clock | None = None) -> Chosen:
+    """Clean up after dead servers, then probe the backends from the strongest down.
+
+    Args:
+        wanted: What the operator asked for.
+        clock: The source of time.
+
+    Raises:
+        SandboxUnavailableError: Nothing that was asked for works here; the message says what each one lacked.
+        UnsandboxedRefusedError: Only `none` was asked for, and it was not allowed.
+    """
+    wanted = wanted or Wanted()
+    sweep()
+    state = ServerState()
+    try:
+        return await _choose(wanted, state, clock)
+    except BaseException:
+        state.close()
+        raise
+
+
+async def _choose(wanted: Wanted, state: ServerState, clock: Clock | None) -> Chosen:
+    refused: dict[str, str] = {}
+    for name, make in _candidates(wanted, state, clock):
+        backend = make()
+        try:
+            report = await backend.probe()
+        except SandboxUnavailableError as error:
+            refused[name] = str(error)
+            await backend.aclose()
+            continue
+        if report.strength >= wanted.at_least or report.strength is Strength.NONE:
+            return Chosen(backend, report, refused, state)
+        refused[name] = f"holds less (level {report.strength}) than was asked for (level {wanted.at_least})"
+        await backend.aclose()
+    tried = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    raise SandboxUnavailableError(f"no sandbox works here. {tried}. To run without one: --allow-unsandboxed")
+
+
+def _candidates(
+    wanted: Wanted, state: ServerState, clock: Clock | None
+) -> list[tuple[Choice, Callable[[], Backend]]]:
+    """Return what to try, the strongest first."""
+    everything: list[tuple[Choice, Callable[[], Backend]]] = [
+        (Choice.BUBBLEWRAP, lambda: BubblewrapBackend(state, clock)),
+        (Choice.LANDLOCK, lambda: LandlockBackend(state, clock)),
+        (Choice.NONE, lambda: NoneBackend(state, clock, allowed=wanted.allow_unsandboxed)),
+    ]
+    if wanted.choice is Choice.AUTO:
+        return everything if wanted.allow_unsandboxed else everything[:-1]
+    return [candidate for candidate in everything if candidate[0] is wanted.choice]

@@ -1,0 +1,93 @@
+"""What can go wrong with a sandbox, and whom it blames.
+
+A command that fails, is killed or runs out of time is a result and never an exception. What remains: the
+caller asked for something that no sandbox does, or the machinery underneath gave way.
+"""
+
+from ors_server.errors import ClientError, MachineryError, SettingsError
+
+
+class SandboxError(MachineryError):
+    """The sandbox or its backend failed; its files may be gone."""
+
+    code = "sandbox_failed"
+
+
+class SandboxUnavailableError(SandboxError):
+    """The backend cannot isolate anything on this machine; the message says what refused."""
+
+    code = "sandbox_unavailable"
+
+
+class SandboxStartError(SandboxError):
+    """A sandbox did not come up within its time."""
+
+    code = "sandbox_start"
+
+
+class SandboxClosedError(SandboxError):
+    """The sandbox was closed while the operation waited, or before it began."""
+
+    code = "sandbox_closed"
+
+
+class SnapshotError(SandboxError):
+    """The files could not be copied out of, or back into, the sandbox."""
+
+    code = "sandbox_snapshot"
+
+
+class SandboxCommandError(ClientError):
+    """A command is not text that a shell can be given (a NUL, a lone surrogate, too long)."""
+
+    code = "sandbox_command"
+
+
+class SandboxFileError(ClientError):
+    """A file operation was refused; the message says why in the words of the file system.
+
+    Attributes:
+        path: The path as the caller wrote it.
+    """
+
+    code = "sandbox_file"
+
+    def __init__(self, path: str, reason: str) -> None:
+        """Keep the path.
+
+        Args:
+            path: The path as the caller wrote it.
+            reason: What refused it, e.g. "no such file".
+        """
+        super().__init__(f"{path!r}: {reason}")
+        self.path = path
+
+
+class SandboxPathError(SandboxFileError):
+    """The path leads out of the work dir, or through something that is not a plain file or folder."""
+
+    code = "sandbox_path"
+
+
+class SandboxFileMissingError(SandboxFileError):
+    """Nothing stands at that path."""
+
+    code = "sandbox_file_missing"
+
+
+class SandboxFileTooLargeError(SandboxFileError):
+    """The file holds more bytes than the operation may carry."""
+
+    code = "sandbox_file_too_large"
+
+
+class UnsandboxedRefusedError(SettingsError):
+    """The only backend left isolates nothing, and nobody allowed that."""
+
+    code = "unsandboxed_refused"
+
+
+class SandboxFrozenError(ClientError):
+    """The sandbox is frozen; thaw it before a command can run."""
+
+    code = "sandbox_frozen"

@@ -1,0 +1,350 @@
+"""Sandboxes on this host: turns, files, snapshots and lifetimes over any cell and its shell."""
+
+import contextlib
+import os
+import subprocess
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import anyio
+import anyio.to_thread
+from typing_extensions import override
+
+from ors_server.clock import Clock, SystemClock
+from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
+from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.errors import (
+    SandboxClosedError,
+    SandboxError,
+    SandboxFrozenError,
+    SandboxStartError,
+    SandboxUnavailableError,
+    SnapshotError,
+)
+from ors_server.sandboxes.processes import ended
+from ors_server.sandboxes.scripts import DUMP
+from ors_server.sandboxes.self_check import check_isolation
+from ors_server.sandboxes.shell import Shell
+from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.syscalls import Resolve, openat2
+from ors_server.sandboxes.tier import TierReport
+from ors_server.sandboxes.workdir import WorkDir
+
+_T = TypeVar("_T")
+_COPY_LIMIT = 120.0
+_DUMP_LIMIT = 5.0
+_PACK = ["/bin/tar", "--create", "--sparse", "--file=-", "work", "home", "tmp", "state"]
+_REPLACE = """\
+chmod -R u+rwX work home tmp state
+find work home tmp state -mindepth 1 -delete && exec tar --extract --preserve-permissions --file=-
+"""
+_UNPACK = ["/bin/sh", "-c", _REPLACE]
+
+
+class HostedSnapshot(Snapshot):
+    """An archive on the server's disk."""
+
+    def __init__(self, path: Path, backend: str) -> None:
+        self.path = path
+        self.backend = backend
+        self.size_bytes = path.stat().st_size
+
+    @override
+    async def aclose(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+class HostedSandbox(Sandbox):
+    """A cell with a shell in it."""
+
+    def __init__(self, session_id: str, cell: Cell, backend: "HostedBackend") -> None:
+        self.session_id = session_id
+        self.report = backend.describe()
+        self.limits = cell.limits
+        self.work_dir = cell.layout.work
+        self._cell = cell
+        self._backend = backend
+        self._shell = Shell(cell, backend.clock)
+        self._turn = anyio.Lock()
+        self._is_closed = False
+        self._is_frozen = False
+
+    async def begin(self) -> None:
+        """Launch the shell; on failure nothing is left behind.
+
+        Raises:
+            SandboxStartError: No shell answered.
+        """
+        try:
+            await self._shell.start()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+
+    @override
+    async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
+        limit = self.limits.time_limit if time_limit is None else time_limit
+        if not limit > 0:
+            raise ValueError(f"a time limit is above 0 seconds, not {limit!r}")
+        async with self._my_turn():
+            self._require_thawed()
+            return await self._shell.run(command, min(limit, self.limits.longest_time_limit))
+
+    @override
+    async def restart(self) -> None:
+        async with self._my_turn():
+            await self._end_freeze()
+            self._forget_state()
+            await self._shell.restart()
+
+    @override
+    async def read_file(self, path: str, *, most: int | None = None) -> bytes:
+        return await self._on_files(lambda files: files.read(path, most))
+
+    @override
+    async def write_file(self, path: str, content: bytes) -> None:
+        await self._on_files(lambda files: files.write(path, content))
+
+    @override
+    async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
+        if depth < 1:
+            raise ValueError(f"a depth is at least 1, not {depth}")
+        return await self._on_files(lambda files: files.entries(path, depth))
+
+    @override
+    async def snapshot(self) -> Snapshot:
+        async with self._my_turn():
+            if not self._is_frozen:
+                await self._shell.run(DUMP, _DUMP_LIMIT)
+            async with self._standing_still():
+                return await self._pack()
+
+    @override
+    async def restore(self, snapshot: Snapshot) -> None:
+        if not isinstance(snapshot, HostedSnapshot) or snapshot.backend != self._backend.name:
+            raise SnapshotError(
+                f"a snapshot of {self._backend.name} is needed; this one is another backend's"
+            )
+        async with self._my_turn():
+            await self._end_freeze()
+            await self._cell.kill()
+            await self._unpack(snapshot)
+            await self._shell.restart()
+
+    @override
+    async def fork(self, session_id: str) -> Self:
+        snapshot = await self.snapshot()
+        try:
+            other = await self._backend.start(session_id, self.limits)
+            try:
+                await other.restore(snapshot)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await other.aclose()
+                raise
+        finally:
+            await snapshot.aclose()
+        if not isinstance(other, type(self)):
+            raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
+        return other
+
+    @override
+    async def freeze(self) -> None:
+        async with self._my_turn():
+            await self._cell.freeze()
+            self._is_frozen = True
+
+    @override
+    async def thaw(self) -> None:
+        async with self._my_turn():
+            await self._end_freeze()
+
+    @override
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._cell.aclose()
+            finally:
+                self._shell.close()
+                self._backend.forget(self)
+
+    # What the operations share
+
+    @contextlib.asynccontextmanager
+    async def _my_turn(self) -> AsyncGenerator[None]:
+        async with self._turn:
+            self._require_open()
+            try:
+                yield
+            except (OSError, SandboxError) as error:
+                if self._is_closed:
+                    raise SandboxClosedError(f"sandbox {self.session_id!r} was closed meanwhile") from error
+                if isinstance(error, SandboxError):
+                    raise
+                raise SandboxError(f"sandbox {self.session_id!r} failed: {error}") from error
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise SandboxClosedError(f"sandbox {self.session_id!r} is closed")
+
+    def _require_thawed(self) -> None:
+        if self._is_frozen:
+            raise SandboxFrozenError(f"sandbox {self.session_id!r} is frozen; thaw it first")
+
+    async def _end_freeze(self) -> None:
+        if self._is_frozen:
+            await self._cell.thaw()
+            self._is_frozen = False
+
+    def _forget_state(self) -> None:
+        """Empty what the old shell wrote down; whatever else stands there by now is left alone."""
+        resolve = Resolve.BENEATH | Resolve.NO_MAGICLINKS | Resolve.NO_SYMLINKS
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
+        with contextlib.suppress(OSError):
+            os.close(openat2(self._cell.files_folder(), b"state/dump", flags, resolve=resolve))
+
+    async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
+        async with self._my_turn():
+            files = WorkDir(self._cell.work_folder(), self.work_dir, self.limits, self._cell.owner)
+            return await anyio.to_thread.run_sync(partial(work, files))
+
+    @contextlib.asynccontextmanager
+    async def _standing_still(self) -> AsyncGenerator[None]:
+        if self._is_frozen:
+            yield
+            return
+        await self._cell.freeze()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._cell.thaw()
+
+    async def _pack(self) -> HostedSnapshot:
+        path = self._backend.new_snapshot_path()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            await self._run_beside(_PACK, stdin=subprocess.DEVNULL, stdout=descriptor)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        return HostedSnapshot(path, self._backend.name)
+
+    async def _unpack(self, snapshot: HostedSnapshot) -> None:
+        try:
+            descriptor = os.open(snapshot.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SnapshotError(f"the snapshot is gone: {error}") from error
+        try:
+            await self._run_beside(_UNPACK, stdin=descriptor, stdout=subprocess.DEVNULL)
+        finally:
+            os.close(descriptor)
+
+    async def _run_beside(self, argv: list[str], *, stdin: int, stdout: int) -> None:
+        """Run a copier and wait; one that says more than a pipe holds is killed for waiting."""
+        process = self._cell.start_beside(argv, stdin=stdin, stdout=stdout)
+        held = os.pidfd_open(process.pid)
+        try:
+            if not await ended(held, _COPY_LIMIT):
+                raise SnapshotError(f"copying the files took longer than {_COPY_LIMIT:g} s")
+        finally:
+            os.close(held)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            said = b""
+            if process.stderr is not None:
+                os.set_blocking(process.stderr.fileno(), False)
+                with contextlib.suppress(OSError):
+                    said = process.stderr.read() or b""
+                process.stderr.close()
+        if process.returncode:
+            raise SnapshotError(f"copying the files failed: {said.decode(errors='replace').strip()[-500:]}")
+
+
+class HostedBackend(Backend):
+    """A backend whose sandboxes are cells on this host."""
+
+    def __init__(self, state: ServerState, clock: Clock | None = None) -> None:
+        self.state = state
+        self.clock = clock or SystemClock()
+        self._alive: set[HostedSandbox] = set()
+        self._is_closed = False
+        self._snapshots = 0
+
+    @abstractmethod
+    def make_cell(self, limits: Limits) -> Cell:
+        """Make a cell that is not launched yet.
+
+        Args:
+            limits: What the session may use.
+        """
+
+    @abstractmethod
+    def check_host(self) -> None:
+        """Look for what the backend needs before anything is started.
+
+        Raises:
+            SandboxUnavailableError: Something is missing; the message says what, and how to get it.
+        """
+
+    @abstractmethod
+    def describe(self) -> TierReport:
+        """Tell what a session of this backend is held by on this machine."""
+
+    @override
+    async def probe(self) -> TierReport:
+        self.check_host()
+        report = self.describe()
+        try:
+            sandbox = await self.start("probe")
+        except SandboxError as error:
+            raise SandboxUnavailableError(f"{self.name} does not work here: {error}") from error
+        try:
+            broken = await check_isolation(sandbox)
+        finally:
+            await sandbox.aclose()
+        if broken:
+            raise SandboxUnavailableError(f"{self.name} does not hold here: {'; '.join(broken)}")
+        return report
+
+    @override
+    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+        if self._is_closed:
+            raise SandboxUnavailableError(f"the {self.name} backend is closed")
+        try:
+            cell = self.make_cell(limits or Limits())
+        except OSError as error:
+            raise SandboxStartError(f"cannot make a place for {session_id!r}: {error}") from error
+        sandbox = HostedSandbox(session_id, cell, self)
+        self._alive.add(sandbox)
+        await sandbox.begin()
+        return sandbox
+
+    @override
+    async def aclose(self) -> None:
+        self._is_closed = True
+        for sandbox in list(self._alive):
+            await sandbox.aclose()
+
+    def forget(self, sandbox: HostedSandbox) -> None:
+        """Take a closed sandbox off the list.
+
+        Args:
+            sandbox: One of this backend's.
+        """
+        self._alive.discard(sandbox)
+
+    def new_snapshot_path(self) -> Path:
+        """Return a path for the next snapshot."""
+        self._snapshots += 1
+        return self.state.snapshots / f"{self.name}-{self._snapshots}.tar"

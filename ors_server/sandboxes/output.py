@@ -1,0 +1,77 @@
+"""Captured output: the first and last bytes are kept, every byte is counted. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is left of a stream."""
+
+    head: bytes = b""
+    """First bytes; all of them when nothing was cut."""
+    tail: bytes = b""
+    """Last bytes, after the cut."""
+    total: int = 0
+    """Bytes that were printed."""
+
+    @property
+    def omitted(self) -> int:
+        """Bytes between head and tail that were not kept."""
+        return self.total - len(self.head) - len(self.tail)
+
+    @property
+    def kept(self) -> bytes:
+        """Head and tail together, with nothing between."""
+        return self.head + self.tail
+
+    @property
+    def text(self) -> str:
+        """The output as text, the cut said in words; bytes that are not UTF-8 become U+FFFD."""
+        if not self.omitted:
+            return self.kept.decode(errors="replace")
+        said = f"\n[... {self.omitted} of {self.total} bytes omitted ...]\n"
+        return self.head.decode(errors="replace") + said + self.tail.decode(errors="replace")
+
+
+class Capture:
+    """Takes a stream in pieces and keeps no more than two caps of it."""
+
+    def __init__(self, keep_head: int, keep_tail: int) -> None:
+        self._keep_head = keep_head
+        self._keep_tail = keep_tail
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes.
+
+        Args:
+            piece: Any number of bytes.
+        """
+        self.total += len(piece)
+        room = self._keep_head - len(self._head)
+        if room > 0:
+            self._head += piece[:room]
+            piece = piece[room:]
+        if not piece:
+            return
+        if len(piece) >= self._keep_tail:
+            self._tail[:] = piece[-self._keep_tail :] if self._keep_tail else b""
+            return
+        self._tail += piece
+        if len(self._tail) > 2 * self._keep_tail:
+            del self._tail[: -self._keep_tail]
+
+    def output(self) -> Output:
+        """Return what is kept so far."""
+        tail = bytes(self._tail[-self._keep_tail :]) if self._keep_tail else b""
+        return Output(bytes(self._head), tail, self.total)
+
+    def take(self) -> Output:
+        """Return what is kept and start afresh."""
+        output = self.output()
+        self._head.clear()
+        self._tail.clear()
+        self.total = 0
+        return output

@@ -1,0 +1,174 @@
+"""The host's processes: who descends from whom, and signals that cannot hit a stranger.
+
+A pid alone is never signalled: it may belong to somebody else by the time the signal leaves. A process is
+held by a pidfd first, then looked at again, and only then signalled through the pidfd.
+"""
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+_PROC = Path("/proc")
+_COMM_END = b")"
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """What the kernel says of one process."""
+
+    pid: int
+    parent: int
+    group: int
+    started: int
+    """Clock ticks since boot: with the pid, the process's identity."""
+    state: str
+
+
+def process_row(pid: int) -> ProcessRow | None:
+    """Look a process up.
+
+    Args:
+        pid: As the server sees it.
+
+    Returns:
+        What it is; None when there is none.
+    """
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(_COMM_END) + 2 :].split()
+    return ProcessRow(pid, int(fields[1]), int(fields[2]), int(fields[19]), fields[0].decode())
+
+
+def descendants(root: int) -> list[int]:
+    """Return a process and everything below it, parents first.
+
+    Args:
+        root: As the server sees it.
+    """
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        if (_PROC / str(pid)).exists():
+            found.append(pid)
+            waiting.extend(_children(pid))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in (_PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError):
+                text = (task / "children").read_text()
+                children.extend(int(child) for child in text.split())
+    return children
+
+
+def processes_of_uids(first: int, count: int = 1) -> list[int]:
+    """Return the pids that live under a range of uids.
+
+    Args:
+        first: The lowest uid.
+        count: How many uids.
+    """
+    found: list[int] = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 # a hot path
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if first <= (_PROC / name).stat().st_uid < first + count and not is_zombie(int(name)):
+                    found.append(int(name))
+    return found
+
+
+def is_zombie(pid: int) -> bool:
+    """Tell whether a process is dead already, reaped or not.
+
+    Args:
+        pid: As the server sees it.
+    """
+    row = process_row(pid)
+    return row is None or row.state == "Z"
+
+
+def namespace_of(pid: int, kind: str) -> str | None:
+    """Return the identity of a process's namespace, e.g. ``pid:[4026532182]``.
+
+    Args:
+        pid: As the server sees it.
+        kind: The name under `/proc/<pid>/ns`.
+    """
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")  # noqa: PTH115 # a magic link, not a path
+    except OSError:
+        return None
+
+
+def inner_pid(pid: int) -> int | None:
+    """Return the pid that a process has in its own namespace.
+
+    Args:
+        pid: As the server sees it.
+    """
+    try:
+        status = (_PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return None
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return None
+
+
+def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]) -> bool:
+    """Signal a process, provided that it is still the one that is meant.
+
+    Args:
+        pid: As the server sees it.
+        number: The signal.
+        is_ours: Asked once the process is held fast.
+
+    Returns:
+        Whether the signal left.
+    """
+    try:
+        held = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not is_ours(pid):
+            return False
+        signal.pidfd_send_signal(held, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+
+
+async def ended(pidfd: int, time_limit: float) -> bool:
+    """Wait for a process to end.
+
+    Args:
+        pidfd: The process.
+        time_limit: Seconds to wait at most.
+
+    Returns:
+        Whether it ended in time.
+    """
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    if poll.poll(0):
+        return True
+    with anyio.move_on_after(time_limit):
+        await anyio.wait_readable(pidfd)
+        return True
+    return False

@@ -1,0 +1,251 @@
+"""What one server keeps on the host for its sandboxes: one folder, one lock, one block of uids.
+
+The folder's name carries the mark; the lock tells whether its owner lives. The kernel drops a lock with the
+process that holds it, so nothing here depends on pids, which are used again.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from ors_server.sandboxes import etc
+from ors_server.sandboxes.cgroups import Hierarchies, find_hierarchies
+from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.processes import processes_of_uids
+
+MARK = "ors-"
+"""Every folder and every cgroup that a server makes begins with this and goes on with the server's own id."""
+OWNER = "owner"
+"""The file that its server keeps locked."""
+UIDS_PER_BLOCK = 1024
+FIRST_UID = 1_700_000_000
+"""Far above what systems hand out, and below 2**31."""
+_BLOCKS = 256
+
+
+def base_folder() -> Path:
+    """Return where servers of this user keep their folders, made if need be.
+
+    Raises:
+        SandboxUnavailableError: The folder belongs to somebody else, or others may write into it.
+    """
+    if os.geteuid() == 0:
+        base, mode = Path("/run/ors-server"), 0o711
+    else:
+        home = os.environ.get("XDG_RUNTIME_DIR")
+        base = Path(home) / "ors-server" if home else Path(f"/tmp/ors-server-{os.geteuid()}")  # noqa: S108 # checked
+        mode = 0o700
+    with contextlib.suppress(FileExistsError):
+        base.mkdir(mode=mode, parents=True)
+    found = base.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise SandboxUnavailableError(
+            f"{base} must be a folder of uid {os.geteuid()} that nobody else may write"
+        )
+    base.chmod(mode)
+    return base
+
+
+def try_lock(path: Path) -> int | None:
+    """Lock a file for as long as the descriptor stays open.
+
+    Args:
+        path: Made if need be.
+
+    Returns:
+        The descriptor; None when somebody else holds the lock.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+@dataclass(frozen=True)
+class UidBlock:
+    """Uids that no other server on this host hands out while this one lives."""
+
+    first: int
+    lock: int
+
+    @classmethod
+    def take(cls, base: Path) -> "UidBlock":
+        """Take the first free block.
+
+        Args:
+            base: Where servers keep their folders.
+
+        Raises:
+            SandboxUnavailableError: Every block is taken.
+        """
+        for number in range(_BLOCKS):
+            lock = try_lock(base / f"uids-{number}")
+            if lock is None:
+                continue
+            first = FIRST_UID + number * UIDS_PER_BLOCK
+            if not processes_of_uids(first, UIDS_PER_BLOCK):
+                return cls(first, lock)
+            os.close(lock)  # a dead server's processes are still there; the janitor will see to them
+        raise SandboxUnavailableError(f"all {_BLOCKS} blocks of uids are taken by other servers")
+
+
+@dataclass(frozen=True)
+class SessionFolder:
+    """One session's place under the server's folder."""
+
+    name: str
+    path: Path
+    owner: int | None
+
+
+class ServerState:
+    """A server's folder, from its start to its end."""
+
+    def __init__(self, base: Path | None = None) -> None:
+        self.base = base or base_folder()
+        self.server_id = secrets.token_hex(6)
+        self.folder = self.base / f"{MARK}{self.server_id}"
+        self.hierarchies: Hierarchies = find_hierarchies()
+        self.folder.mkdir(mode=0o711)
+        lock = try_lock(self.folder / OWNER)
+        if lock is None:
+            raise SandboxUnavailableError(f"{self.folder / OWNER} is locked by somebody else")
+        self._lock = lock
+        self._uids = UidBlock.take(self.base) if os.geteuid() == 0 else None
+        self._free_uids = list(range(UIDS_PER_BLOCK - 1, -1, -1))
+        self._numbers = count(1)
+        os.write(lock, self._record())
+        self.static = self.folder / "static"
+        self.static.mkdir(mode=0o755)
+        etc.build(self.static / "etc")
+        etc.build_dead_socket(self.static / "no-terminal")
+        self.snapshots = self.folder / "snapshots"
+        self.snapshots.mkdir(mode=0o700)
+
+    def _record(self) -> bytes:
+        parents = sorted({str(parent) for parent in self.hierarchies.parents.values()})
+        return json.dumps({"cgroup_parents": parents, "pid": os.getpid()}).encode()
+
+    @property
+    def uids(self) -> UidBlock | None:
+        """The block of uids; None without root."""
+        return self._uids
+
+    def open_session(self) -> SessionFolder:
+        """Make a session's folder, with a uid of its own where the server is root.
+
+        Raises:
+            SandboxUnavailableError: More sessions than uids are alive.
+        """
+        owner = None
+        if self._uids is not None:
+            if not self._free_uids:
+                raise SandboxUnavailableError(f"{UIDS_PER_BLOCK} sandboxes are alive; close some first")
+            owner = self._uids.first + self._free_uids.pop()
+        name = f"s{next(self._numbers)}"
+        path = self.folder / name
+        path.mkdir(mode=0o710)
+        if owner is not None:
+            os.chown(path, 0, owner)
+        return SessionFolder(name, path, owner)
+
+    def close_session(self, session: SessionFolder) -> None:
+        """Remove a session's folder and give its uid back; its processes must be dead.
+
+        Args:
+            session: From `open_session`.
+        """
+        remove_tree(session.path)
+        if session.owner is not None and self._uids is not None:
+            self._free_uids.insert(0, session.owner - self._uids.first)
+
+    def close(self) -> None:
+        """Remove the whole folder and let the locks go; a second call does nothing."""
+        if self._lock < 0:
+            return
+        remove_tree(self.folder)
+        os.close(self._lock)
+        self._lock = -1
+        if self._uids is not None:
+            os.close(self._uids.lock)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder without following links, crossing mounts or recursing, however deep it is.
+
+    Args:
+        path: The folder.
+    """
+    try:
+        device = path.lstat().st_dev
+    except OSError:
+        return
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _remove_below(parent, path.name, device)
+        with contextlib.suppress(OSError):
+            os.rmdir(path.name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _remove_below(parent: int, name: str, device: int) -> None:
+    """Empty one folder by lifting what lies deep to its top, so that no path and no stack grows."""
+    try:
+        top = _open_folder(parent, name)
+    except OSError:
+        return
+    lifted = count()
+    try:
+        while True:
+            folders = _unlink_plain(top, device)
+            if not sum(_lift(top, folder, device, lifted) for folder in folders):
+                return
+    finally:
+        os.close(top)
+
+
+def _unlink_plain(folder: int, device: int) -> list[str]:
+    """Unlink everything but folders; return the folders that stand on the same mount."""
+    folders: list[str] = []
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(found.st_mode):
+                os.unlink(name, dir_fd=folder)
+            elif found.st_dev == device:
+                folders.append(name)
+    return folders
+
+
+def _lift(top: int, name: str, device: int, lifted: "count[int]") -> bool:
+    """Empty one folder, moving its own folders up beside it, and remove it; tell whether it is gone."""
+    with contextlib.suppress(OSError):
+        folder = _open_folder(top, name)
+        try:
+            for below in _unlink_plain(folder, device):
+                os.rename(below, f".lifted-{os.getpid()}-{next(lifted)}", src_dir_fd=folder, dst_dir_fd=top)
+        finally:
+            os.close(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=top)
+        return True
+    return False
+
+
+def _open_folder(parent: int, name: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=parent)
+        return os.open(name, flags, dir_fd=parent)

@@ -1,0 +1,213 @@
+"""Files of a work dir, reached from outside the sandbox without ever being led out of it.
+
+Every path is walked by `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`: checking a path first and
+opening it afterwards can be raced by the agent's own processes, this cannot. Nothing here waits: pipes and
+devices are refused, and what is read is bounded.
+"""
+
+import contextlib
+import errno
+import os
+import posixpath
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from ors_server.sandboxes.base import Entry, EntryKind, Limits
+from ors_server.sandboxes.errors import (
+    SandboxFileError,
+    SandboxFileMissingError,
+    SandboxFileTooLargeError,
+    SandboxPathError,
+)
+from ors_server.sandboxes.syscalls import Resolve, openat2
+
+_WALK = Resolve.BENEATH | Resolve.NO_MAGICLINKS
+_LEADS_OUT = {errno.EXDEV, errno.ELOOP}
+_NOT_A_PLAIN_FILE = {errno.ENXIO, errno.EISDIR, errno.ENODEV}
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class WorkDir:
+    """The work dir of one sandbox, as the server holds it."""
+
+    folder: int
+    """Descriptor of the folder; it stays valid when the sandbox's processes are gone."""
+    seen_as: str
+    """Where commands see it; absolute paths below it are accepted."""
+    limits: Limits
+    owner: int | None = None
+    """Uid and gid given to what is created; None leaves the server's."""
+
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """Return a file's content.
+
+        Args:
+            path: Relative, or absolute below `seen_as`.
+            most: Bytes above which the file is refused.
+        """
+        cap = min(most if most is not None else self.limits.read_bytes, self.limits.read_bytes)
+        with self._opened(path, os.O_RDONLY) as descriptor:
+            _require_plain(path, descriptor)
+            if os.fstat(descriptor).st_size > cap:
+                raise SandboxFileTooLargeError(path, f"larger than {cap} bytes")
+            content = bytearray()
+            while piece := os.read(descriptor, min(_PIECE, cap + 1 - len(content))):
+                content += piece
+                if len(content) > cap:
+                    raise SandboxFileTooLargeError(path, f"larger than {cap} bytes")
+            return bytes(content)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace a file, with the folders above it.
+
+        Args:
+            path: Relative, or absolute below `seen_as`.
+            content: The whole new content.
+        """
+        if len(content) > self.limits.read_bytes:
+            raise SandboxFileTooLargeError(path, f"content is larger than {self.limits.read_bytes} bytes")
+        self._make_folders(path)
+        created = True
+        try:
+            opened = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644)
+        except FileExistsError:
+            created = False
+            with _translated(path):
+                opened = self._open(path, os.O_WRONLY)
+        except OSError as error:
+            raise _translate(path, error) from None
+        try:
+            _require_plain(path, opened)
+            with _translated(path):
+                if created and self.owner is not None:
+                    os.fchown(opened, self.owner, self.owner)
+                os.ftruncate(opened, 0)
+                view = memoryview(content)
+                while view:
+                    view = view[os.write(opened, view) :]
+        finally:
+            os.close(opened)
+
+    def entries(self, path: str, depth: int) -> list[Entry]:
+        """List a folder.
+
+        Args:
+            path: Relative, or absolute below `seen_as`.
+            depth: Levels below the folder, from 1.
+        """
+        found: list[Entry] = []
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+            prefix = posixpath.normpath(self._relative(path))
+            self._list(descriptor, "" if prefix == "." else prefix, depth, found)
+        return sorted(found)
+
+    def _list(self, folder: int, prefix: str, depth: int, found: list[Entry]) -> None:
+        with os.scandir(folder) as rows:
+            for row in rows:
+                if len(found) >= self.limits.entries:
+                    return
+                entry = _entry(row, posixpath.join(prefix, row.name))
+                found.append(entry)
+                if entry.kind is EntryKind.FOLDER and depth > 1:
+                    with contextlib.suppress(OSError):
+                        self._descend(folder, row.name, entry.path, depth, found)
+
+    def _descend(self, folder: int, name: str, prefix: str, depth: int, found: list[Entry]) -> None:
+        below = openat2(
+            folder,
+            os.fsencode(name),
+            os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK,
+            resolve=_WALK | Resolve.NO_SYMLINKS,
+        )
+        try:
+            self._list(below, prefix, depth - 1, found)
+        finally:
+            os.close(below)
+
+    def _make_folders(self, path: str) -> None:
+        above = posixpath.dirname(self._relative(path))
+        made = ""
+        for part in [part for part in above.split("/") if part not in {"", "."}]:
+            parent = made or "."
+            made = f"{made}/{part}" if made else part
+            with self._opened(parent, os.O_RDONLY | os.O_DIRECTORY) as folder:
+                self._make_folder(path, folder, part)
+
+    def _make_folder(self, path: str, folder: int, part: str) -> None:
+        if part == "..":
+            return  # walking through it is the kernel's to judge
+        with _translated(path), contextlib.suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=folder)
+            if self.owner is not None:
+                os.chown(part, self.owner, self.owner, dir_fd=folder, follow_symlinks=False)
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, flags: int) -> Generator[int]:
+        with _translated(path):
+            descriptor = self._open(path, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str, flags: int, mode: int = 0) -> int:
+        return openat2(
+            self.folder,
+            os.fsencode(self._relative(path)),
+            flags | os.O_NONBLOCK | os.O_NOCTTY,
+            mode=mode,
+            resolve=_WALK,
+        )
+
+    def _relative(self, path: str) -> str:
+        if "\0" in path or not path:
+            raise SandboxPathError(path, "not a path")
+        try:
+            path.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            raise SandboxPathError(path, "not a path") from None
+        if not path.startswith("/"):
+            return path
+        if path == self.seen_as or path.startswith(self.seen_as + "/"):
+            return path[len(self.seen_as) :].lstrip("/") or "."
+        raise SandboxPathError(path, f"outside the work dir; use a path relative to {self.seen_as}")
+
+
+def _require_plain(path: str, descriptor: int) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise SandboxPathError(path, "not a plain file")
+
+
+def _entry(row: os.DirEntry[str], path: str) -> Entry:
+    try:
+        found = row.stat(follow_symlinks=False)
+    except OSError:
+        return Entry(path, EntryKind.OTHER, 0)
+    if stat.S_ISREG(found.st_mode):
+        return Entry(path, EntryKind.FILE, found.st_size)
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(path, EntryKind.FOLDER, 0)
+    return Entry(path, EntryKind.LINK if stat.S_ISLNK(found.st_mode) else EntryKind.OTHER, 0)
+
+
+@contextlib.contextmanager
+def _translated(path: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _translate(path, error) from None
+
+
+def _translate(path: str, error: OSError) -> SandboxFileError:
+    code = error.errno
+    if code == errno.ENOENT:
+        return SandboxFileMissingError(path, "no such file or folder")
+    if code in _LEADS_OUT:
+        return SandboxPathError(path, "leads out of the work dir")
+    if code == errno.ENOTDIR:
+        return SandboxPathError(path, "not a folder")
+    if code in _NOT_A_PLAIN_FILE:
+        return SandboxPathError(path, "not a plain file")
+    return SandboxFileError(path, (error.strerror or "refused").lower())

@@ -1,0 +1,212 @@
+"""Every backend keeps the promises of the interface, and holds the shell vectors as its tier says."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ors_server.sandboxes import launcher
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cgroups import Hierarchies
+from ors_server.sandboxes.errors import SandboxUnavailableError, SnapshotError, UnsandboxedRefusedError
+from ors_server.sandboxes.landlock import LandlockBackend
+from ors_server.sandboxes.none import NoneBackend
+from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
+from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.tier import Resource
+from ors_server.testing.sandbox_suite import check_backend
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+PLAYER = ROOT / "tests" / "fixtures" / "sandbox_vectors.py"
+NOBODY = 65_534
+SOME_PYTHON = "/usr/bin/python3"
+
+# What a tier cannot hold, and why. A vector in this table must fail: one that passes is to be taken out.
+EXCEPTIONS = {
+    ("bubblewrap", "user"): {
+        "memory_total": "without a cgroup memory is limited per process",
+        "inotify_exhaustion": "the uid is the server's own, and with it the quota of inotify instances",
+    },
+    ("landlock", "root"): {
+        "server_survives_between_commands": "all but local sockets are refused, the loopback too",
+        "zombies_reaped": "the processes of the whole host are listed, its zombies too",
+        "inode_fill": "inodes are not limited on the server's own file system",
+        "cmdlines_visible": "argument lists are readable without a pid namespace",
+        "sees_only_own_processes": "the processes of the whole host are listed",
+        "pathname_unix_socket": "Landlock does not judge connecting to a socket with a path",
+        "disk_total": "disk is limited per file only",
+        "inodes_total": "inodes are not limited on the server's own file system",
+    },
+}
+# Exceptions that depend on what else the host does, and so may pass.
+BY_CHANCE = {"zombies_reaped", "sees_only_own_processes"}
+
+CONFIGURATIONS = (("bubblewrap", "root"), ("bubblewrap", "user"), ("landlock", "root"))
+
+
+def refusal(backend: str, user: str) -> str | None:
+    """Say why a configuration cannot be tried on this machine."""
+    if os.geteuid() != 0:
+        can = user == "user" and backend == "bubblewrap" and shutil.which("bwrap")
+        return None if can else "needs root"
+    if backend == "bubblewrap" and shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    if backend == "landlock" and launcher.abi() < 1:
+        return "the kernel has no Landlock"
+    if user == "user" and not Path(SOME_PYTHON).exists():
+        return f"no {SOME_PYTHON} that another user may start"
+    return None
+
+
+def command(backend: str, user: str, kind: str) -> tuple[list[str], dict[str, str]]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("XDG_RUNTIME_DIR", None)
+    if user == "root" or os.geteuid() != 0:
+        return [sys.executable, str(PLAYER), backend, kind], environment
+    environment["PYTHONPATH"] += f":{sysconfig.get_path('purelib')}"
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+    return [*drop, SOME_PYTHON, str(PLAYER), backend, kind], environment
+
+
+@functools.cache
+def played(backend: str, user: str, kind: str) -> dict[str, list[str]]:
+    argv, environment = command(backend, user, kind)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows, done.stderr
+    return {row["name"]: row["problems"] for row in rows}
+
+
+def vectors():
+    for kind, key in (("nasty", "cases"), ("escapes", "escapes")):
+        names = [case["name"] for case in json.loads((DATA / f"bash_{kind}.json").read_text())[key]]
+        for backend, user in CONFIGURATIONS:
+            for name in names:
+                yield pytest.param(backend, user, kind, name, id=f"{backend}-{user}-{kind}-{name}")
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(320)  # the first case of a configuration plays them all
+@pytest.mark.parametrize(("backend", "user", "kind", "name"), list(vectors()))
+def test_a_vector_ends_as_the_tier_says(backend, user, kind, name):
+    if reason := refusal(backend, user):
+        pytest.skip(reason)
+    problems = played(backend, user, kind)[name]
+    exception = EXCEPTIONS.get((backend, user), {}).get(name)
+    if exception is None:
+        assert problems == []
+    elif name not in BY_CHANCE:
+        assert problems, f"passes, although it was said that {exception}"
+
+
+def test_every_exception_names_a_vector():
+    known = {param.values[3] for param in vectors()}
+    assert {name for table in EXCEPTIONS.values() for name in table} <= known
+
+
+def check(make, *, runs_commands=True):
+    async def run():
+        state = ServerState()
+        backend = make(state)
+        try:
+            return await check_backend(backend, runs_commands=runs_commands)
+        finally:
+            await backend.aclose()
+            state.close()
+
+    return anyio.run(run)
+
+
+def assert_kept(verdicts):
+    assert [verdict for verdict in verdicts if verdict.problem] == []
+
+
+def test_the_scripted_backend_keeps_the_promises_that_need_no_shell():
+    assert_kept(check(lambda _state: ScriptedBackend(), runs_commands=False))
+
+
+def test_bubblewrap_keeps_every_promise():
+    if reason := refusal("bubblewrap", "root" if os.geteuid() == 0 else "user"):
+        pytest.skip(reason)
+    assert_kept(check(BubblewrapBackend))
+
+
+def test_landlock_keeps_every_promise():
+    if reason := refusal("landlock", "root"):
+        pytest.skip(reason)
+    assert_kept(check(LandlockBackend))
+
+
+def test_none_keeps_every_promise_but_isolation():
+    assert_kept(check(lambda state: NoneBackend(state, allowed=True)))
+
+
+def without_cgroups(make):
+    def made(state):
+        state.hierarchies = Hierarchies(0)
+        return make(state)
+
+    return made
+
+
+@pytest.mark.parametrize(("name", "make"), [("bubblewrap", BubblewrapBackend), ("landlock", LandlockBackend)])
+def test_every_promise_is_kept_where_no_cgroup_is_writable(name, make):
+    if reason := refusal(name, "root"):
+        pytest.skip(reason)
+    assert_kept(check(without_cgroups(make)))
+
+
+@pytest.mark.parametrize(("name", "make"), [("bubblewrap", BubblewrapBackend), ("landlock", LandlockBackend)])
+def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
+    if reason := refusal(name, "root"):
+        pytest.skip(reason)
+
+    async def run():
+        state = ServerState()
+        state.hierarchies = Hierarchies(0)
+        backend = make(state)
+        try:
+            return await backend.probe()
+        finally:
+            await backend.aclose()
+            state.close()
+
+    report = anyio.run(run)
+    assert report.backend == name
+    assert not report.holds(Resource.CPU)
+    assert not report.holds(Resource.MEMORY)
+    assert len(report.gaps) >= 3
+
+
+def test_a_closed_backend_starts_nothing_and_foreign_snapshots_are_refused():
+    async def run():
+        state = ServerState()
+        backend = NoneBackend(state, allowed=True)
+        sandbox = await backend.start("one")
+        with pytest.raises(SnapshotError, match="another backend"):
+            await sandbox.restore(ScriptedSnapshot({}))
+        snapshot = await sandbox.snapshot()
+        await snapshot.aclose()
+        with pytest.raises(SnapshotError, match="gone"):
+            await sandbox.restore(snapshot)
+        await backend.aclose()
+        with pytest.raises(SandboxUnavailableError, match="closed"):
+            await backend.start("two")
+        state.close()
+
+    anyio.run(run)
+
+
+def test_none_is_refused_unless_it_is_allowed(tmp_path):
+    state = ServerState(tmp_path)
+    with pytest.raises(UnsandboxedRefusedError, match="--allow-unsandboxed"):
+        NoneBackend(state)
+    state.close()

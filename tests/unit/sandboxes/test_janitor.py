@@ -1,0 +1,110 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ors_server.sandboxes.janitor import sweep
+from ors_server.sandboxes.state import MARK, ServerState
+
+ROOT = Path(__file__).parents[3]
+VICTIM = """
+import sys, anyio
+from pathlib import Path
+from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.{module} import {backend}
+async def main():
+    state = ServerState(Path(sys.argv[1]))
+    sandbox = await {backend}(state).start("one")
+    await sandbox.exec("setsid nohup sleep 54321 >/dev/null 2>&1 & exec -a left sleep 54321 &")
+    print(state.server_id, state.uids.first if state.uids else 0, flush=True)
+    await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+def living(uid, count=1024):
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (path / "stat").read_text()
+            if uid <= path.stat().st_uid < uid + count and ") Z " not in stat:
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_living_server_is_left_alone(tmp_path):
+    state = ServerState(tmp_path)
+    assert sweep(tmp_path).servers == []
+    assert state.folder.exists()
+    state.close()
+
+
+def test_what_does_not_carry_the_mark_is_left_alone(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / f"{MARK}file").write_text("")
+    (tmp_path / f"{MARK}link").symlink_to(tmp_path / "other")
+    assert sweep(tmp_path).servers == []
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_dead_server_s_folder_and_groups_go(tmp_path):
+    parent = tmp_path / "cgroups"
+    for name in ("ors-dead-s1", "ors-alive-s1"):
+        (parent / name).mkdir(parents=True)
+    dead = tmp_path / f"{MARK}dead"
+    (dead / "s1" / "files").mkdir(parents=True)
+    (dead / "owner").write_text(json.dumps({"cgroup_parents": [str(parent)]}))
+    (dead / "s1" / "files" / "x").write_text("")
+    assert sweep(tmp_path).servers == ["dead"]
+    assert not dead.exists()
+    assert (parent / "ors-alive-s1").exists()
+
+
+def test_a_record_that_cannot_be_read_does_not_stop_the_broom(tmp_path):
+    dead = tmp_path / f"{MARK}dead"
+    dead.mkdir()
+    (dead / "owner").write_text("not json")
+    assert sweep(tmp_path).servers == ["dead"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sweeps by uid")
+@pytest.mark.parametrize(
+    ("module", "backend"), [("bubblewrap", "BubblewrapBackend"), ("landlock", "LandlockBackend")]
+)
+def test_a_server_killed_at_once_leaves_nothing_after_the_sweep(tmp_path, module, backend):
+    tmp_path.chmod(0o755)
+    code = VICTIM.format(module=module, backend=backend)
+    # A base that the sessions' uids can walk to, as /run is.
+    base = Path("/run") / f"ors-test-{os.getpid()}-{module}"
+    base.mkdir(mode=0o711)
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(base)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ) as server:
+            assert server.stdout is not None
+            server_id, first_uid = server.stdout.readline().split()
+            server.kill()
+            server.wait()
+        groups = list(Path("/sys/fs/cgroup").glob(f"*/{MARK}{server_id}-*"))
+        swept = sweep(base)
+        assert swept.servers == [server_id]
+        for _ in range(50):
+            if not living(int(first_uid)):
+                break
+            subprocess.run(["/bin/sleep", "0.1"], check=True)
+        assert living(int(first_uid)) == []
+        assert [path for path in groups if path.exists()] == []
+        assert not (base / f"{MARK}{server_id}").exists()
+        assert server_id not in Path("/proc/mounts").read_text()
+    finally:
+        for path in base.iterdir():
+            path.unlink()
+        base.rmdir()
