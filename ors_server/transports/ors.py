@@ -18,7 +18,6 @@ from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
-from ors_server.logs import get_logger
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
@@ -34,8 +33,6 @@ from ors_server.wire import (
     TaskRangeRequest,
     TaskRequest,
 )
-
-log = get_logger("ors_server.ors")
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
@@ -159,9 +156,6 @@ class OrsDoor:
             )
         except OrsServerError as error:
             await http.send_fault(send, error)
-        except Exception:  # the border between a defect of ours and everybody else's requests
-            log.exception("request_defect", path=scope["path"])
-            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
 
     async def _serve(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         segments = [segment for segment in scope["path"].split("/") if segment]
