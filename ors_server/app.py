@@ -15,7 +15,10 @@ from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import SettingsError, ShuttingDownError
 from ors_server.logs import get_logger
+from ors_server.sandboxes.choose import Choice, Wanted
+from ors_server.sandboxes.tier import Strength
 from ors_server.sessions.census import SessionLimits
+from ors_server.sessions.sandboxing import NO_SANDBOXES, open_sandboxes
 from ors_server.settings import Settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
@@ -65,6 +68,8 @@ class App:
         self._store = store or MemoryStore(settings.retain_episodes)
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
+        self.sandboxes = NO_SANDBOXES
+        """What isolates the commands of agents, once the application runs."""
         self._engine: Engine | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
@@ -89,9 +94,16 @@ class App:
         settings = self.settings
         current_default_thread_limiter().total_tokens = settings.worker_threads
         async with AsyncExitStack() as stack:
+            self.sandboxes = await stack.enter_async_context(
+                open_sandboxes(self._definitions, sandbox_wish(settings), self._clock)
+            )
             engine = await stack.enter_async_context(
                 open_local_engine(
-                    self._definitions, engine_options(settings), clock=self._clock, store=self._store
+                    self._definitions,
+                    engine_options(settings),
+                    clock=self._clock,
+                    store=self._store,
+                    sandboxes=self.sandboxes,
                 )
             )
             mcp = McpHttp(engine, self.keyring, settings)
@@ -205,4 +217,17 @@ def engine_options(settings: Settings) -> EngineOptions:
         max_output_bytes=settings.max_output_bytes,
         teardown_time_limit=settings.teardown_seconds,
         server_version=__version__,
+    )
+
+
+def sandbox_wish(settings: Settings) -> Wanted:
+    """Take from the settings which isolation is wanted.
+
+    Args:
+        settings: The settings.
+    """
+    return Wanted(
+        choice=Choice(settings.sandbox),
+        allow_unsandboxed=settings.allow_unsandboxed,
+        at_least=Strength(settings.min_isolation),
     )

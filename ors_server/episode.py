@@ -164,6 +164,8 @@ class Outcome:
     """What the tool paid, already admitted by the policy."""
     finished: bool = False
     """Whether the tool said that the episode is over."""
+    causes: tuple[PenaltyCause, ...] = ()
+    """What the tool wants charged besides, each at most once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +282,10 @@ def settle(
 def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[PenaltyCause, float]:
     if outcome.kind in _NEVER_CHARGED:
         return {}
-    causes = [_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else []
+    causes = dict.fromkeys([_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else [])
+    causes.update(dict.fromkeys(outcome.causes))
     if number > policy.overlong_after:
-        causes.append(PenaltyCause.OVERLONG)
+        causes[PenaltyCause.OVERLONG] = None
     return {cause: -policy.penalty(cause) for cause in causes if policy.penalty(cause) > 0}
 
 

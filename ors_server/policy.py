@@ -21,6 +21,7 @@ class PenaltyCause(StrEnum):
     TIMEOUT = "timeout"
     OVERLONG = "overlong"
     FORBIDDEN = "forbidden"
+    COMMAND_ERROR = "command_error"
 
 
 class RewardRangeError(ValueError):
@@ -57,6 +58,11 @@ class EpisodePolicy(BaseModel):
     """Charged for a forbidden action."""
     forbidden_ends: bool = False
     """Whether a forbidden action ends the episode."""
+    forbidden_commands: tuple[str, ...] = ()
+    """Patterns of shell commands that are forbidden actions, matched on the parsed command; docs/toolsets.md
+    says how."""
+    command_error_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
+    """Charged when a command that the agent ran ends with a status other than 0."""
     reward_range: tuple[float, float] | None = None
     """Least and greatest reward that a tool may pay in one step, inclusive; `None`: `MAX_REWARD` at most."""
     clip_rewards: bool = False

@@ -62,6 +62,13 @@ class Settings(BaseSettings):
     """Seconds between two keep-alive comments of an event stream; clients give up after 30."""
     teardown_seconds: float = Field(default=60.0, gt=0)
     """Seconds that an environment's teardown may take."""
+    sandbox: Literal["auto", "bubblewrap", "docker", "landlock", "none"] = "auto"
+    """What isolates the commands of agents: the strongest that works here, or the one that is named."""
+    allow_unsandboxed: bool = False
+    """Whether agents' commands may run with no isolation at all where `sandbox` is none, or auto finds
+    nothing better."""
+    min_isolation: int = Field(default=1, ge=1, le=3)
+    """Least level of isolation that is accepted: 3 namespaces, 2 rules and a uid per session, 1 rules."""
     retain_episodes: int = Field(default=10_000, ge=0)
     """Ended episodes whose records are kept in memory."""
     worker_threads: int = Field(default=64, ge=1)

@@ -68,6 +68,8 @@ class EpisodeOrigin:
     policy: JSONObject
     credential_id: str | None = None
     """Id of the credential that created the session; never the credential."""
+    sandbox: JSONObject | None = None
+    """What isolated the agent's commands, and what did not; `None` where nothing of the agent's ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ors_server.authoring.client import (
     Sampled,
 )
 from ors_server.logs import get_logger
+from ors_server.policy import EpisodePolicy, PenaltyCause
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.context")
@@ -40,6 +41,9 @@ class CallContext:
         task_spec: The task being played.
         listeners: Who is told of progress.
         client: The program that made the call, of which a tool may ask something.
+        policy: The rules of the episode.
+        time_limit: Seconds after which the call is stopped; `None` without a limit.
+        charged: What the tool wants charged besides its outcome.
     """
 
     session_id: str
@@ -48,6 +52,18 @@ class CallContext:
     task_spec: JSONObject
     listeners: list[ProgressListener]
     client: CallingClient = field(default_factory=NoClient)
+    policy: EpisodePolicy = field(default_factory=EpisodePolicy)
+    time_limit: float | None = None
+    charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
+
+    def charge(self, cause: PenaltyCause) -> None:
+        """Have the policy charge its penalty for a cause, once, if the call completes.
+
+        Args:
+            cause: What the agent did; without a penalty for it in the policy, nothing is charged.
+        """
+        if cause not in self.charged:
+            self.charged.append(cause)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None

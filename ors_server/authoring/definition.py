@@ -10,6 +10,7 @@ from ors_server.authoring.boundary import Stray
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
+from ors_server.sandboxes.base import Limits
 from ors_server.visibility import Visibility
 from ors_server.wire import (
     GroupCandidate,
@@ -101,6 +102,7 @@ class ToolsetDefinition:
 
     make: Callable[[Instance], Any]
     tools: Mapping[str, ToolDefinition]
+    needs_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,25 @@ class EnvironmentDefinition:
     """The answer of `/tools`."""
     offers: Offers = field(default_factory=Offers)
     """Prompts and resources besides the tools."""
+    sandbox: Limits | None = None
+    """What the sandbox of every session may use; `None` for sessions without one."""
+
+    def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
+        """Return what the sandbox of a session may use; `None` if it needs none.
+
+        Args:
+            toolset: The toolset that the session's creator asked for.
+        """
+        if self.sandbox is None and toolset is not None and toolset.needs_sandbox:
+            return Limits()
+        return self.sandbox
+
+    @property
+    def may_need_sandbox(self) -> bool:
+        """Whether some session of the environment needs a sandbox."""
+        return self.sandbox is not None or any(
+            toolset.needs_sandbox for toolset in self.session_toolsets.values()
+        )
 
     def split_type(self, name: str) -> str | None:
         """Return the type of a split, or `None` if there is no such split.

@@ -5,6 +5,7 @@ from typing import ClassVar, TypeAlias
 
 from ors_server.authoring.tool import Toolset
 from ors_server.policy import EpisodePolicy
+from ors_server.sandboxes.base import Limits, Sandbox
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, GroupScore, ImageBlock, JSONObject, Message, Split, TextBlock
 
@@ -31,10 +32,15 @@ class Environment:
     """Limits, penalties and the range of rewards."""
     visibility: ClassVar[Visibility | None] = None
     """What an agent sees of rewards; `None` leaves it to the server's setting."""
-    toolsets: ClassVar[Sequence[type[Toolset]]] = ()
-    """Toolsets that every session has."""
-    session_toolsets: ClassVar[Mapping[str, type[Toolset]]] = {}
+    toolsets: ClassVar[Sequence[type[Toolset] | str]] = ()
+    """Toolsets that every session has: classes, or the names `bash`, `python`, `files` and `submit`."""
+    session_toolsets: ClassVar[Mapping[str, type[Toolset] | str]] = {}
     """Toolsets by name that whoever creates a session may ask for; their tools hide same-named ones."""
+    sandbox_limits: ClassVar[Limits | None] = None
+    """What a session's sandbox may use. Without it the default limits hold, and a session has a sandbox only
+    if one of its toolsets needs it."""
+
+    _sandbox: Sandbox | None = None
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Keep the task and the secrets; do slow work in `setup`.
@@ -45,6 +51,20 @@ class Environment:
         """
         self.task_spec = task_spec
         self.secrets: dict[str, str] = dict(secrets or {})
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The session's sandbox: there from `setup` to the end of `teardown`, closed by the server.
+
+        Raises:
+            RuntimeError: If the session has none.
+        """
+        if self._sandbox is None:
+            raise RuntimeError(
+                f"{type(self).__name__} has no sandbox here: take a toolset that needs one (such as 'bash') "
+                "or set sandbox_limits, and use it in setup or later, not in the constructor"
+            )
+        return self._sandbox
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:
@@ -128,3 +148,13 @@ class Environment:
             One score per candidate, in the same order.
         """
         raise NotImplementedError
+
+
+def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
+    """Hand an environment the sandbox of its session.
+
+    Args:
+        environment: The session's instance.
+        sandbox: Ready to be used; its giver closes it.
+    """
+    environment._sandbox = sandbox  # noqa: SLF001  (the other half of the property)

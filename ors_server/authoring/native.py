@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,14 +14,18 @@ from ors_server.authoring.definition import (
     Hooks,
     Instance,
     Lifecycle,
+    ToolsetDefinition,
     make_listing,
 )
 from ors_server.authoring.environment import Environment
+from ors_server.authoring.named import find_toolset
 from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
 from ors_server.authoring.offers import read_offers
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
+from ors_server.authoring.tool import Toolset
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.sandboxes.base import Limits
 from ors_server.wire import (
     GroupCandidate,
     GroupScore,
@@ -45,8 +49,8 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         EnvironmentDefinitionError: If the class breaks a rule; the message says which, and where.
     """
     tools = read_tools(cls)
-    toolsets = tuple(define_toolset(toolset) for toolset in cls.toolsets)
-    session_toolsets = {name: define_toolset(toolset) for name, toolset in cls.session_toolsets.items()}
+    toolsets = tuple(_take_toolset(cls, item) for item in cls.toolsets)
+    session_toolsets = {name: _take_toolset(cls, item) for name, item in cls.session_toolsets.items()}
     everything = merge_tools(cls.__name__, tools, toolsets)
     if not everything:
         msg = f"{cls.__name__} has no tools; mark at least one method with @tool"
@@ -71,7 +75,20 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         hooks=_hooks(cls, scores_groups=scores_groups),
         listing=make_listing(everything, supports_score_group=scores_groups),
         offers=read_offers(cls),
+        sandbox=_sandbox_of(cls, toolsets),
     )
+
+
+def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetDefinition:
+    toolset = find_toolset(item, cls.__name__)
+    toolset.check_environment(cls)
+    return define_toolset(toolset)
+
+
+def _sandbox_of(cls: type[Environment], toolsets: Sequence[ToolsetDefinition]) -> Limits | None:
+    if cls.sandbox_limits is not None:
+        return cls.sandbox_limits
+    return Limits() if any(toolset.needs_sandbox for toolset in toolsets) else None
 
 
 def read_splits(cls: Any) -> tuple[Split, ...]:

@@ -175,7 +175,7 @@ def define_toolset(cls: type[Toolset]) -> ToolsetDefinition:
     Raises:
         EnvironmentDefinitionError: If a tool breaks a rule.
     """
-    return ToolsetDefinition(make=cls, tools=read_tools(cls))
+    return ToolsetDefinition(make=cls, tools=read_tools(cls), needs_sandbox=cls.needs_sandbox)
 
 
 def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[Any, Any], Any]]:

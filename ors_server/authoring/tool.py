@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 MARK = "__ors_tool__"
 """Attribute under which a method carries its marks."""
@@ -138,6 +138,20 @@ class Toolset:
     Attributes:
         environment: The environment instance that the toolset serves.
     """
+
+    needs_sandbox: ClassVar[bool] = False
+    """Whether every session that has the toolset gets a sandbox."""
+
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        """Refuse an environment that the toolset cannot serve; called once, when the class is loaded.
+
+        Args:
+            environment: The author's class.
+
+        Raises:
+            EnvironmentDefinitionError: If it lacks something.
+        """
 
     def __init__(self, environment: Any) -> None:
         """Keep the environment.

@@ -17,6 +17,7 @@ from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.services import Services
 from ors_server.sessions.session import ReadResource
 from ors_server.store.base import EpisodeStore
@@ -255,6 +256,7 @@ async def open_local_engine(
     *,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
+    sandboxes: Sandboxes = NO_SANDBOXES,
 ) -> AsyncGenerator[LocalEngine, None]:
     """Run an engine in this process; leaving the context ends every session.
 
@@ -263,6 +265,7 @@ async def open_local_engine(
         options: How it works.
         clock: The source of time.
         store: Where the record is kept; memory by default.
+        sandboxes: Where sessions get their sandboxes.
     """
     options = options or EngineOptions()
     clock = clock or SystemClock()
@@ -275,6 +278,7 @@ async def open_local_engine(
         max_output_bytes=options.max_output_bytes,
         teardown_time_limit=options.teardown_time_limit,
         stray_time_limit=options.stray_time_limit,
+        sandboxes=sandboxes,
     )
     manager = SessionManager(
         definitions,

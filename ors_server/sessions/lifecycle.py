@@ -6,9 +6,12 @@ import anyio
 
 from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.authoring.environment import give_sandbox
 from ors_server.episode import Event, StopReason
-from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.errors import EnvironmentFailedError, MachineryError, OrsServerError
 from ors_server.logs import get_logger
+from ors_server.sandboxes.base import Limits, Sandbox
+from ors_server.sandboxes.errors import SandboxError, SandboxStartError
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.services import Services
 from ors_server.wire import JSONObject
@@ -21,19 +24,35 @@ class Setup:
 
     Attributes:
         error: Why setup failed, if it did.
+        sandbox: The session's sandbox, once it has started.
     """
 
-    __slots__ = ("_book", "_is_abandoned", "_on_end", "_ready", "_scope", "_stray", "error")
+    __slots__ = (
+        "_book",
+        "_is_abandoned",
+        "_limits",
+        "_on_end",
+        "_ready",
+        "_scope",
+        "_stray",
+        "error",
+        "sandbox",
+    )
 
-    def __init__(self, book: EpisodeBook, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, book: EpisodeBook, on_end: Callable[[], None], sandbox_limits: Limits | None = None
+    ) -> None:
         """Prepare nothing yet.
 
         Args:
             book: The episode's book, which is told of the end.
             on_end: Called when setup has ended.
+            sandbox_limits: What the session's sandbox may use; `None` for a session without one.
         """
-        self.error: EnvironmentFailedError | None = None
+        self.error: EnvironmentFailedError | MachineryError | None = None
+        self.sandbox: Sandbox | None = None
         self._book = book
+        self._limits = sandbox_limits
         self._on_end = on_end
         self._is_abandoned = False
         self._ready: anyio.Event | None = None
@@ -53,7 +72,7 @@ class Setup:
             instance: Its object.
             services: What all sessions share.
         """
-        if definition.hooks.setup is None:
+        if definition.hooks.setup is None and self._limits is None:
             self._book.note(Event.SETUP_DONE)
             return
         self._ready = anyio.Event()
@@ -67,13 +86,14 @@ class Setup:
             await self._ready.wait()
 
     def check(self) -> None:
-        """Refuse to go on after a failure.
+        """Refuse to go on after a failure; the error is a new one each time, so that no traceback grows.
 
         Raises:
-            EnvironmentFailedError: If setup failed; a new error each time, so that no traceback grows.
+            EnvironmentFailedError: If setup failed.
+            MachineryError: If the session's sandbox did not start.
         """
         if self.error is not None:
-            raise EnvironmentFailedError(str(self.error))
+            raise type(self.error)(str(self.error))
 
     async def stop(self, time_limit: float) -> None:
         """Give up on a setup that still runs; a worker thread is waited for.
@@ -94,6 +114,16 @@ class Setup:
             session_id = self._book.origin.session_id
             log.warning("stray_thread", session_id=session_id, hint="a blocking setup outlives its session")
 
+    async def release(self) -> None:
+        """Close the session's sandbox, if it has one; for after the environment's teardown."""
+        if self.sandbox is not None:
+            await self.sandbox.aclose()
+
+    async def _open_sandbox(self, instance: Instance, limits: Limits) -> None:
+        backend = self._book.services.sandboxes.require()
+        self.sandbox = await backend.start(self._book.origin.session_id, limits)
+        give_sandbox(instance, self.sandbox)
+
     async def _run(
         self, definition: EnvironmentDefinition, instance: Instance, scope: anyio.CancelScope, stray: Stray
     ) -> None:
@@ -103,10 +133,15 @@ class Setup:
             with scope:
                 if limit is not None:
                     scope.deadline = anyio.current_time() + limit
+                if self._limits is not None:
+                    await self._open_sandbox(instance, self._limits)
                 if hook is not None:
                     await hook(instance, stray)
             if scope.cancelled_caught and not self._is_abandoned:
                 self.error = EnvironmentFailedError(f"setup did not end within {limit:g} seconds")
+        except SandboxError as error:
+            self.error = SandboxStartError(str(error))
+            self.error.__cause__ = error
         except OrsServerError as error:
             self.error = EnvironmentFailedError(str(error))
             self.error.__cause__ = error

@@ -109,6 +109,7 @@ class SessionManager:
             SessionExistsError: If the wanted id is live.
             CapacityError: If a limit is reached.
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
+            SandboxUnavailableError: If the session needs a sandbox and this server has none.
         """
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
@@ -216,6 +217,10 @@ class SessionManager:
 
     async def _make(self, session_id: str, order: SessionOrder, definition: EnvironmentDefinition) -> Session:
         toolset = _toolset(definition, order.toolset)
+        sandboxes = self._services.sandboxes
+        needs_sandbox = definition.sandbox_for(toolset) is not None
+        if needs_sandbox:
+            sandboxes.require()
         policy = definition.policy.override(order.policy)
         task_spec = await _task(definition, order)
         origin = EpisodeOrigin(
@@ -230,6 +235,7 @@ class SessionManager:
             created_at=self._services.clock.now(),
             policy=self._policies[definition.name] if policy is definition.policy else _dump(policy),
             credential_id=order.credential_id,
+            sandbox=sandboxes.tier if needs_sandbox else None,
         )
         book = EpisodeBook(origin, policy, self._services)
         copied = _copy_task(task_spec)

@@ -53,6 +53,7 @@ class SessionStatus:
             "index": origin.index,
             "policy": origin.policy,
             "credential_id": origin.credential_id,
+            "sandbox": origin.sandbox,
             "visibility": self.visibility.value,
             "idle_seconds": self.idle_seconds,
             "running_calls": self.running_calls,

@@ -97,6 +97,7 @@ class Play:
 
     async def _execute(self, call: Call, tool: ToolDefinition, parsed: object, stray: Stray) -> CallResult:
         started = self._book.now
+        time_limit = self._time_limit(tool)
         job = ToolJob(
             tool=tool,
             function=self._tools.bound(tool.name),
@@ -108,9 +109,11 @@ class Play:
                 task_spec=self._task_spec,
                 listeners=call.listeners,
                 client=call.client,
+                policy=self._book.policy,
+                time_limit=time_limit,
             ),
             policy=self._book.policy,
-            time_limit=self._time_limit(tool),
+            time_limit=time_limit,
             max_output_bytes=self._services.max_output_bytes,
         )
         try:

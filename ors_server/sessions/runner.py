@@ -91,7 +91,8 @@ def _judge_return(job: ToolJob, result: Any) -> ToolRun:
         return _fault(
             ToolOutputError(f"{job.tool.name!r} returned an illegal output: {describe(error)}"), error
         )
-    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished), output)
+    causes = tuple(job.context.charged)
+    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished, causes), output)
 
 
 def _judge_raise(error: BaseException) -> ToolRun:

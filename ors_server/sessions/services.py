@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ors_server.clock import Clock
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
 
 
@@ -32,5 +33,7 @@ class Services:
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0
     """Seconds that teardown may take."""
+    sandboxes: Sandboxes = NO_SANDBOXES
+    """Where sessions get their sandboxes."""
     stray_time_limit: float = 30.0
     """Seconds that a session's end waits for author code that ignores its cancellation (threads do)."""

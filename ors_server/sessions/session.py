@@ -17,6 +17,7 @@ from ors_server.authoring.definition import (
 from ors_server.episode import Event, StopReason
 from ors_server.errors import (
     NotSupportedError,
+    OrsServerError,
     SessionDeletedError,
     StoreError,
     UnknownCallError,
@@ -92,7 +93,7 @@ class Session:
         self._tools = SessionTools(definition, instance, toolset)
         self._calls = CallTable(book.origin.session_id, services, self.touch)
         self._play = Play(book, self._tools, services, task_spec, self._calls.why_cancelled)
-        self._setup = Setup(book, self.touch)
+        self._setup = Setup(book, self.touch, definition.sandbox_for(toolset))
         self._closed: anyio.Event | None = None
         self._last_request = services.clock.monotonic()
 
@@ -291,12 +292,19 @@ class Session:
                 await self._stop_everything()
                 self.book.note(event, reason)
                 await tear_down(self.definition, self._instance, self._services, self.id)
+                await self._release_sandbox()
                 await self.book.close()
         except StoreError as error:
             log.warning("episode_not_closed", session_id=self.id, error=str(error))
         finally:
             closed.set()
             self._log_end()
+
+    async def _release_sandbox(self) -> None:
+        try:
+            await self._setup.release()
+        except OrsServerError as error:
+            log.warning("sandbox_not_closed", session_id=self.id, error=str(error))
 
     async def _stop_everything(self) -> None:
         limit = self._services.stray_time_limit

@@ -1,7 +1,7 @@
 """A client that speaks to an engine in this process: what the doors do, without bytes."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
@@ -10,8 +10,10 @@ from ors_server.clock import Clock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import ClientError
+from ors_server.sandboxes.choose import Wanted
 from ors_server.sessions.calls import Completed, Fault, RefusalReason, Scored
 from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (
@@ -173,6 +175,7 @@ async def open_environment(
     options: EngineOptions | None = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
+    sandbox: Wanted | None = None,
 ) -> AsyncGenerator[LocalClient]:
     """Run environments in this process; leaving the context ends all sessions.
 
@@ -181,13 +184,19 @@ async def open_environment(
         options: How the engine works.
         clock: The source of time.
         store: Where the record is kept; memory by default.
+        sandbox: Which isolation is wanted for what agents run; the strongest that works here by default.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
         EnvironmentDefinitionError: If an environment breaks a rule.
+        SandboxUnavailableError: If the isolation that was asked for does not work here.
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
-    async with open_local_engine(definitions, options, clock=clock, store=store) as engine:
+    async with AsyncExitStack() as stack:
+        sandboxes = await stack.enter_async_context(open_sandboxes(definitions, sandbox, clock))
+        engine = await stack.enter_async_context(
+            open_local_engine(definitions, options, clock=clock, store=store, sandboxes=sandboxes)
+        )
         yield LocalClient(engine)
 
 

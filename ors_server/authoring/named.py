@@ -1,0 +1,39 @@
+"""The toolsets that an environment can take by name."""
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import cast
+
+from ors_server.authoring.tool import Toolset
+from ors_server.errors import EnvironmentDefinitionError
+
+TOOLSETS = MappingProxyType(
+    {
+        "bash": "ors_server.authoring.toolsets.bash:BashTools",
+        "python": "ors_server.authoring.toolsets.python:PythonTools",
+        "files": "ors_server.authoring.toolsets.files:FileTools",
+        "submit": "ors_server.authoring.toolsets.submit:SubmitTools",
+    }
+)
+"""Name to the place of the class, which is imported when an environment asks for it."""
+
+
+def find_toolset(item: type[Toolset] | str, where: str) -> type[Toolset]:
+    """Return the class of a toolset.
+
+    Args:
+        item: The class, or one of the names.
+        where: Who asks, for the error.
+
+    Raises:
+        EnvironmentDefinitionError: If there is no toolset of that name.
+    """
+    if not isinstance(item, str):
+        return item
+    place = TOOLSETS.get(item)
+    if place is None:
+        names = ", ".join(TOOLSETS)
+        msg = f"{where}: there is no toolset named {item!r}; the names are {names}, and a class will do too"
+        raise EnvironmentDefinitionError(msg)
+    module, name = place.split(":")
+    return cast("type[Toolset]", getattr(import_module(module), name))
