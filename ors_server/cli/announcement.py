@@ -9,6 +9,8 @@ import anyio
 
 from ors_server.cli.output import say, say_json
 from ors_server.errors import OrsServerError
+from ors_server.sandboxes.tier import Strength
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -35,6 +37,8 @@ class Announcement:
     url: str
     has_keys: bool
     environments: Sequence[Served]
+    sandbox: Sandboxes = NO_SANDBOXES
+    """What isolates agents' commands, or why nothing does."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the announcement with JSON types."""
@@ -45,6 +49,7 @@ class Announcement:
                 {"name": served.name, "version": served.version, "splits": served.splits}
                 for served in self.environments
             ],
+            "sandbox": self.sandbox.tier,
         }
 
 
@@ -68,7 +73,7 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
                 except OrsServerError:
                     continue
         environments.append(Served(definition.name, definition.version, splits))
-    return Announcement(url, not app.keyring.is_open, environments)
+    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes)
 
 
 def announce(announcement: Announcement, *, as_json: bool) -> None:
@@ -99,6 +104,7 @@ def lines_of(announcement: Announcement) -> list[str]:
         "",
         "Environments",
         *(f"  {served.name}  {_sizes(served)}" for served in announcement.environments),
+        *_isolation(announcement.sandbox),
         "",
         "One line to paste",
         f"  agent    {_mcp_line(announcement)}",
@@ -107,6 +113,22 @@ def lines_of(announcement: Announcement) -> list[str]:
         "  author   ors-server new my_environment",
         "",
         "Stop with Ctrl-C.",
+    ]
+
+
+def _isolation(sandbox: Sandboxes) -> list[str]:
+    if sandbox is NO_SANDBOXES:
+        return []
+    if sandbox.report is None:
+        return ["", "Sandbox", f"  none: {sandbox.refusal}", "  Environments that need one cannot be played."]
+    report = sandbox.report
+    held = (f"{resource} ({means})" for resource, means in report.held.items())
+    return [
+        "",
+        "Sandbox",
+        f"  {report.backend}, level {int(report.strength)} of {int(max(Strength))}",
+        f"  isolates {', '.join(held) or 'nothing'}",
+        *(f"  not held: {gap}" for gap in report.gaps),
     ]
 
 

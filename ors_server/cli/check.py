@@ -20,8 +20,17 @@ class CheckOptions:
     """What `check` can be told."""
 
     where: Annotated[
-        str, typer.Argument(metavar="REF|URL", help="An environment, or the URL of any ORS or MCP server.")
-    ]
+        str | None,
+        typer.Argument(metavar="REF|URL", help="An environment, or the URL of any ORS or MCP server."),
+    ] = None
+    sandbox: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Check an isolation instead: auto, bubblewrap, docker, landlock, none, or module:function "
+            "that makes a backend.",
+        ),
+    ] = None
     mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP endpoint.")] = False
     only: Annotated[list[str] | None, typer.Option(help="Id of a check to run; repeatable.")] = None
     tasks: Annotated[int, typer.Option(help="Tasks of each split that are played.", min=1)] = 3
@@ -34,7 +43,7 @@ class CheckOptions:
 
 
 def check(options: CheckOptions) -> None:
-    """Check an environment, or any ORS or MCP server by its URL.
+    """Check an environment, any ORS or MCP server by its URL, or an isolation (--sandbox).
 
     The status is 1 where something that MUST hold does not. A server's API key is read from the environment
     variable ORS_API_KEY. Checking a server opens some hundred sessions: use one that nobody trains on.
@@ -43,14 +52,17 @@ def check(options: CheckOptions) -> None:
 
     from ors_server.cli.remote import is_url
 
-    if options.mcp and not is_url(options.where):
+    if (options.where is None) == (options.sandbox is None):
+        raise CommandError("name one thing to check: an environment, a URL, or --sandbox NAME")
+    if options.mcp and not is_url(options.where or ""):
         raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
-    if options.mcp:
+    suite = _check_environment
+    if options.sandbox is not None:
+        from ors_server.cli.check_sandbox import check_sandbox as suite
+    elif options.mcp:
         suite = _check_mcp
-    elif is_url(options.where):
+    elif is_url(options.where or ""):
         suite = _check_ors
-    else:
-        suite = _check_environment
     rows: list[Row] = []
 
     def tell(row: Row) -> None:
@@ -69,7 +81,7 @@ async def _check_environment(options: CheckOptions, tell: Callable[[Row], None])
         tell(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
 
     await inspect_environment(
-        options.where, only=options.only or (), tasks_per_split=options.tasks, on_verdict=on_verdict
+        options.where or "", only=options.only or (), tasks_per_split=options.tasks, on_verdict=on_verdict
     )
 
 
@@ -81,7 +93,7 @@ async def _check_ors(options: CheckOptions, tell: Callable[[Row], None]) -> None
         tell(_row(verdict.requirement, verdict, verdict.requirement.id))
 
     choice = Choice(frozenset(options.only or ()), api_key(), slow=options.slow, risky=options.risky)
-    await check_server(options.where, choice, on_verdict)
+    await check_server(options.where or "", choice, on_verdict)
 
 
 async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None:
@@ -91,7 +103,9 @@ async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None
     def on_verdict(verdict: McpVerdict) -> None:
         tell(_row(verdict.requirement, verdict, verdict.requirement.id))
 
-    await check_mcp_server(options.where, only=options.only or (), api_key=api_key(), on_verdict=on_verdict)
+    await check_mcp_server(
+        options.where or "", only=options.only or (), api_key=api_key(), on_verdict=on_verdict
+    )
 
 
 def _row(requirement: Any, verdict: Any, name: str) -> Row:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LIMITS = "Limits"
 ACCESS = "Access"
 LOGS = "Logs"
+ISOLATION = "Isolation"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,31 @@ class ServeOptions:
         list[str] | None,
         typer.Option(
             help="An Origin header that is accepted beside loopback ones; repeatable.", rich_help_panel=ACCESS
+        ),
+    ] = None
+
+    sandbox: Annotated[
+        str | None,
+        typer.Option(
+            help="What isolates agents' commands: auto, bubblewrap, docker, landlock or none.",
+            show_default="auto",
+            rich_help_panel=ISOLATION,
+        ),
+    ] = None
+    allow_unsandboxed: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-unsandboxed",
+            help="Run agents' commands with no isolation where nothing better works.",
+            rich_help_panel=ISOLATION,
+        ),
+    ] = None
+    min_isolation: Annotated[
+        int | None,
+        typer.Option(
+            help="Least level that is accepted: 3 namespaces, 2 rules and own uids, 1 rules.",
+            show_default="1",
+            rich_help_panel=ISOLATION,
         ),
     ] = None
 

@@ -25,6 +25,11 @@ class Engine(Protocol):
         """The environments by name, the default one first."""
         ...
 
+    @property
+    def isolation(self) -> JSONObject | None:
+        """What isolates the commands of agents, as recorded with every episode; `None` where nothing does."""
+        ...
+
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
 

@@ -47,20 +47,29 @@ class EngineOptions:
 class LocalEngine:
     """Plays sessions in this process; use it as made by `open_local_engine`."""
 
-    def __init__(self, manager: SessionManager, store: EpisodeStore) -> None:
+    def __init__(
+        self, manager: SessionManager, store: EpisodeStore, isolation: JSONObject | None = None
+    ) -> None:
         """Keep the manager and the store.
 
         Args:
             manager: Holds the sessions.
             store: Holds the record.
+            isolation: What isolates the commands of agents.
         """
         self._manager = manager
         self._store = store
+        self._isolation = isolation
 
     @property
     def environments(self) -> Mapping[str, EnvironmentDefinition]:
         """The environments by name, the default one first."""
         return self._manager.environments
+
+    @property
+    def isolation(self) -> JSONObject | None:
+        """What isolates the commands of agents; `None` where nothing does."""
+        return self._isolation
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -289,7 +298,7 @@ async def open_local_engine(
     )
     background.spawn(manager.reap)
     try:
-        yield LocalEngine(manager, store)
+        yield LocalEngine(manager, store, sandboxes.tier)
     finally:
         with anyio.CancelScope(shield=True):
             await manager.aclose()

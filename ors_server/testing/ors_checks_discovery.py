@@ -16,7 +16,7 @@ async def tells_its_health(server: Subject) -> None:
     """E1."""
     answer = await server.wire.send(get("/health"))
     expect_status(answer, 200, asked="GET /health")
-    expect(answer.json() == {"status": "ok"}, f"expected status ok, got {answer}")
+    expect(answer.json().get("status") == "ok", f"expected status ok, got {answer}")
 
 
 async def lists_its_environments(server: Subject) -> None:

@@ -47,7 +47,7 @@ def _parse(table: str) -> tuple[Requirement, ...]:
 
 REQUIREMENTS = _parse("""
 E1 MUST wire specification/http-api
-    GET /health answers 200 with {"status": "ok"}
+    GET /health answers 200 with "status": "ok"
 E2 MUST wire specification/http-api
     GET /list_environments answers an array of names, the default one first
 E3 MUST wire specification/data-types

@@ -69,8 +69,9 @@ class ControlHandlers:
     # The server
 
     async def get_health(self, _request: Request) -> m.Health:
-        """Answer."""
-        return m.Health()
+        """Answer, and say what isolates the commands of agents."""
+        found = self._engine.isolation
+        return m.Health(sandbox=None if found is None else m.Isolation.model_validate(found))
 
     async def get_readiness(self, _request: Request) -> m.Readiness:
         """Say that new sessions are welcome, unless the server is stopping."""

@@ -52,10 +52,26 @@ class Problem(Answer):
 # The server
 
 
+class Isolation(Answer):
+    """What isolates the commands of agents, and what it does not isolate."""
+
+    backend: str
+    level: int
+    """3 namespaces, 2 rules and a uid per session, 1 rules, 0 nothing."""
+    isolates: dict[str, str | None]
+    """Resource to the means that holds it; `None` where it is open."""
+    gaps: list[str]
+    """What is not held, one sentence each."""
+    loopback: bool
+    """Whether a server inside can be reached from inside."""
+
+
 class Health(Answer):
     """That the process answers."""
 
     status: Literal["ok"] = "ok"
+    sandbox: Isolation | None = None
+    """`None` where no served environment needs a sandbox, or none can be had."""
 
 
 class Readiness(Answer):
@@ -202,6 +218,8 @@ class SessionView(Answer):
     """The rules in force, overrides included."""
     credential_id: str | None
     """Id of the key that created the session; never the key."""
+    sandbox: Isolation | None
+    """What isolated the agent's commands; `None` where the environment runs none."""
     visibility: Visibility
     idle_seconds: float | None
     """Seconds since the last request; `None` once the session is gone."""

@@ -80,6 +80,7 @@ FAULTS = MappingProxyType(
         sandboxes.SandboxUnavailableError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxStartError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxClosedError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.FreshEndedError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SnapshotError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxCommandError: Fault(400, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxFileError: Fault(400, JSONRPC_INVALID_PARAMS),

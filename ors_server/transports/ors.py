@@ -198,7 +198,9 @@ class OrsDoor:
     # Discovery
 
     async def _health(self, _request: Request, send: http.Send) -> None:
-        await http.send_json(send, {"status": "ok"})
+        isolation = self._engine.isolation
+        extra = {} if isolation is None else {"sandbox": isolation}
+        await http.send_json(send, {"status": "ok", **extra})
 
     async def _version(self, _request: Request, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})

@@ -199,6 +199,39 @@ def test_check_wants_a_url_for_mcp(run):
     assert "--mcp needs a URL" in run("check", "math_word_problems", "--mcp").err
 
 
+def test_check_plays_the_promises_of_an_isolation(run):
+    only = ("--only", "state-lasts", "--only", "a-signal-is-128-and-its-number")
+    report = run("check", "--sandbox", "bubblewrap", "--json", *only).json
+    assert report["conformant"] is True
+    assert [verdict["id"] for verdict in report["verdicts"]] == [
+        "a-signal-is-128-and-its-number",
+        "state-lasts",
+    ]
+
+
+def test_check_judges_a_strangers_isolation(run):
+    ran = run("check", "--sandbox", "ors_server.sandboxes.scripted:ScriptedBackend", "--quiet")
+    assert ran.status == 1
+    assert "FAIL MUST   state-lasts" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name one thing to check"),
+        (("math_word_problems", "--sandbox", "none"), "name one thing to check"),
+        (("--sandbox", "cardboard"), "--sandbox takes auto, bubblewrap"),
+        (("--sandbox", "nowhere:make"), "cannot find 'nowhere:make'"),
+        (("--sandbox", "ors_server.errors:nothing"), "cannot find"),
+        (("--sandbox", "collections:OrderedDict"), "gives a OrderedDict; a Backend is needed"),
+    ],
+)
+def test_check_says_what_it_could_not_find(run, words, said):
+    ran = run("check", *words)
+    assert ran.status != 0
+    assert said in ran.err
+
+
 def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     ran = run("new", "tiny_sums", "--in", str(tmp_path))
     assert ran.status == 0

@@ -53,7 +53,7 @@ def test_the_line_for_machines_names_doors_that_answer(serve):
     doors = server.ready["doors"]
     assert ask(doors["ors"], "/health") == {"status": "ok"}
     assert ask(doors["ors"], "/list_environments")[0] == "refenv"
-    assert ask(doors["control"], "/health") == {"status": "ok"}
+    assert ask(doors["control"], "/health") == {"status": "ok", "sandbox": None}
 
     async def tools() -> set[str]:
         async with Client(doors["mcp"]) as client:

@@ -1,0 +1,74 @@
+"""`ors-server check --sandbox`: plays the promises of an isolation on this machine."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ors_server.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from ors_server.cli.check import CheckOptions
+    from ors_server.sandboxes.base import Backend
+
+
+async def check_sandbox(options: "CheckOptions", tell: Callable[[dict[str, Any]], None]) -> None:
+    """Play every promise, or those that were named.
+
+    Args:
+        options: What `check` was told; `only` holds promises in words, spaces as hyphens.
+        tell: Told of each verdict.
+    """
+    from ors_server.testing.sandbox_suite import check_backend
+
+    wanted = set(options.only or ())
+    async with _open_backend(options.sandbox or "") as backend:
+        for verdict in await check_backend(backend):
+            identity = verdict.name.replace(" ", "-").replace(",", "")
+            if wanted and identity not in wanted:
+                continue
+            tell(
+                {
+                    "id": identity,
+                    "level": "MUST",
+                    "outcome": "fail" if verdict.problem else "pass",
+                    "text": verdict.name,
+                    "reason": verdict.problem,
+                }
+            )
+
+
+@asynccontextmanager
+async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
+    if ":" in name:
+        backend = _strangers_backend(name)
+        try:
+            yield backend
+        finally:
+            await backend.aclose()
+        return
+    from ors_server.sandboxes.choose import Choice, Wanted, choose
+
+    try:
+        choice = Choice(name)
+    except ValueError:
+        names = ", ".join(Choice)
+        raise CommandError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
+    chosen = await choose(Wanted(choice, allow_unsandboxed=choice is Choice.NONE))
+    try:
+        yield chosen.backend
+    finally:
+        await chosen.aclose()
+
+
+def _strangers_backend(place: str) -> "Backend":
+    from ors_server.sandboxes.base import Backend
+
+    module, _, name = place.partition(":")
+    try:
+        made = getattr(import_module(module), name)()
+    except (ImportError, AttributeError) as error:
+        raise CommandError(f"cannot find {place!r}: {error}") from error
+    if not isinstance(made, Backend):
+        raise CommandError(f"{place!r} gives a {type(made).__name__}; a Backend is needed")
+    return made
