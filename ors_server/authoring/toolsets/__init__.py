@@ -1,0 +1,1 @@
+"""Toolsets that any environment can take by name."""

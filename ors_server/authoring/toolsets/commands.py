@@ -1,0 +1,229 @@
+r"""Forbidden commands: patterns that are matched on the parsed command and never on quoted text.
+
+A rule for rewards, not an isolation: what a command does is known only when it runs. A variable, a program
+that is written to a file first, another language's `system(...)` are not seen.
+
+What a pattern means:
+
+- It is a list of shell words, such as `rm -rf` or `git push --force*`. Quotes in it work as in a shell.
+- Its first word is matched with the command's name, which is the last component of its path. Every other
+  word must match some argument, in any order. `*`, `?` and `[...]` match as in file names.
+- A word of one dash and up to three letters or digits is a set of short flags: every one of them must be
+  given, in whatever clusters. `rm -rf` matches `rm -r -f x`, `rm -fr x` and `rm -rvf x`; long options are
+  other words (`rm --recursive --force` is a pattern of its own). Nothing after `--` is a flag.
+- Commands count wherever they stand: in pipes, lists, subshells, substitutions, functions and loops, behind
+  `sudo`, `env`, `xargs`, `timeout`, `find -exec` and their like, in the text given to `eval`, `trap`, `alias`
+  and `bash -c`, and in what a here-document, a here-string or an `echo` feeds to a shell. A wrapper itself is
+  a command too.
+- Quotes and backslashes do not hide a name: `r\m` and `'r''m'` are `rm`. Text in quotes is an argument like
+  any other and never a command: `echo 'rm -rf /'` matches `echo` only.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import anyio
+
+from ors_server.authoring.toolsets.shell_text import Found, find_commands
+from ors_server.authoring.toolsets.wrappers import (
+    Words,
+    base_name,
+    look_inside,
+    reads_script_from_stdin,
+    written_by,
+)
+
+MOST_DEPTH = 16
+"""Scripts within scripts, and wrappers around wrappers, that are looked into."""
+MOST_SCRIPTS = 200
+"""Different scripts within one that are looked into."""
+INLINE_CHARACTERS = 1024
+"""Length up to which a script is parsed in the server itself. The grammar's time can grow with the square of
+the length: 0.02 s for the worst text of this length that was found, 85 s for 64 KiB of the same."""
+TIME_LIMIT = 10.0
+"""Seconds that checking one longer script may take, in a process of its own."""
+_MOST_FLAGS = 3
+
+
+class UncheckableError(Exception):
+    """A script is nested too deeply, or takes too long, to be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A command that a rule forbids."""
+
+    rule: str
+    """The pattern as it was written."""
+    command: str
+    """The command that matched, at most 200 characters of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPattern:
+    """One forbidden command, parsed."""
+
+    text: str
+    name: str
+    arguments: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> "CommandPattern":
+        """Read a pattern.
+
+        Args:
+            text: Shell words; the first is the command's name.
+
+        Raises:
+            ValueError: It has no words, an open quote, or a path for a name.
+        """
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise ValueError(f"a forbidden command is shell words; {text!r} is not: {error}") from None
+        if not words or not words[0]:
+            raise ValueError(f"a forbidden command has at least a name; {text!r} has none")
+        if "/" in words[0]:
+            raise ValueError(
+                f"a forbidden command is named without its folder: {base_name(words[0])!r}, not {words[0]!r}"
+            )
+        sets = [word for word in words[1:] if _is_flag_set(word)]
+        rest = tuple(word for word in words[1:] if not _is_flag_set(word))
+        return cls(text, words[0], rest, frozenset("".join(sets).replace("-", "")))
+
+    def matches(self, words: Words) -> bool:
+        """Say whether a command is what the pattern forbids.
+
+        Args:
+            words: The command; the name is the last component of its path.
+        """
+        if not fnmatchcase(words[0], self.name):
+            return False
+        end = words.index("--") if "--" in words else len(words)
+        clusters = (word[1:] for word in words[1:end] if word.startswith("-") and not word.startswith("--"))
+        if not self.flags <= set("".join(clusters)):
+            return False
+        return all(any(fnmatchcase(word, wanted) for word in words[1:]) for wanted in self.arguments)
+
+
+def _is_flag_set(word: str) -> bool:
+    return word.startswith("-") and word[1:].isalnum() and word.isascii() and len(word) - 1 <= _MOST_FLAGS
+
+
+def parse_patterns(texts: Sequence[str]) -> tuple[CommandPattern, ...]:
+    """Read the patterns of a policy.
+
+    Args:
+        texts: `EpisodePolicy.forbidden_commands`.
+
+    Raises:
+        ValueError: One of them is not a pattern; the message says why.
+    """
+    return tuple(CommandPattern.parse(text) for text in texts)
+
+
+async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
+    """Look for a forbidden command in a script, in bounded time and without blocking the event loop.
+
+    Args:
+        patterns: What is forbidden.
+        script: Any text.
+
+    Returns:
+        The first command found that matches, or `None`.
+
+    Raises:
+        UncheckableError: It is nested too deeply, or takes too long.
+    """
+    if not patterns:
+        return None
+    if len(script) <= INLINE_CHARACTERS:
+        return search(patterns, script)
+    return await _search_apart([pattern.text for pattern in patterns], script)
+
+
+def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
+    """Look for a forbidden command in a script, here and now.
+
+    Args:
+        patterns: What is forbidden.
+        script: Any text.
+
+    Raises:
+        UncheckableError: It is nested too deeply.
+    """
+    for words in every_command(script):
+        for pattern in patterns:
+            if pattern.matches(words):
+                return Violation(pattern.text, shlex.join(words)[:200])
+    return None
+
+
+def every_command(script: str) -> Iterator[Words]:
+    """Yield every command that a script would run as far as its text tells, those of wrappers included.
+
+    Args:
+        script: Any text.
+
+    Raises:
+        UncheckableError: It is nested too deeply.
+    """
+    pending: list[tuple[int, str | Found]] = [(0, script)]
+    seen: set[str] = set()
+    while pending:
+        depth, item = pending.pop()
+        if depth > MOST_DEPTH or len(seen) > MOST_SCRIPTS:
+            raise UncheckableError(f"it has scripts within scripts, more than {MOST_DEPTH} deep or too many")
+        if isinstance(item, str):
+            if item not in seen:
+                seen.add(item)
+                pending += [(depth, found) for found in find_commands(item)]
+            continue
+        found = item
+        words = (base_name(found.words[0]), *found.words[1:])
+        yield words
+        inner = look_inside(words)
+        pending += [(depth + 1, script) for script in (*inner.scripts, *_fed(words, found))]
+        pending += [
+            (depth + 1, Found(command, found.input_texts, found.neighbours)) for command in inner.commands
+        ]
+
+
+def _fed(words: Words, found: Found) -> Iterator[str]:
+    if reads_script_from_stdin(words):
+        yield from found.input_texts
+        for other in found.neighbours:
+            yield from written_by((base_name(other[0]), *other[1:]))
+
+
+async def _search_apart(patterns: list[str], script: str) -> Violation | None:
+    request = json.dumps({"patterns": patterns, "script": script}).encode()
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.defpath}
+    with anyio.move_on_after(TIME_LIMIT):
+        ended = await anyio.run_process([sys.executable, "-m", __name__], input=request, env=environment)
+        answer = json.loads(ended.stdout)
+        if "uncheckable" in answer:
+            raise UncheckableError(answer["uncheckable"])
+        return None if answer["rule"] is None else Violation(answer["rule"], answer["command"])
+    raise UncheckableError(f"reading it took longer than {TIME_LIMIT:g} seconds")
+
+
+def main() -> None:
+    """Answer one request from standard input: the process in which long scripts are searched."""
+    request = json.load(sys.stdin)
+    try:
+        found = search(parse_patterns(request["patterns"]), request["script"])
+        answer = {"rule": found and found.rule, "command": found and found.command}
+    except UncheckableError as error:
+        answer = {"uncheckable": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+r"""From the text of a shell script to the simple commands in it, wherever they stand. Knows no rules.
+
+The grammar is tree-sitter's (`tree-sitter-bash`); words are resolved here: quotes and backslashes go, and
+whatever only the shell can know (variables, substitutions) becomes one `UNKNOWN`. Where the grammar finds
+an error, bash may still run what comes before it, so such a text is also cut roughly, word by word.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ors_server.authoring.toolsets.wrappers import Words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+UNKNOWN = "\ufffc"
+"""Stands in a word for what only the shell can know."""
+
+_PIECE = re.compile(
+    r"""\\(?P<escaped>.|\Z)
+    | '(?P<single>[^']*)(?:'|\Z)
+    | \$'(?P<ansi>(?:[^'\\]|\\.)*)(?:'|\Z)
+    | \$?"(?P<double>(?:[^"\\]|\\.)*)(?:"|\Z)
+    | (?P<unknown>`(?:[^`\\]|\\.)*(?:`|\Z) | \$\{ | [$<>]\( | \$(?:[A-Za-z_]\w*|[\d@*\#?$!-]))
+    | (?P<plain>[^\\'"`$<>]+ | .)""",
+    re.VERBOSE | re.DOTALL,
+)
+_IN_DOUBLE = re.compile(
+    r"""\\(?P<escaped>[$`"\\])
+    | (?P<joined>\\\n)
+    | (?P<unknown>`(?:[^`\\]|\\.)*(?:`|\Z) | \$\{ | \$\( | \$(?:[A-Za-z_]\w*|[\d@*\#?$!-]))
+    | (?P<plain>[^\\`$]+ | .)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ANSI = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ANSI_NAMES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "v": "\v",
+}
+_MOST_CODE = 0x10FFFF
+
+_BROKEN_WORD = re.compile(r"(?<=[^\s\\])((?:\\\\)*)\\\n(?=\S)")
+_OPERATORS = frozenset(";|&()<>{}\n`")
+_LEADING = frozenset({"!", "{", "do", "elif", "else", "if", "then", "until", "while"})
+_ARGUMENTS = frozenset({"name", "argument"})
+_STATEMENTS = frozenset({"pipeline", "redirected_statement", "heredoc_redirect", "command"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One simple command of a script."""
+
+    words: Words
+    input_texts: tuple[str, ...] = ()
+    """Here-documents and here-strings of the statement that it stands in."""
+    neighbours: tuple[Words, ...] = ()
+    """The other commands of its pipeline."""
+
+
+def find_commands(script: str) -> Iterator[Found]:
+    """Yield every simple command of a script: of pipes, lists, loops, functions and substitutions too.
+
+    The time that the grammar takes can grow with the square of the length; a caller bounds one or the other.
+
+    Args:
+        script: Any text.
+    """
+    yield from _parsed(script)
+    joined = _BROKEN_WORD.sub(r"\1", script)
+    if joined != script:  # the grammar ends a word where a backslash ends the line; bash goes on
+        yield from _parsed(joined)
+
+
+def _parsed(script: str) -> Iterator[Found]:
+    source = script.encode(errors="replace")
+    root = _parser().parse(source).root_node
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        words = _words(node, source)
+        if words:
+            yield _in_its_place(node, words, source)
+        pending += reversed(node.named_children)
+    if root.has_error:
+        for words in _cut_roughly(script):
+            yield Found(words)
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash  # noqa: PLC0415  (only environments that forbid commands pay for the grammar)
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _words(node: "Node", source: bytes) -> Words:
+    if node.type in {"declaration_command", "unset_command"}:
+        return tuple(resolve(_text(child, source)) for child in node.children)
+    if node.type != "command":
+        return ()
+    children = enumerate(node.children)
+    return tuple(
+        resolve(_text(child, source))
+        for place, child in children
+        if node.field_name_for_child(place) in _ARGUMENTS
+    )
+
+
+def _in_its_place(node: "Node", words: Words, source: bytes) -> Found:
+    top = node
+    while top.parent is not None and top.parent.type in _STATEMENTS:
+        top = top.parent
+    if top is node and not any(child.type == "herestring_redirect" for child in node.named_children):
+        return Found(words)
+    texts: list[str] = []
+    neighbours: list[Words] = []
+    pending = [top]
+    while pending:
+        part = pending.pop()
+        if part.type == "heredoc_body":
+            texts.append(_text(part, source))
+        elif part.type == "herestring_redirect":
+            texts += [resolve(_text(child, source)) for child in part.named_children]
+        elif part.type == "command" and part != node:
+            neighbours.append(_words(part, source))
+        if part.type in _STATEMENTS:
+            pending += part.named_children
+    return Found(words, tuple(texts), tuple(words for words in neighbours if words))
+
+
+def _text(node: "Node", source: bytes) -> str:
+    return source[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def resolve(word: str) -> str:
+    """Return a word as the shell would pass it on, with `UNKNOWN` for what cannot be known.
+
+    Args:
+        word: As it stands in the script.
+    """
+    pieces: list[str] = []
+    at = 0
+    while at < len(word) and (match := _PIECE.match(word, at)):
+        at = match.end()
+        kind, text = match.lastgroup, match.group(match.lastgroup or 0)
+        if kind == "escaped":
+            pieces.append("" if text == "\n" else text)
+        elif kind == "double":
+            pieces.append(_resolve_double(text))
+        elif kind == "ansi":
+            pieces.append(_ANSI.sub(_decode_ansi, text))
+        elif kind == "unknown":
+            pieces.append(UNKNOWN)
+            at = _after_expansion(word, at)
+        else:
+            pieces.append(text)
+    return "".join(pieces)
+
+
+def _resolve_double(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    while at < len(text) and (match := _IN_DOUBLE.match(text, at)):
+        at = match.end()
+        if match.lastgroup == "unknown":
+            pieces.append(UNKNOWN)
+            at = _after_expansion(text, at)
+        elif match.lastgroup != "joined":
+            pieces.append(match.group(match.lastgroup or 0))
+    return "".join(pieces)
+
+
+def _after_expansion(text: str, at: int) -> int:
+    """Skip to the bracket that closes an expansion, if one is open before `at`."""
+    opening = text[at - 1]
+    closing = {"{": "}", "(": ")"}.get(opening)
+    depth = 0 if closing is None else 1
+    while at < len(text) and depth:
+        depth += (text[at] == opening) - (text[at] == closing)
+        at += 1
+    return at
+
+
+def _decode_ansi(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal or match[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8) % 256
+        return chr(code) if code <= _MOST_CODE else UNKNOWN
+    return _ANSI_NAMES.get(match[5], match[5])
+
+
+def _cut_roughly(script: str) -> Iterator[Words]:
+    lexer = shlex.shlex(script.replace("\\\n", ""), posix=True, punctuation_chars="();<>|&{}\n`")
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    in_comment = False
+    try:
+        for token in lexer:
+            if set(token) <= _OPERATORS:
+                yield from _without_keywords(words)
+                words = []
+                in_comment = in_comment and "\n" not in token
+            elif token.startswith("#") or in_comment:
+                in_comment = True
+            else:
+                words.append(token)
+    except ValueError:
+        pass  # a quote that nothing closes: bash runs nothing of it
+    yield from _without_keywords(words)
+
+
+def _without_keywords(words: list[str]) -> Iterator[Words]:
+    at = 0
+    while at < len(words) and (words[at] in _LEADING or re.fullmatch(r"\w+=\S*", words[at])):
+        at += 1
+    if words[at:]:
+        yield tuple(words[at:])

@@ -1,0 +1,254 @@
+"""Programs that run other programs: what of their arguments is a command or a script. Pure; knows no rules.
+
+The options are those of the programs' manual pages (util-linux, coreutils, findutils, sudo, bash).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+Words: TypeAlias = tuple[str, ...]
+"""A command: its name and its arguments, with quotes and backslashes resolved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a command would run besides itself."""
+
+    commands: tuple[Words, ...] = ()
+    scripts: tuple[str, ...] = ()
+    """Texts that a shell would read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """How to find the command among a wrapper's arguments."""
+
+    letters: str = ""
+    """Short options that take a value."""
+    names: frozenset[str] = field(default_factory=frozenset[str])
+    """Long options whose value is the next word."""
+    operands: int = 0
+    """Words between the options and the command."""
+    assignments: bool = False
+    """Whether `NAME=value` may stand before the command."""
+
+
+def _wrapper(letters: str = "", names: str = "", operands: int = 0, *, assignments: bool = False) -> Wrapper:
+    return Wrapper(letters, frozenset(names.split()), operands, assignments)
+
+
+WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
+    {
+        "builtin": _wrapper(),
+        "busybox": _wrapper(),
+        "chroot": _wrapper(operands=1),
+        "chrt": _wrapper("TPD", operands=1),
+        "coproc": _wrapper(),
+        "doas": _wrapper("uC"),
+        "env": _wrapper("uC", "unset chdir", assignments=True),
+        "exec": _wrapper("a"),
+        "ionice": _wrapper("cnpPu", "class classdata"),
+        "nice": _wrapper("n", "adjustment"),
+        "nohup": _wrapper(),
+        "setsid": _wrapper(),
+        "stdbuf": _wrapper("ioe", "input output error"),
+        "strace": _wrapper("abeEIoOpPsSuUX"),
+        "sudo": _wrapper("ughpCrtTUDR", "user group host prompt chdir", assignments=True),
+        "time": _wrapper("fo", "format output"),
+        "timeout": _wrapper("ks", "kill-after signal", operands=1),
+        "toybox": _wrapper(),
+        "unbuffer": _wrapper(),
+        "xargs": _wrapper(
+            "adEILnPs", "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var"
+        ),
+    }
+)
+
+SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "rbash", "sh", "zsh"})
+_SHELL_VALUES = Wrapper("oO", frozenset({"rcfile", "init-file"}))
+_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_ENDS = frozenset({";", "+"})
+
+
+def look_inside(words: Words) -> Inner:
+    """Return what a command would run besides itself.
+
+    Args:
+        words: The command; the name is the last component of its path.
+    """
+    name = words[0]
+    if name in SHELLS:
+        script = _shell_operand(words)
+        return Inner(scripts=(script,)) if script is not None and _has_c(words) else Inner()
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(words)
+    wrapper = WRAPPERS.get(name)
+    return Inner() if wrapper is None else _wrapped(words, wrapper)
+
+
+def reads_script_from_stdin(words: Words) -> bool:
+    """Say whether a command is a shell that takes its commands from standard input.
+
+    Args:
+        words: The command; the name is the last component of its path.
+    """
+    if words[0] not in SHELLS or _has_c(words):
+        return False
+    return _shell_operand(words) is None or any(_is_cluster(word) and "s" in word for word in words[1:])
+
+
+def base_name(name: str) -> str:
+    """Return the last component of a path.
+
+    Args:
+        name: A command's name as it was written.
+    """
+    return name.rstrip("/").rpartition("/")[2] or name
+
+
+def _wrapped(words: Words, wrapper: Wrapper) -> Inner:
+    at = _after_options(words, wrapper)
+    while wrapper.assignments and at < len(words) and _is_assignment(words[at]):
+        at += 1
+    rest = words[at + wrapper.operands :]
+    return Inner(commands=(rest,)) if rest else Inner()
+
+
+def _after_options(words: Words, wrapper: Wrapper) -> int:
+    at = 1
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            return at + 1
+        if not word.startswith(("-", "+")) or word == "+":
+            break
+        at += 2 if _wants_value(word, wrapper) else 1
+    return at
+
+
+def _wants_value(word: str, wrapper: Wrapper) -> bool:
+    if word.startswith("--"):
+        return word[2:] in wrapper.names
+    return (
+        next((place for place, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
+    )
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
+def _is_cluster(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and len(word) > 1
+
+
+def _has_c(words: Words) -> bool:
+    return any(_is_cluster(word) and "c" in word for word in words[1 : _after_options(words, _SHELL_VALUES)])
+
+
+def _shell_operand(words: Words) -> str | None:
+    at = _after_options(words, _SHELL_VALUES)
+    return words[at] if at < len(words) else None
+
+
+def _find(words: Words) -> Inner:
+    commands: list[Words] = []
+    at = 1
+    while at < len(words):
+        at += 1
+        if words[at - 1] in _FIND_RUNS:
+            end = next((place for place in range(at, len(words)) if words[place] in _FIND_ENDS), len(words))
+            commands.append(words[at:end])
+            at = end
+    return Inner(commands=tuple(command for command in commands if command))
+
+
+def _command(words: Words) -> Inner:
+    shows = any(
+        _is_cluster(word) and {"v", "V"} & set(word) for word in words[1 : _after_options(words, Wrapper())]
+    )
+    return Inner() if shows else _wrapped(words, Wrapper())
+
+
+def _env(words: Words) -> Inner:
+    for place, word in enumerate(words[1:], 1):
+        if word.startswith("--split-string="):
+            return Inner(scripts=(" ".join((word.partition("=")[2], *words[place + 1 :])),))
+        if word == "--split-string" or (_is_cluster(word) and word.endswith("S")):
+            return Inner(scripts=(" ".join(words[place + 1 :]),))
+        if _is_cluster(word) and "S" in word:
+            return Inner(scripts=(" ".join((word.partition("S")[2], *words[place + 1 :])),))
+        if not word.startswith("-"):
+            break
+    return _wrapped(words, WRAPPERS["env"])
+
+
+def _joined(words: Words) -> Inner:
+    return Inner(scripts=(" ".join(words[_after_options(words, Wrapper("n", frozenset({"interval"}))) :]),))
+
+
+def _eval(words: Words) -> Inner:
+    return Inner(scripts=(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]),))
+
+
+def _alias(words: Words) -> Inner:
+    return Inner(scripts=tuple(word.partition("=")[2] for word in words[1:] if "=" in word))
+
+
+def _trap(words: Words) -> Inner:
+    at = _after_options(words, Wrapper())
+    return Inner(scripts=words[at : at + 1])
+
+
+def _option_c(letters: str, operands: int) -> Callable[[Words], Inner]:
+    wrapper = Wrapper(letters, frozenset({"command"}), operands)
+
+    def look(words: Words) -> Inner:
+        scripts: list[str] = []
+        for place, word in enumerate(words[1:], 1):
+            if word == "--command" or (_is_cluster(word) and word.endswith("c")):
+                scripts += words[place + 1 : place + 2]
+            elif word.startswith("--command="):
+                scripts.append(word.partition("=")[2])
+        commands = _wrapped(words, wrapper).commands if operands else ()
+        return Inner(commands, tuple(scripts))
+
+    return look
+
+
+_SPECIAL: Mapping[str, Callable[[Words], Inner]] = MappingProxyType(
+    {
+        "alias": _alias,
+        "command": _command,
+        "env": _env,
+        "eval": _eval,
+        "find": _find,
+        "flock": _option_c("Ew", 1),
+        "script": _option_c("", 0),
+        "su": _option_c("", 0),
+        "trap": _trap,
+        "watch": _joined,
+    }
+)
+
+
+def written_by(words: Words) -> Sequence[str]:
+    """Return the texts that an `echo` or `printf` would write, roughly; other commands write nothing known.
+
+    Args:
+        words: The command; the name is the last component of its path.
+    """
+    if words[0] not in {"echo", "printf"}:
+        return ()
+    texts = [
+        word.replace("\\n", "\n") for word in words[1:] if not (words[0] == "echo" and _is_echo_option(word))
+    ]
+    return (" ".join(texts), *texts) if words[0] == "printf" else (" ".join(texts),)
+
+
+def _is_echo_option(word: str) -> bool:
+    return _is_cluster(word) and set(word) <= set("-neE")

@@ -1,0 +1,329 @@
+"""Forbidden commands are found on the parsed command, wherever they stand, and never in quoted text."""
+
+import contextlib
+import string
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ors_server.authoring.toolsets import commands
+from ors_server.authoring.toolsets.commands import (
+    INLINE_CHARACTERS,
+    CommandPattern,
+    UncheckableError,
+    find_violation,
+    parse_patterns,
+    search,
+)
+from ors_server.authoring.toolsets.shell_text import UNKNOWN, find_commands, resolve
+
+RM = parse_patterns(["rm -rf"])
+
+FORBIDDEN = [
+    "rm -rf x",
+    "rm -fr x",
+    "rm -r -f x",
+    "rm -rvf x",
+    "rm x -f -r",
+    "/bin/rm -rf x",
+    "\\rm -rf x",
+    "r\\m -rf x",
+    "'r''m' -rf x",
+    '"rm" "-rf" x',
+    "$'\\x72m' -rf x",
+    "r\\\nm -rf x",
+    "rm \\\n -rf x",
+    "true; rm -rf x",
+    "true && rm -rf x || false",
+    "ls | rm -rf x",
+    "rm -rf x &",
+    "! rm -rf x",
+    "(cd /; rm -rf x)",
+    "{ rm -rf x; }",
+    "if rm -rf x; then :; fi",
+    "if :; then rm -rf x; fi",
+    "while :; do rm -rf x; done",
+    "for i in a b; do rm -rf $i; done",
+    "case x in x) rm -rf x;; esac",
+    "f() { rm -rf x; }",
+    "function f { rm -rf x; }",
+    "echo $(rm -rf x)",
+    'echo "$(rm -rf x)"',
+    "echo `rm -rf x`",
+    "diff <(rm -rf x) y",
+    "a=$(rm -rf x)",
+    "a=(1 $(rm -rf x))",
+    "export a=$(rm -rf x)",
+    "[[ -n $(rm -rf x) ]]",
+    "echo $((1 + $(rm -rf x)))",
+    "cat <<E\n$(rm -rf x)\nE",
+    ">log rm -rf x",
+    "rm -rf x >log 2>&1",
+    "A=1 rm -rf x",
+    "time rm -rf x",
+    "coproc rm -rf x",
+    "sudo rm -rf x",
+    "sudo -u root A=1 rm -rf x",
+    "sudo -- rm -rf x",
+    "doas rm -rf x",
+    "env rm -rf x",
+    "env -i A=1 rm -rf x",
+    "env -u A -C / rm -rf x",
+    "env -S 'rm -rf x'",
+    "env - rm -rf x",
+    "command rm -rf x",
+    "command -p rm -rf x",
+    "builtin command rm -rf x",
+    "exec rm -rf x",
+    "exec -a name rm -rf x",
+    "nohup rm -rf x",
+    "nice -n 5 rm -rf x",
+    "nice rm -rf x",
+    "ionice -c 3 rm -rf x",
+    "timeout 5 rm -rf x",
+    "timeout -k 1 --signal KILL 5 rm -rf x",
+    "timeout -s9 5 rm -rf x",
+    "setsid -f rm -rf x",
+    "stdbuf -oL rm -rf x",
+    "stdbuf -o L rm -rf x",
+    "busybox rm -rf x",
+    "xargs rm -rf",
+    "ls | xargs -0 -n 1 -I {} rm -rf {}",
+    "find . -name x -exec rm -rf {} +",
+    "find . -exec echo {} \\; -exec rm -rf {} \\;",
+    "find . -execdir rm -rf {} ';'",
+    'eval "rm -rf x"',
+    "eval rm -rf x",
+    "eval 'eval \"rm -rf x\"'",
+    "bash -c 'rm -rf x'",
+    "sh -xec 'rm -rf x' name",
+    "dash -o errexit -c 'rm -rf x'",
+    "/bin/bash --norc -c 'cd x; rm -rf y'",
+    "sudo bash -c 'rm -rf x'",
+    "busybox sh -c 'rm -rf x'",
+    "find . -exec sh -c 'rm -rf {}' \\;",
+    "su -c 'rm -rf x'",
+    "trap 'rm -rf x' EXIT",
+    "alias ll='rm -rf x'",
+    "watch 'rm -rf x'",
+    "flock lock rm -rf x",
+    "flock lock -c 'rm -rf x'",
+    "bash <<E\nrm -rf x\nE",
+    "bash <<'E'\nrm -rf x\nE",
+    "cat <<E | bash\nrm -rf x\nE",
+    "bash -s <<E\nrm -rf x\nE",
+    "bash <<<'rm -rf x'",
+    "sudo bash <<<'rm -rf x'",
+    "echo 'rm -rf x' | sh",
+    "echo -e 'true\\nrm -rf x' | sh",
+    "printf '%s\\n' 'rm -rf x' | bash",
+    "rm -rf x; )",
+    "true\nrm -rf x\nif",
+    "if true; then rm -rf x",
+]
+
+ALLOWED = [
+    "",
+    " ",
+    "rm x",
+    "rm -r x",
+    "rm -f x",
+    "rm -- -rf",
+    "rm --recursive --force x",
+    "rmdir -rf x",
+    "echo rm -rf x",
+    "echo 'rm -rf x'",
+    'echo "rm -rf x"',
+    "grep 'rm -rf' log",
+    "grep -rf rm x",
+    "# rm -rf x",
+    "ls # ; rm -rf x",
+    "cat <<E\nrm -rf x\nE",
+    "cat <<'E' >clean.sh\nrm -rf x\nE",
+    "cat <<<'rm -rf x'",
+    "command -v rm -rf",
+    "echo 'rm -rf x' | cat",
+    "bash clean.sh 'rm -rf x'",
+    "git commit -m 'rm -rf x; really'",
+    "python -c 'print(\"rm -rf\")'",
+    "rm='-rf'; echo rm -rf",
+    "find . -name rm -rf",
+    "printf 'rm -rf x' >file",
+    "$x -rf y",
+    "xargs -I rm echo -rf",
+]
+
+
+@pytest.mark.parametrize("script", FORBIDDEN)
+def test_a_forbidden_command_is_found_wherever_it_stands(script):
+    assert search(RM, script) is not None
+
+
+@pytest.mark.parametrize("script", ALLOWED)
+def test_what_is_no_such_command_is_left_alone(script):
+    assert search(RM, script) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "script", "matches"),
+    [
+        ("curl", "curl -s http://x", True),
+        ("curl", "curly", False),
+        ("pip install", "pip install x", True),
+        ("pip install", "pip --quiet install x", True),
+        ("pip install", "pip list", False),
+        ("pip* install", "pip3.11 install x", True),
+        ("git push --force*", "git push --force-with-lease", True),
+        ("git push --force*", "git push", False),
+        ("git push --force*", "git push -- --force", True),
+        ("chmod 777", "chmod -R 777 x", True),
+        ("chmod '0777'", "chmod 0777 x", True),
+        ("kill -9", "kill -9 1", True),
+        ("kill -9", "kill 9", False),
+        ("find -delete", "find . -delete", True),
+        ("find -delete", "find . -depth -ls -type l", False),
+        ("dd of=/dev/*", "dd if=x of=/dev/sda", True),
+        ("sudo", "sudo ls", True),
+        ("export PATH=*", "export PATH=/x:$PATH", True),
+        ("unset HISTFILE", "unset HISTFILE", True),
+        ("echo 'a b'", "echo 'a b'", True),
+        ("echo 'a b'", "echo a b", False),
+        ("cat /etc/*", 'cat "/etc/$name"', True),
+        ("cat /etc/passwd", "cat $file", False),
+        ("rm -rf /*", "rm -rf /x", True),
+        ("rm -rf /*", "rm -rf x", False),
+        ("[ -f", "[ -f x ]", False),  # a condition is no command
+        ("*", "$name", True),
+    ],
+)
+def test_a_pattern_means_what_its_words_say(pattern, script, matches):
+    assert (search(parse_patterns([pattern]), script) is not None) is matches
+
+
+def test_the_rule_that_matched_is_named_with_its_command():
+    found = search(parse_patterns(["curl", "rm  -rf"]), "ls; sudo rm -r -f 'a b'")
+    assert found.rule == "rm  -rf"
+    assert found.command == "rm -r -f 'a b'"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "'", "rm 'x", "/bin/rm -rf", "''"])
+def test_what_is_no_pattern_is_refused_with_its_text(text):
+    with pytest.raises(ValueError, match="a forbidden command"):
+        CommandPattern.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "resolved"),
+    [
+        ("a'b c'\"d e\"f", "ab cd ef"),
+        ("$'\\x41\\u00e9\\101\\n\\''", "AéA\n'"),
+        ("$'\\UFFFFFFFF'", UNKNOWN),
+        ('"a\\"b\\c$x"', f'a"b\\c{UNKNOWN}'),
+        ("${x:-{}}y", f"{UNKNOWN}y"),
+        ("$(echo (a))z", f"{UNKNOWN}z"),
+        ("a$xyz/b$1c", f"a{UNKNOWN}/b{UNKNOWN}c"),
+        ("`x`y", f"{UNKNOWN}y"),
+        ('"`x`$(a)\\\nb"', f"{UNKNOWN}{UNKNOWN}b"),
+        ("a\\", "a"),
+        ("'open", "open"),
+        ("$", "$"),
+    ],
+)
+def test_words_are_resolved_as_the_shell_would(word, resolved):
+    assert resolve(word) == resolved
+
+
+def test_what_is_nested_too_deeply_is_not_guessed_at():
+    deep = "rm -rf x"
+    for _ in range(commands.MOST_DEPTH + 1):
+        deep = f"eval {deep}"
+    with pytest.raises(UncheckableError, match="deep"):
+        search(RM, deep)
+    with pytest.raises(UncheckableError, match="deep"):
+        search(RM, "sudo " * 100 + "ls")
+
+
+def test_shells_that_share_their_input_are_looked_into_once():
+    script = "true"
+    for level in range(10):
+        script = f"bash <<E{level} | bash | bash | bash\n{script}\nE{level}"
+    assert search(RM, script) is None
+
+
+def test_a_long_script_is_searched_in_a_process_of_its_own():
+    padding = "true\n" * INLINE_CHARACTERS
+
+    async def run():
+        found = await find_violation(RM, f"{padding}rm -rf 'x y'")
+        nothing = await find_violation(RM, f"{padding}echo rm -rf")
+        unasked = await find_violation((), f"{padding}rm -rf x")
+        with pytest.raises(UncheckableError, match="deep"):
+            await find_violation(RM, f"{padding}{'sudo ' * 100} ls")
+        return found, nothing, unasked
+
+    found, nothing, unasked = anyio.run(run)
+    assert (found.rule, found.command) == ("rm -rf", "rm -rf 'x y'")
+    assert nothing is None
+    assert unasked is None
+
+
+def test_a_script_that_the_grammar_chokes_on_is_given_up_in_time(monkeypatch):
+    monkeypatch.setattr(commands, "TIME_LIMIT", 0.5)
+    with pytest.raises(UncheckableError, match=r"longer than 0\.5 seconds"):
+        anyio.run(find_violation, RM, "a|" * 30_000)
+
+
+SHELL_PIECES = st.sampled_from(
+    "rm -rf x ; | & ( ) { } $( ${ ` ' \" \\ <<E E bash -c eval sudo if then fi case in esac [[ ]] (( = # é".split()
+    + "\0 \udc80 echo find -exec $' < > <( <<< ! function do done *".split(" ")
+    + [" ", "\n"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(), st.text(string.printable), st.lists(SHELL_PIECES, max_size=60).map("".join)))
+def test_no_text_breaks_the_search(script):
+    with contextlib.suppress(UncheckableError):
+        search(parse_patterns(["rm -rf", "* x"]), script)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(), st.text())
+def test_no_word_breaks_its_resolution(before, after):
+    assert isinstance(resolve(before + "$'\\x" + after), str)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=5))
+def test_plain_words_come_back_as_they_are(words):
+    reserved = {
+        "if",
+        "then",
+        "else",
+        "elif",
+        "fi",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "for",
+        "in",
+        "while",
+        "until",
+    }
+    reserved |= {
+        "select",
+        "function",
+        "time",
+        "declare",
+        "typeset",
+        "export",
+        "readonly",
+        "local",
+        "unset",
+        "unsetenv",
+    }
+    if words[0] not in reserved:
+        assert [found.words for found in find_commands(" ".join(words))] == [tuple(words)]
