@@ -4,10 +4,12 @@ It knows no backend, no HTTP and no episode. A backend is one file beside this o
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
+from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_to_end
 from ors_server.sandboxes.output import Output
 from ors_server.sandboxes.tier import TierReport
 
@@ -149,6 +151,8 @@ class Sandbox(ABC):
     limits: Limits
     work_dir: str
     """Where the work dir stands as the agent's commands see it; commands start there."""
+    fresh_dir: str
+    """Where the files of a fresh program stand as it sees them."""
 
     @abstractmethod
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
@@ -299,6 +303,65 @@ class Sandbox(ABC):
         Raises:
             SandboxClosedError: The sandbox is closed.
         """
+
+    @abstractmethod
+    async def start_fresh(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> FreshProcess:
+        """Start a program in an isolation of its own beside the agent's; the caller closes it.
+
+        It begins in the work dir, which it can read and not change; it sees the agent's home, /tmp, shell and
+        processes no more than they see it. It has an empty writable /tmp of its own of at most `disk_bytes`
+        (`HOME` and `TMPDIR` name it), a clean environment (`PATH`, `LANG`, `HOME`, `TMPDIR`), no network, the
+        same seccomp filter, and the sandbox's limits once more, all fresh programs of the sandbox together.
+        It runs while the sandbox is frozen, and is killed with it. What a tier does not hold here, its report
+        says; where programs share the agent's uid, freeze or kill the agent's processes first.
+
+        Args:
+            argv: The program and its arguments; a name without a slash is looked up in `PATH`.
+            files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
+            environment: Variables beside the clean ones, or in their place.
+
+        Raises:
+            ValueError: There is no argument, or a name or text is one that no program can be given.
+            SandboxClosedError: The sandbox is closed.
+            SandboxStartError: Nothing could be started.
+        """
+
+    async def run_fresh(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        time_limit: float,
+        output_bytes: int = MIB,
+    ) -> FreshRun:
+        """Run a program as `start_fresh` does, feed it, and return what it printed and how it ended.
+
+        A program that fails, dies, runs out of time or prints too much is a result, not an error.
+
+        Args:
+            argv: The program and its arguments.
+            files: As for `start_fresh`.
+            stdin: All of its standard input.
+            environment: As for `start_fresh`.
+            time_limit: Seconds from its start, above 0.
+            output_bytes: Bytes of standard output above which it is killed; all below are kept.
+
+        Raises:
+            ValueError: As `start_fresh`, or the time limit is not above 0.
+            SandboxError: It could not be started, or the sandbox was closed under it.
+        """
+        if not time_limit > 0:
+            raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
+        process = await self.start_fresh(argv, files=files, environment=environment)
+        return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
 
     @abstractmethod
     async def aclose(self) -> None:

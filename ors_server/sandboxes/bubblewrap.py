@@ -12,20 +12,25 @@ import platform
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.fresh import FreshOrder
+from ors_server.sandboxes.fresh_files import write_files
+from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.processes import ended, namespace_of, send_signal
-from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
+from ors_server.sandboxes.processes import namespace_of, send_signal
+from ors_server.sandboxes.programs import Ends
+from ors_server.sandboxes.scripts import Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
-from ors_server.sandboxes.state import ServerState, SessionFolder
+from ors_server.sandboxes.state import ServerState, remove_tree
 from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LAYOUT = Layout(
@@ -37,7 +42,6 @@ LAYOUT = Layout(
 )
 _INNER_ID = "1000"
 _PROGRAMS = ("bwrap", "unshare", "nsenter", "setsid", "setpriv", "mount", "install", "sh")
-_KILL_LIMIT = 5.0
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 # $1: mount point, $2: options, $3: owner or "", then the command; entrances of cgroups are its environment.
@@ -55,93 +59,56 @@ exec "$@"
 """
 
 
-class BubblewrapCell(Cell):
+class BubblewrapCell(HostCell):
     """One session's namespaces."""
 
+    fresh_dir = "/grader"
+
     def __init__(self, state: ServerState, limits: Limits) -> None:
-        self.layout = LAYOUT
-        self.limits = limits
-        self.init = 0
-        self._state = state
-        self._folder: SessionFolder = state.open_session()
-        self.owner = self._folder.owner
-        self.control = self._folder.path / "control"
-        self._mount_point = self._folder.path / "files"
-        self._cgroup = Cgroup.make(state.hierarchies, f"ors-{state.server_id}-{self._folder.name}", limits)
-        self._monitor: subprocess.Popen[bytes] | None = None
-        self._monitor_fd = -1
         self._namespaces: list[int] = []
-        self._files = -1
-        self._work = -1
         self._pid_namespace: str | None = None
         self._info = -1
-        self._prepare()
-
-    def _prepare(self) -> None:
-        (self.control / "io").mkdir(parents=True)
-        self._mount_point.mkdir()
-        has = self._state.hierarchies.has
-        enforced = Enforced(
-            memory=self._cgroup is not None and has("memory"), pids=self._cgroup is not None and has("pids")
-        )
-        (self.control / "init").write_text(init_script(self.layout, self.limits, enforced))
-        (self.control / "rc").write_text(rc_script(self.layout))
-        (self.control / "cwd").write_text(self.layout.work + "/")
+        super().__init__(state, limits)
 
     @override
-    def launch(self, slave: int) -> None:
-        """Start the init on a terminal.
+    def lay_out(self) -> Layout:
+        return LAYOUT
 
-        Args:
-            slave: The shell's end of the terminal.
-        """
-        info, told = os.pipe()
-        self._info = info
-        argv = [*self._drop(), "setsid", "-c", *self._bwrap(told), "--", "/bin/sh", f"{LAYOUT.control}/init"]
+    @override
+    def prepare(self) -> None:
+        """Nothing: the files are made in a namespace that the first launch makes."""
+
+    @override
+    def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
+        self._close_info()
+        self._info, told = os.pipe()
+        shell = ["/bin/sh", f"{LAYOUT.control}/init"]
+        argv = [*self._drop(), "setsid", "-c", *self._isolation(), *self._session_view(), "--as-pid-1"]
         try:
-            self._monitor = self._spawn(argv, stdin=slave, stdout=slave, stderr=slave, told=told)
+            order = [*argv, "--info-fd", str(told), *_variables(self.layout.environment)]
+            return self._spawn(order, shell, Ends(slave, slave, slave, told), self._entrances())
         finally:
-            os.close(slave)
             os.close(told)
-        self._monitor_fd = os.pidfd_open(self._monitor.pid)
 
     @override
     async def settle(self) -> None:
-        """Hold the session's namespaces and files open."""
-        monitor = self._monitor
-        if monitor is None:
+        first = self._first
+        if first is None:
             raise SandboxStartError("nothing was launched")
         try:
-            self.init = int(json.loads(self._take_info())["child-pid"])
+            # All of it is there: the shell has answered.
+            self.init = int(json.loads(os.read(self._info, 65_536))["child-pid"])
             self._pid_namespace = namespace_of(self.init, "pid")
             if not self._namespaces:
                 self._namespaces = [
-                    os.open(f"/proc/{monitor.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+                    os.open(f"/proc/{first.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
                     for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
                 ]
-                flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-                self._files = os.open(f"/proc/{monitor.pid}/root{self._mount_point}", flags)
-                self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
+                self.hold(f"/proc/{first.pid}/root{self._data}")
         except (OSError, ValueError, KeyError) as error:
             raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
-
-    def _take_info(self) -> bytes:
-        """Return what bubblewrap said; all of it is there once the shell has answered."""
-        try:
-            return os.read(self._info, 65_536)
         finally:
-            os.close(self._info)
-            self._info = -1
-
-    @override
-    def work_folder(self) -> int:
-        """Return the descriptor of the work dir."""
-        return self._work
-
-    @override
-    def files_folder(self) -> int:
-        """Return the descriptor of the folder above the work dir."""
-        return self._files
+            self._close_info()
 
     @override
     def is_inside(self, pid: int) -> bool:
@@ -153,90 +120,77 @@ class BubblewrapCell(Cell):
         return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
 
     @override
-    def alive(self) -> int:
-        """Return how many processes live, threads included where a cgroup counts them."""
-        counted = self._cgroup.alive() if self._cgroup is not None else 0
-        return counted or len(self.processes())
+    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+        rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
+        view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
+        order = [*self._drop(), *self._isolation(), *view, "--as-pid-1"]
+        order += _variables(self.layout.environment)
+        entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
+        return self._spawn(order, argv, Ends(stdin, stdout, subprocess.PIPE), entrances)
 
     @override
-    def denials(self) -> int:
-        """Return how often the pids controller refused a process."""
-        return self._cgroup.denials() if self._cgroup is not None else 0
-
-    @override
-    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
-        """Run a program in namespaces of its own over the session's files.
-
-        Args:
-            argv: What to run, by its path inside.
-            stdin: Descriptor, or `subprocess.DEVNULL`.
-            stdout: Descriptor, or `subprocess.DEVNULL`.
-        """
-        command = [*self._drop(), *self._bwrap(None), "--", *argv]
-        return self._spawn(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, told=None)
-
-    @override
-    async def kill(self) -> None:
+    async def end_processes(self) -> None:
         """Kill process 1, with which the kernel ends the whole namespace."""
-        if self._monitor is None:
-            return
         if self.init:
             send_signal(self.init, signal.SIGKILL, self.is_inside)
-        else:
-            self._monitor.kill()  # the launch never came far enough; its death takes the rest along
+        elif self._first is not None:
+            self._first.kill()  # the launch never came far enough; its death takes the rest along
         if self._cgroup is not None:
             self._cgroup.thaw()
             self._cgroup.kill()
-        if not await ended(self._monitor_fd, _KILL_LIMIT):
-            self._monitor.kill()
-            if not await ended(self._monitor_fd, _KILL_LIMIT):
-                raise SandboxError(f"process {self._monitor.pid} of a sandbox cannot be killed")
-        self._monitor.wait()
-        os.close(self._monitor_fd)
-        self._monitor, self.init, self._pid_namespace = None, 0, None
-        if self._info >= 0:
-            os.close(self._info)
-            self._info = -1
+        self._pid_namespace = None
+        self._close_info()
 
     @override
-    async def freeze(self) -> None:
-        """Stop every process, by the cgroup's freezer or by signals."""
-        if self._cgroup is None or not self._cgroup.freeze():
-            self.signal_all(signal.SIGSTOP)
+    def close_namespaces(self) -> None:
+        """Let go of the mount namespace, and with it of the session's file system."""
+        for descriptor in self._namespaces:
+            os.close(descriptor)
+        self._namespaces = []
+
+    # Fresh programs
 
     @override
-    async def thaw(self) -> None:
-        """Let every process go on."""
-        if self._cgroup is None or not self._cgroup.thaw():
-            self.signal_all(signal.SIGCONT)
+    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
+        if not order.files:
+            return FreshPlace()
+        folder = self._folder.path / f"fresh-{number}"
+        await anyio.to_thread.run_sync(write_files, folder, order.files)
+        return FreshPlace(files=folder)
 
     @override
-    async def aclose(self) -> None:
-        """End every process; the tmpfs goes with the last descriptor."""
-        await self.kill()
-        for descriptor in (*self._namespaces, self._files, self._work):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._namespaces, self._files, self._work = [], -1, -1
-        if self._cgroup is not None:
-            await self._cgroup.remove()
-            self._cgroup = None
-        if self._folder.path.exists():
-            self._state.close_session(self._folder)
+    def close_place(self, place: FreshPlace) -> None:
+        if place.files is not None:
+            remove_tree(place.files)
+
+    @override
+    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+        limits = self.limits
+        view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
+        view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", LAYOUT.temporary]
+        view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
+        if place.files is not None:
+            view += ["--ro-bind", str(place.files), self.fresh_dir]
+        isolation = [*self._drop(), *self._isolation(), *view, "--json-status-fd", str(ends.status)]
+        isolation += _variables(order.variables(LAYOUT.temporary))
+        confine = ["/bin/sh", "-c", ulimits(limits, self.enforced()) + '\nexec "$@"', "sh"]
+        return self._spawn(isolation, [*confine, *order.argv], ends, self.fresh_entrances())
+
+    # How everything is started
 
     def _spawn(
-        self, argv: list[str], *, stdin: int, stdout: int, stderr: int, told: int | None
-    ) -> subprocess.Popen[bytes]:
+        self, isolation: list[str], argv: list[str], ends: Ends, entrances: list[str]
+    ) -> "subprocess.Popen[bytes]":
         filter_fd = _as_pipe(program(Policy()))
-        entrances = self._entrances(beside=told is None)
-        argv = [part.replace("{seccomp}", str(filter_fd)) for part in argv]
+        passed = [fd for fd in (filter_fd, ends.status) if fd >= 0]
+        confined = [*isolation, "--remount-ro", "/", "--seccomp", str(filter_fd), "--", *argv]
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
-                [*self._into_namespaces(), *argv],
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                pass_fds=[fd for fd in (filter_fd, told, *self._namespaces) if fd is not None],
+                [*self._into_namespaces(), *confined],
+                stdin=ends.stdin,
+                stdout=ends.stdout,
+                stderr=ends.stderr,
+                pass_fds=passed,
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ORS_ENTRANCES": " ".join(entrances)},
                 cwd="/",
             )
@@ -245,17 +199,16 @@ class BubblewrapCell(Cell):
         finally:
             os.close(filter_fd)
 
-    def _entrances(self, *, beside: bool) -> list[str]:
-        if self._cgroup is None:
-            return []
-        return self._cgroup.thawed_entrances if beside else self._cgroup.entrances
+    def _entrances(self) -> list[str]:
+        return self._cgroup.entrances if self._cgroup is not None else []
 
     def _into_namespaces(self) -> list[str]:
         """Return the command that makes the session's outer namespaces, or enters them again."""
         if self._namespaces:
-            enter = [f"--mount=/proc/self/fd/{self._namespaces[-1]}"]
+            ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
+            enter = [f"--mount={ours}/{self._namespaces[-1]}"]
             if self.owner is None:
-                enter += [f"--user=/proc/self/fd/{self._namespaces[0]}", "--preserve-credentials"]
+                enter += [f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials"]
             return ["nsenter", *enter, "--", "sh", "-c", _ENTER, "sh"]
         limits = self.limits
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
@@ -265,7 +218,7 @@ class BubblewrapCell(Cell):
         if self.owner is None:
             make += ["--user", "--map-root-user"]
         owner = "" if self.owner is None else str(self.owner)
-        return [*make, "--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._mount_point), options, owner]
+        return [*make, "--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data), options, owner]
 
     def _drop(self) -> list[str]:
         """Return the command that gives root up."""
@@ -273,34 +226,35 @@ class BubblewrapCell(Cell):
             return []
         return ["setpriv", f"--reuid={self.owner}", f"--regid={self.owner}", "--clear-groups", "--"]
 
-    def _bwrap(self, told: int | None) -> list[str]:
-        """Return bubblewrap and its options; without an info descriptor those of a program beside."""
-        files, static = str(self._mount_point), self._state.static
+    def _isolation(self) -> list[str]:
+        """Return bubblewrap and what it shows of the system to anybody."""
+        static = self._state.static
         dead = str(static / "no-terminal")
-        argv = [
+        return [
             *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
-            *("--unshare-cgroup-try", "--disable-userns", "--as-pid-1", "--die-with-parent"),
-            *("--uid", _INNER_ID, "--gid", _INNER_ID, "--hostname", "sandbox", "--clearenv"),
+            *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--clearenv"),
+            *("--uid", _INNER_ID, "--gid", _INNER_ID, "--hostname", "sandbox"),
             *_system(),
             *("--ro-bind", str(static / "etc"), "/etc"),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
             *("--ro-bind", dead, "/dev/tty", "--ro-bind", dead, "/dev/console", "--remount-ro", "/dev"),
         ]
-        if told is None:
-            argv += ["--bind", files, "/data", "--chdir", "/data"]
-            argv += ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
-        else:
-            argv += ["--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home]
-            argv += ["--bind", str(self._mount_point / "tmp"), LAYOUT.temporary]
-            argv += ["--bind", f"{files}/state", LAYOUT.state]
-            argv += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
-            argv += ["--ro-bind", str(self.control), LAYOUT.control, "--chdir", LAYOUT.work]
-            argv += ["--info-fd", str(told)]
-        argv += ["--remount-ro", "/", "--seccomp", "{seccomp}"]
-        for name, value in self.layout.environment.items():
-            argv += ["--setenv", name, value]
-        return argv
+
+    def _session_view(self) -> list[str]:
+        """Return the options that show the session its own files."""
+        files = self._data
+        return [
+            *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
+            *("--bind", str(files / "tmp"), LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state),
+            *("--symlink", LAYOUT.temporary, "/var/tmp"),  # noqa: S108 # inside
+            *("--ro-bind", str(self.control), LAYOUT.control, "--chdir", LAYOUT.work),
+        ]
+
+    def _close_info(self) -> None:
+        if self._info >= 0:
+            os.close(self._info)
+            self._info = -1
 
 
 class BubblewrapBackend(HostedBackend):
@@ -375,3 +329,7 @@ def _as_pipe(content: bytes) -> int:
     finally:
         os.close(writing)
     return reading
+
+
+def _variables(environment: Mapping[str, str]) -> list[str]:
+    return [part for name, value in environment.items() for part in ("--setenv", name, value)]

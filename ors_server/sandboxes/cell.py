@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
 from ors_server.sandboxes.processes import descendants, inner_pid, process_row, send_signal
 from ors_server.sandboxes.scripts import Layout
 
@@ -25,6 +26,8 @@ class Cell(ABC):
     """Uid and gid of the session on the host; None when it is the server's own."""
     init: int
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
+    fresh_dir: str
+    """Where fresh programs see their files."""
 
     @abstractmethod
     def launch(self, slave: int) -> None:
@@ -84,8 +87,19 @@ class Cell(ABC):
         """
 
     @abstractmethod
+    async def start_fresh(self, order: FreshOrder) -> FreshProcess:
+        """Start a fresh program; it is closed with the cell at the latest.
+
+        Args:
+            order: What to run.
+
+        Raises:
+            SandboxStartError: Nothing could be started.
+        """
+
+    @abstractmethod
     async def kill(self) -> None:
-        """End every process of the session; files stay, and `launch` may follow.
+        """End every process that was launched; files and fresh programs stay, and `launch` may follow.
 
         Raises:
             SandboxError: A process outlived it.

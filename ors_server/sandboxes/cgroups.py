@@ -120,8 +120,7 @@ class Cgroup:
                 folder.mkdir()
             group._set(limits)
         except OSError:
-            for folder in set(group.folders.values()):
-                _try_remove(folder)
+            group.discard()
             return None
         return group
 
@@ -183,6 +182,11 @@ class Cgroup:
         for pid in self.processes():
             send_signal(pid, signal.SIGKILL, lambda pid: pid in self.processes())
         self.thaw()
+
+    def discard(self) -> None:
+        """Remove the groups at once; nobody has entered them yet."""
+        for folder in set(self.folders.values()):
+            _try_remove(folder)
 
     async def remove(self) -> None:
         """Remove the groups; processes that were just killed get half a second to leave them."""

@@ -37,6 +37,12 @@ class SnapshotError(SandboxError):
     code = "sandbox_snapshot"
 
 
+class FreshEndedError(SandboxError):
+    """A fresh program was sent input after it had ended, or had closed its standard input."""
+
+    code = "fresh_ended"
+
+
 class SandboxCommandError(ClientError):
     """A command is not text that a shell can be given (a NUL, a lone surrogate, too long)."""
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import subprocess
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -24,6 +24,7 @@ from ors_server.sandboxes.errors import (
     SandboxUnavailableError,
     SnapshotError,
 )
+from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
 from ors_server.sandboxes.processes import ended
 from ors_server.sandboxes.scripts import DUMP
 from ors_server.sandboxes.self_check import check_isolation
@@ -65,6 +66,7 @@ class HostedSandbox(Sandbox):
         self.report = backend.describe()
         self.limits = cell.limits
         self.work_dir = cell.layout.work
+        self.fresh_dir = cell.fresh_dir
         self._cell = cell
         self._backend = backend
         self._shell = Shell(cell, backend.clock)
@@ -162,6 +164,18 @@ class HostedSandbox(Sandbox):
     async def thaw(self) -> None:
         async with self._my_turn():
             await self._end_freeze()
+
+    @override
+    async def start_fresh(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> FreshProcess:
+        order = FreshOrder(tuple(argv), dict(files or {}), dict(environment or {}))
+        async with self._my_turn():
+            return await self._cell.start_fresh(order)
 
     @override
     async def aclose(self) -> None:

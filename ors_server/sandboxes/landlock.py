@@ -13,9 +13,10 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import anyio
 from typing_extensions import override
@@ -23,13 +24,16 @@ from typing_extensions import override
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.fresh import FreshOrder
+from ors_server.sandboxes.fresh_files import SharedFolder
+from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.processes import descendants, ended, is_zombie, processes_of_uids, send_signal
-from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
+from ors_server.sandboxes.programs import Ends
+from ors_server.sandboxes.scripts import Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
-from ors_server.sandboxes.state import ServerState, SessionFolder
+from ors_server.sandboxes.state import ServerState, remove_tree
 from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LOCAL_SOCKETS_ONLY = (1,)
@@ -41,95 +45,55 @@ _READABLE = (
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/vim"),
 )
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
 _MARK = "ORS_SANDBOX"
-_KILL_LIMIT = 5.0
 _REAP_LIMIT = 1.0
 _SWEEPS = 50
 _SWEEP_PAUSE = 0.02
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """Where a new process's three streams lead."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-
-
-class LandlockCell(Cell):
+class LandlockCell(HostCell):
     """One session's folder and processes, confined by rule or (`confined=False`) not at all."""
 
+    fresh_ending = signal.SIGTERM
+
     def __init__(self, state: ServerState, limits: Limits, *, confined: bool = True) -> None:
-        self.limits = limits
-        self.init = 0
-        self._state = state
         self._confined = confined
-        self._folder: SessionFolder = state.open_session()
-        self.owner = self._folder.owner
-        self.control = self._folder.path / "control"
-        self._data = self._folder.path / "files"
-        self.layout = Layout(
+        self._launches = 0
+        super().__init__(state, limits)
+        self._fresh_files = SharedFolder(self._folder.path / "grader")
+        self.fresh_dir = str(self._fresh_files.path)
+
+    @override
+    def lay_out(self) -> Layout:
+        return Layout(
             work=str(self._data / "work"),
             home=str(self._data / "home"),
             temporary=str(self._data / "tmp"),
             control=str(self.control),
             state=str(self._data / "state"),
         )
-        self._mark = f"{state.server_id}-{self._folder.name}"
-        self._cgroup = Cgroup.make(state.hierarchies, f"ors-{self._mark}", limits)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pidfd = -1
-        self._launches = 0
-        self._prepare()
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        self._files = os.open(self._data, flags)
-        self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
-
-    def _prepare(self) -> None:
-        (self.control / "io").mkdir(parents=True)
-        self._data.mkdir()
-        for name in ("work", "home", "tmp", "state"):
-            (self._data / name).mkdir(mode=0o700)
-        if self.owner is not None:
-            for path in self._data.iterdir():  # the folder above stays root's, so they cannot be swapped
-                os.chown(path, self.owner, self.owner)
-        has = self._state.hierarchies.has
-        enforced = Enforced(
-            memory=self._cgroup is not None and has("memory"), pids=self._cgroup is not None and has("pids")
-        )
-        (self.control / "init").write_text(init_script(self.layout, self.limits, enforced))
-        (self.control / "rc").write_text(rc_script(self.layout))
-        (self.control / "cwd").write_text(self.layout.work + "/")
 
     @override
-    def launch(self, slave: int) -> None:
-        """Start the init on a terminal.
+    def prepare(self) -> None:
+        """Make the session's folders; the one above them stays the server's, so they cannot be swapped."""
+        for name in ("work", "home", "tmp", "state"):
+            self._make_own(self._data / name)
+        self.hold(str(self._data))
 
-        Args:
-            slave: The shell's end of the terminal.
-        """
-        try:
-            argv = ["/bin/sh", f"{self.layout.control}/init"]
-            self._process = self._spawn(argv, _Ends(slave, slave, slave), beside=False)
-        finally:
-            os.close(slave)
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self.init = self._process.pid
+    @override
+    def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
+        orders = self._orders(["/bin/sh", f"{self.layout.control}/init"], self.layout.work)
+        orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
+        orders["entrances"] = self._cgroup.entrances if self._cgroup is not None else []
+        # A session's first process leads a terminal session of its own.
+        process = self._spawn(orders, Ends(slave, slave, slave), lead=["setsid", "-c"])
+        self.init = process.pid
+        return process
 
     @override
     async def settle(self) -> None:
         """Nothing: the init is the process that was started."""
-
-    @override
-    def work_folder(self) -> int:
-        """Return the descriptor of the work dir."""
-        return self._work
-
-    @override
-    def files_folder(self) -> int:
-        """Return the descriptor of the folder above the work dir."""
-        return self._files
 
     @override
     def is_inside(self, pid: int) -> bool:
@@ -149,52 +113,33 @@ class LandlockCell(Cell):
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
         if self.owner is not None:
-            return processes_of_uids(self.owner)
+            fresh = {pid for process in self._fresh for pid in descendants(process.pid)}
+            return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
         if self._cgroup is not None:
             return self._cgroup.processes()
         found = descendants(self.init) if self.init else []
         return [*found, *(pid for pid in marked_processes(self._mark) if pid not in found)]
 
     @override
-    def alive(self) -> int:
-        """Return how many processes live, threads included where a cgroup counts them."""
-        return (self._cgroup.alive() if self._cgroup is not None else 0) or len(self.processes())
+    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+        orders = self._orders(argv, str(self._data))
+        orders["sees_all"] = self.owner is not None
+        orders["entrances"] = self._cgroup.thawed_entrances if self._cgroup is not None else []
+        return self._spawn(orders, Ends(stdin, stdout, subprocess.PIPE), lead=[])
 
     @override
-    def denials(self) -> int:
-        """Return how often the pids controller refused a process."""
-        return self._cgroup.denials() if self._cgroup is not None else 0
-
-    @override
-    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
-        """Run a program under the same rules over the session's files.
-
-        Args:
-            argv: What to run, by its path inside.
-            stdin: Descriptor, or `subprocess.DEVNULL`.
-            stdout: Descriptor, or `subprocess.DEVNULL`.
-        """
-        return self._spawn(argv, _Ends(stdin, stdout, subprocess.PIPE), beside=True)
-
-    @override
-    async def kill(self) -> None:
+    async def end_processes(self) -> None:
         """Kill the session's processes until none is left; a fork between two looks is met by the next.
 
         The init goes last and reaps the others first: a dead process counts against the limits of its uid and
         its cgroup until somebody has reaped it, and the host's first process may take its time.
         """
-        if self._process is None:
-            return
         stop = self.control / "stop"
         stop.touch()
         await self._kill_all(but=self.init)
         send_signal(self.init, signal.SIGCONT, self.is_inside)
-        await ended(self._pidfd, _REAP_LIMIT)
+        await ended(self._first_fd, _REAP_LIMIT)
         await self._kill_all(but=None)
-        await ended(self._pidfd, _KILL_LIMIT)
-        self._process.wait()
-        os.close(self._pidfd)
-        self._process, self.init, self._pidfd = None, 0, -1
         stop.unlink()
         await self._renew_cgroup()
 
@@ -218,83 +163,85 @@ class LandlockCell(Cell):
         if self._cgroup is not None:
             await self._cgroup.remove()
             self._launches += 1
-            name = f"ors-{self._mark}-{self._launches}"
-            self._cgroup = Cgroup.make(self._state.hierarchies, name, self.limits)
+            self._cgroup = self.make_group(f"-{self._launches}")
+
+    # Fresh programs
 
     @override
-    async def freeze(self) -> None:
-        """Stop every process, by the cgroup's freezer or by signals."""
-        if self._cgroup is None or not self._cgroup.freeze():
-            self.signal_all(signal.SIGSTOP)
-
-    @override
-    async def thaw(self) -> None:
-        """Let every process go on."""
-        if self._cgroup is None or not self._cgroup.thaw():
-            self.signal_all(signal.SIGCONT)
-
-    @override
-    async def aclose(self) -> None:
-        """End every process, remove the folder."""
-        await self.kill()
-        for descriptor in (self._work, self._files):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._work = self._files = -1
-        if self._cgroup is not None:
-            await self._cgroup.remove()
-            self._cgroup = None
-        if self._folder.path.exists():
-            self._state.close_session(self._folder)
-
-    def _spawn(self, argv: list[str], ends: _Ends, *, beside: bool) -> subprocess.Popen[bytes]:
-        reading, writing = os.pipe()
+    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
+        temporary = self._folder.path / f"fresh-{number}"
+        self._make_own(temporary)
+        if not order.files:
+            return FreshPlace(temporary=temporary)
         try:
-            os.write(writing, json.dumps(self._orders(argv, beside=beside)).encode())
-        finally:
-            os.close(writing)
-        # A session's first process leads a terminal session of its own; a copier needs none.
-        lead = [] if beside else ["setsid", "-c"]
+            await self._fresh_files.take(order.files)
+        except BaseException:
+            remove_tree(temporary)
+            raise
+        return FreshPlace(self._fresh_files.path, temporary)
+
+    @override
+    def close_place(self, place: FreshPlace) -> None:
+        if place.files is not None:
+            self._fresh_files.leave()
+        if place.temporary is not None:
+            remove_tree(place.temporary)
+
+    @override
+    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+        # Processes are counted by uid where no group counts them, and the agent's may all be there.
+        limits = replace(self.limits, pids=2 * self.limits.pids)
+        script = ulimits(limits, self.enforced()) + '\nexec "$@"'
+        orders = self._orders(["/bin/sh", "-c", script, "sh", *order.argv], self.layout.work)
+        orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
+        orders["entrances"] = self.fresh_entrances()
+        orders["environment"] = {**order.variables(str(place.temporary)), _MARK: f"{self._mark}-fresh"}
+        orders["status"] = ends.status
+        if self._confined:
+            shown = [path for path in (self.layout.work, place.files) if path is not None]
+            orders["paths"] = _rules(read=shown, write=[place.temporary])
+        return self._spawn(orders, ends, lead=[])
+
+    # How everything is started
+
+    def _spawn(self, orders: dict[str, Any], ends: Ends, lead: list[str]) -> "subprocess.Popen[bytes]":
+        told = _as_file(json.dumps(orders).encode())
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
-                [*lead, sys.executable, "-I", "-S", launcher.__file__, str(reading)],
+                [*lead, sys.executable, "-I", "-S", launcher.__file__, str(told)],
                 stdin=ends.stdin,
                 stdout=ends.stdout,
                 stderr=ends.stderr,
-                pass_fds=[reading],
+                pass_fds=[fd for fd in (told, ends.status) if fd >= 0],
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
                 cwd="/",
             )
         except OSError as error:
             raise SandboxStartError(f"cannot start the launcher: {error}") from error
         finally:
-            os.close(reading)
+            os.close(told)
 
-    def _orders(self, argv: list[str], *, beside: bool) -> dict[str, object]:
-        entrances: list[str] = []
-        if self._cgroup is not None:
-            entrances = self._cgroup.thawed_entrances if beside else self._cgroup.entrances
+    def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
+        """Return what the launcher is told about a process of the session's own."""
+        confined = self._confined
+        own = _rules(read=[self.control], use=[self.control / "io"], write=[self._data])
         return {
             "argv": argv,
-            "folder": str(self._data) if beside else self.layout.work,
+            "folder": folder,
             "uid": self.owner,
-            "sees_all": beside and self.owner is not None,
-            "entrances": entrances,
-            "limits": {} if beside else {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids},
+            "sees_all": False,
+            "entrances": [],
+            "limits": {},
             "environment": {**self.layout.environment, _MARK: self._mark},
-            "paths": self._paths() if self._confined else None,
-            "filter": b64encode(self._filter()).decode() if self._confined else None,
+            "paths": own if confined else None,
+            "filter": b64encode(program(_FILTERED)).decode() if confined else None,
+            "status": None,
         }
 
-    def _filter(self) -> bytes:
-        return program(Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False))
-
-    def _paths(self) -> dict[str, Sequence[str]]:
-        return {
-            "read": [*_READABLE, str(self.control)],
-            "use": [*_USABLE, str(self.control / "io")],
-            "write": [str(self._data)],
-        }
+    def _make_own(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        if self.owner is not None:
+            os.chown(folder, self.owner, self.owner)
 
 
 class LandlockBackend(HostedBackend):
@@ -360,29 +307,55 @@ class LandlockBackend(HostedBackend):
         return TierReport(self.name, strength, MappingProxyType(held), tuple(gaps))
 
 
-def marked_processes(mark: str) -> list[int]:
+def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
     """Return this user's processes that were started with a mark in their environment.
 
     Args:
         mark: A session's, or the server's id with which its sessions' marks begin.
+        begins: Whether the mark is only the beginning of theirs.
     """
     wanted = f"{_MARK}={mark}".encode()
     found: list[int] = []
     for pid in processes_of_uids(os.getuid()):
         try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(entry.startswith(wanted) for entry in environment.split(b"\0")):
+        if wanted in entries or (begins and any(entry.startswith(wanted) for entry in entries)):
             found.append(pid)
     return found
 
 
 def kill_marked(mark: str) -> None:
-    """Kill the processes that carry a mark.
+    """Kill the processes whose mark begins with this one.
 
     Args:
-        mark: Or its beginning.
+        mark: A server's id.
     """
-    for pid in marked_processes(mark):
-        send_signal(pid, signal.SIGKILL, lambda pid: pid in marked_processes(mark))
+    for pid in marked_processes(mark, begins=True):
+        send_signal(pid, signal.SIGKILL, lambda pid: pid in marked_processes(mark, begins=True))
+
+
+def _rules(
+    *, read: Sequence[str | Path], write: Sequence[str | Path | None], use: Sequence[str | Path] = ()
+) -> dict[str, list[str]]:
+    """Return the launcher's rules: the system for reading, the harmless devices, and what is named here."""
+    return {
+        "read": [*_READABLE, *map(str, read)],
+        "use": [*_USABLE, *map(str, use)],
+        "write": [str(path) for path in write if path is not None],
+    }
+
+
+def _as_file(content: bytes) -> int:
+    """Return a descriptor from which the content can be read once, however long it is."""
+    descriptor = os.memfd_create("ors-orders")
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -184,12 +184,80 @@ def confine(orders: dict[str, Any]) -> None:
         _filter(b64decode(orders["filter"]))
 
 
-def main() -> None:
-    """Read the orders, obey them, and become the program that they name."""
-    with open(int(sys.argv[1]), encoding="utf-8") as told:  # noqa: PTH123 # a descriptor
-        orders = json.load(told)
+def become(orders: dict[str, Any]) -> None:
+    """Confine this process and turn it into the program of the orders; does not return.
+
+    Args:
+        orders: As `LandlockCell` writes them.
+    """
     confine(orders)
     os.execve(orders["argv"][0], orders["argv"], orders["environment"])  # noqa: S606 # that is its purpose
+
+
+def _end_children() -> None:
+    """Kill what is left below this process, whose orphans come to it, until there is nothing."""
+    while True:
+        with open("/proc/thread-self/children") as file:  # noqa: PTH123 # a start-up path without imports
+            for child in file.read().split():
+                os.kill(int(child), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _reap_until(child: int) -> int | None:
+    """Reap whoever is dead; return the child's status if it is among them, 128 + n for signal n."""
+    while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)) is not None:
+        if dead.si_pid == child:
+            return dead.si_status + (0 if dead.si_code == os.CLD_EXITED else 128)
+    return None
+
+
+def guard(orders: dict[str, Any], status: int) -> None:
+    """Run the program as a child, tell what becomes of it, and kill what it leaves behind.
+
+    This process takes on no rules and no other uid, so the program cannot signal it; SIGTERM ends both.
+
+    Args:
+        orders: As `LandlockCell` writes them.
+        status: Descriptor of the status pipe; the program does not get it.
+    """
+    os.set_inheritable(status, False)  # noqa: FBT003 # its only signature
+    _prctl(_SET_PDEATHSIG, signal.SIGTERM)
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+    child = os.fork()
+    if not child:
+        _be_child(orders, status)
+    for stream in range(3):
+        os.close(stream)
+    os.write(status, json.dumps({"child-pid": child}).encode() + b"\n")
+    while signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGCHLD:
+        code = _reap_until(child)
+        if code is not None:
+            os.write(status, json.dumps({"exit-code": code}).encode() + b"\n")
+            break
+    _end_children()
+
+
+def _be_child(orders: dict[str, Any], status: int) -> None:
+    """Become the program, or say why not: a failure in here must not pass for the program's own."""
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        become(orders)
+    except BaseException as error:  # noqa: BLE001 # whatever it is, it is told and ends the process
+        os.write(status, json.dumps({"failure": str(error)}).encode() + b"\n")
+        os._exit(125)
+
+
+def main() -> None:
+    """Read the orders and obey them."""
+    with open(int(sys.argv[1]), encoding="utf-8") as told:  # noqa: PTH123 # a descriptor
+        orders = json.load(told)
+    if orders["status"] is None:
+        become(orders)
+    guard(orders, orders["status"])
 
 
 if __name__ == "__main__":

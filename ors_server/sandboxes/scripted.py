@@ -1,7 +1,7 @@
 """A sandbox in memory that plays a script: for tests of what stands on sandboxes. It runs nothing."""
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Self, TypeAlias
 
@@ -19,7 +19,9 @@ from ors_server.sandboxes.errors import (
     SandboxUnavailableError,
     SnapshotError,
 )
+from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
 from ors_server.sandboxes.output import Capture, Output
+from ors_server.sandboxes.scripted_programs import FreshCall, Program, ScriptedProcess, missing
 from ors_server.sandboxes.tier import Strength, TierReport
 
 Files: TypeAlias = dict[str, bytes]
@@ -27,6 +29,7 @@ Script: TypeAlias = Callable[[str, Files], ExecResult | bytes]
 """Given a command and the files, which it may change: the result, or just what it prints."""
 
 WORK_DIR = "/work"
+FRESH_DIR = "/grader"
 _REPORT = TierReport("scripted", Strength.NONE, MappingProxyType({}), ("Nothing runs; nothing is isolated.",))
 
 
@@ -81,15 +84,20 @@ class ScriptedSnapshot(Snapshot):
 
 
 class ScriptedSandbox(Sandbox):
-    """Files in a dict, commands to a function; every command is remembered in `commands`."""
+    """Files in a dict, commands to a function; every command is remembered in `commands`.
+
+    Fresh programs are played by generators (`scripted_programs`) and remembered in `processes`.
+    """
 
     def __init__(self, session_id: str, limits: Limits, backend: "ScriptedBackend") -> None:
         self.session_id = session_id
         self.limits = limits
         self.report = _REPORT
         self.work_dir = WORK_DIR
+        self.fresh_dir = FRESH_DIR
         self.files: Files = {}
         self.commands: list[str] = []
+        self.processes: list[ScriptedProcess] = []
         self.restarts = 0
         self.is_frozen = False
         self.is_closed = False
@@ -196,8 +204,25 @@ class ScriptedSandbox(Sandbox):
         self.is_frozen = False
 
     @override
+    async def start_fresh(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> FreshProcess:
+        order = FreshOrder(tuple(argv), dict(files or {}), dict(environment or {}))
+        await self._step()
+        program = self._backend.programs.get(order.argv[0], missing)
+        process = ScriptedProcess(program, FreshCall(order, dict(self.files)))
+        self.processes.append(process)
+        return process
+
+    @override
     async def aclose(self) -> None:
         self.is_closed = True
+        for process in self.processes:
+            await process.end_with_sandbox()
 
     async def _step(self) -> None:
         await anyio.lowlevel.checkpoint()
@@ -213,8 +238,15 @@ class ScriptedBackend(Backend):
 
     name = "scripted"
 
-    def __init__(self, script: Script = silent) -> None:
+    def __init__(self, script: Script = silent, programs: Mapping[str, Program] | None = None) -> None:
+        """Keep the scripts.
+
+        Args:
+            script: Answers commands.
+            programs: Fresh programs by their first argument; any other is missing (status 127).
+        """
         self.script = script
+        self.programs: Mapping[str, Program] = programs or {}
         self.sandboxes: list[ScriptedSandbox] = []
         self.is_closed = False
 

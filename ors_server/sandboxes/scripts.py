@@ -139,12 +139,11 @@ class Enforced:
     pids: bool = False
 
 
-def init_script(layout: Layout, limits: Limits, enforced: Enforced) -> str:
-    """Return the init.
+def ulimits(limits: Limits, enforced: Enforced) -> str:
+    """Return the lines of shell that set every limit of a process, soft and hard.
 
     Args:
-        layout: Where things stand.
-        limits: Set for every process of the session, soft and hard.
+        limits: The session's.
         enforced: What a cgroup holds already.
     """
     lines = [
@@ -156,7 +155,20 @@ def init_script(layout: Layout, limits: Limits, enforced: Enforced) -> str:
         lines.append(f"ulimit -d {limits.memory_bytes // 1024}")
     if not enforced.pids:
         lines.append(f"ulimit -p {limits.pids}")
-    return _INIT.format(ulimits="\n".join(lines), work=layout.work, control=layout.control, bash=layout.bash)
+    return "\n".join(lines)
+
+
+def init_script(layout: Layout, limits: Limits, enforced: Enforced) -> str:
+    """Return the init.
+
+    Args:
+        layout: Where things stand.
+        limits: Set for every process of the session, soft and hard.
+        enforced: What a cgroup holds already.
+    """
+    return _INIT.format(
+        ulimits=ulimits(limits, enforced), work=layout.work, control=layout.control, bash=layout.bash
+    )
 
 
 def rc_script(layout: Layout) -> str:

@@ -56,6 +56,8 @@ FAULTS = MappingProxyType(
         errors.SessionNotFoundError: Fault(404, JSONRPC_NOT_FOUND),
         errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.UnknownSnapshotError: Fault(404, JSONRPC_INVALID_PARAMS),
+        errors.EpisodeOverError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.PayloadTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
         errors.CallCancelledError: Fault(409, JSONRPC_INTERNAL),
         errors.SettingsError: Fault(500, JSONRPC_INTERNAL),

@@ -1,0 +1,177 @@
+"""Fresh programs that run nothing: a generator plays the program, for tests of what stands on sandboxes.
+
+```python
+def greeter(call):
+    line = yield READ            # waits for input; b"" is its end
+    yield b"hello " + line       # prints
+    return 0                     # the status
+
+backend = ScriptedBackend(programs={"greeter": greeter, "/bin/true": prints(b"")})
+```
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+import anyio.lowlevel
+from typing_extensions import override
+
+from ors_server.sandboxes.errors import FreshEndedError, SandboxClosedError
+from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshOrder, FreshProcess
+from ors_server.sandboxes.output import Output
+
+READ = None
+"""What a program yields to get the next bytes of its input."""
+_KILLED = 137
+_NOT_FOUND = 127
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a program yields to print to standard error."""
+
+    text: bytes
+
+
+@dataclass(frozen=True)
+class FreshCall:
+    """What a scripted program is told."""
+
+    order: FreshOrder
+    """Its arguments, files and variables."""
+    work: Mapping[str, bytes]
+    """The work dir's files when it began."""
+
+
+Program: TypeAlias = Callable[[FreshCall], Generator[bytes | Remark | None, bytes, int]]
+"""Prints the bytes that it yields, reads by yielding `READ`, and returns its status in [0, 255]."""
+
+
+def prints(stdout: bytes = b"", *, stderr: bytes = b"", exit_code: int = 0) -> Program:
+    """Return a program that reads nothing, prints, and ends.
+
+    Args:
+        stdout: All of it.
+        stderr: All of it.
+        exit_code: Status.
+    """
+
+    def program(_call: FreshCall) -> Generator[bytes | Remark | None, bytes, int]:
+        yield Remark(stderr)
+        yield stdout
+        return exit_code
+
+    return program
+
+
+def missing(call: FreshCall) -> Generator[bytes | Remark | None, bytes, int]:
+    """Stand for a program that nobody has scripted: it says so and fails with 127.
+
+    Args:
+        call: What was asked for.
+    """
+    yield Remark(f"{call.order.argv[0]}: not in the script\n".encode())
+    return _NOT_FOUND
+
+
+class ScriptedProcess(FreshProcess):
+    """One play of a program; it goes on whenever somebody waits for it."""
+
+    def __init__(self, program: Program, call: FreshCall) -> None:
+        self.call = call
+        self._play = program(call)
+        self._stdin = bytearray()
+        self._stdout = bytearray()
+        self._stderr = bytearray()
+        self._is_stdin_open = True
+        self._is_reading = False
+        self._is_begun = False
+        self._is_orphaned = False
+        self._status: int | None = None
+        self._news = anyio.Event()
+
+    @property
+    @override
+    def stderr(self) -> Output:
+        return Output(bytes(self._stderr), b"", len(self._stderr))
+
+    @override
+    async def send(self, data: bytes) -> None:
+        self._go_on()
+        if self._status is not None or not self._is_stdin_open:
+            raise FreshEndedError("the program does not read its standard input any more")
+        self._stdin += data
+        self._tell()
+        await anyio.lowlevel.checkpoint()
+
+    @override
+    async def close_stdin(self) -> None:
+        self._is_stdin_open = False
+        self._tell()
+        await anyio.lowlevel.checkpoint()
+
+    @override
+    async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        self._go_on()
+        while not self._stdout and self._status is None:
+            await self._news.wait()
+            self._go_on()
+        piece = bytes(self._stdout[:most])
+        del self._stdout[:most]
+        return piece
+
+    @override
+    async def wait(self) -> int:
+        await anyio.lowlevel.checkpoint()
+        self._go_on()
+        while self._status is None:
+            await self._news.wait()
+            self._go_on()
+        if self._is_orphaned:
+            raise SandboxClosedError("the sandbox was closed while a program ran in it")
+        return self._status
+
+    @override
+    async def aclose(self) -> None:
+        if self._status is None:
+            self._status = _KILLED
+            self._play.close()
+            self._tell()
+
+    async def end_with_sandbox(self) -> None:
+        """Close it because its sandbox is closed: who waits for it is told so."""
+        self._is_orphaned = self._status is None
+        await self.aclose()
+
+    def _go_on(self) -> None:
+        """Play until the program ends, or waits for input that is not there."""
+        while self._status is None:
+            given = self._take_input()
+            if self._is_reading and given is None:
+                return
+            try:
+                said = self._play.send(given or b"") if self._is_begun else next(self._play)
+            except StopIteration as end:
+                self._status = int(end.value)
+                return
+            self._is_begun = True
+            self._is_reading = said is READ
+            if isinstance(said, Remark):
+                self._stderr += said.text
+            elif said is not None:
+                self._stdout += said
+
+    def _take_input(self) -> bytes | None:
+        """Return what the program waits for: what was sent, `b""` at the end, None for not yet."""
+        if not self._is_reading or (self._is_stdin_open and not self._stdin):
+            return None
+        given = bytes(self._stdin)
+        self._stdin.clear()
+        return given
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
