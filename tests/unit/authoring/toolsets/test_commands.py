@@ -276,9 +276,27 @@ def test_a_script_that_the_grammar_chokes_on_is_given_up_in_time(monkeypatch):
 
 
 SHELL_PIECES = st.sampled_from(
-    "rm -rf x ; | & ( ) { } $( ${ ` ' \" \\ <<E E bash -c eval sudo if then fi case in esac [[ ]] (( = # é".split()
-    + "\0 \udc80 echo find -exec $' < > <( <<< ! function do done *".split(" ")
-    + [" ", "\n"]
+    [
+        *("rm", "-rf", "x", ";", "|", "&", "(", ")", "{", "}", "$(", "${", "`", "'", '"', "\\", "<<E", "E"),
+        *("bash", "-c", "eval", "sudo", "if", "then", "fi", "case", "in", "esac", "[[", "]]", "((", "=", "#"),
+        *(
+            "\0",
+            "\udc80",
+            "echo",
+            "find",
+            "-exec",
+            "$'",
+            "<",
+            ">",
+            "<(",
+            "<<<",
+            "!",
+            "function",
+            "do",
+            "done",
+        ),
+        *("*", "é", " ", "\n"),
+    ]
 )
 
 

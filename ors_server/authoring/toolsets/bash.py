@@ -1,0 +1,129 @@
+"""The `bash` tool: a persistent shell in the session's sandbox."""
+
+from functools import cached_property
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ors_server.authoring.context import CallContext
+from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, tool
+from ors_server.authoring.toolsets.commands import (
+    CommandPattern,
+    UncheckableError,
+    find_violation,
+    parse_patterns,
+)
+from ors_server.authoring.toolsets.results import (
+    clamp_time_limit,
+    describe_end,
+    result_blocks,
+    result_metadata,
+)
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.policy import PenaltyCause
+from ors_server.sandboxes.base import ExecResult, Sandbox
+from ors_server.sandboxes.errors import SandboxCommandError
+from ors_server.sandboxes.output import Output
+from ors_server.wire import ToolOutput
+
+_RESTARTED = "The shell was restarted: files are kept, variables, jobs and the working directory are not."
+
+
+class BashTools(Toolset):
+    """One shell per session; what the policy forbids is not run."""
+
+    needs_sandbox: ClassVar[bool] = True
+
+    @override
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        try:
+            parse_patterns(environment.policy.forbidden_commands)  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise EnvironmentDefinitionError(f"{environment.__name__}: {error}") from error
+
+    @tool
+    async def bash(
+        self,
+        context: CallContext,
+        command: str | None = None,
+        time_limit: float | None = None,
+        restart: bool = False,  # noqa: FBT001, FBT002  (an agent names its arguments)
+    ) -> ToolOutput:
+        """Run a command in a bash shell and get what it printed.
+
+        The shell stays the same between calls: working directory, variables, functions and background jobs
+        are kept. There is no terminal and standard input is empty, so use non-interactive options. A long
+        output is shown with its middle left out. What background jobs print comes with a later call.
+
+        Args:
+            context: The call.
+            command: What bash shall run; any number of lines.
+            time_limit: Seconds after which the command is stopped; the shell is kept. Leave it out for the
+                default.
+            restart: Whether to start a new shell first, with nothing of the old one but the files.
+        """
+        checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
+        seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
+        await self._refuse_forbidden(checked)
+        if restart:
+            await self.sandbox.restart()
+        if checked is None:
+            return _restart_output(self.sandbox)
+        try:
+            result = await self.sandbox.exec(checked, time_limit=seconds)
+        except SandboxCommandError as error:
+            raise ToolError(str(error)) from error
+        if result.exit_code != 0:
+            context.charge(PenaltyCause.COMMAND_ERROR)
+        notes = [*([_RESTARTED] if restart else []), *describe_end(result, seconds, self.sandbox.limits)]
+        return ToolOutput(
+            blocks=[*result_blocks(result, notes)],
+            metadata={"bash": result_metadata(result, restarted=restart or result.shell_restarted)},
+        )
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The session's sandbox."""
+        found: Sandbox = self.environment.sandbox
+        return found
+
+    @cached_property
+    def _forbidden(self) -> tuple[CommandPattern, ...]:
+        return parse_patterns(self.environment.policy.forbidden_commands)
+
+    async def _refuse_forbidden(self, command: str | None) -> None:
+        try:
+            found = await find_violation(self._forbidden, command or "")
+        except UncheckableError as error:
+            raise ToolError(f"the command was not run, since {error}; write it more plainly") from error
+        if found is not None:
+            raise ForbiddenActionError(
+                f"forbidden: the rule {found.rule!r} matches {found.command!r}; nothing was run"
+            )
+
+
+def _check_command(command: str | None, most: int, *, restart: bool) -> str | None:
+    if command is None:
+        if restart:
+            return None
+        raise ToolError("expected a command, or restart=true for a new shell; neither came")
+    if "\0" in command:
+        raise ToolError(f"expected text without NUL characters; one is at position {command.index(chr(0))}")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
+        ) from None
+    if size > most:
+        raise ToolError(f"expected at most {most} bytes, {size} came; put the data into files, in pieces")
+    return command
+
+
+def _restart_output(sandbox: Sandbox) -> ToolOutput:
+    result = ExecResult(None, Output(), Output(), sandbox.work_dir, 0.0)
+    return ToolOutput(
+        blocks=[*result_blocks(result, [_RESTARTED])],
+        metadata={"bash": result_metadata(result, restarted=True)},
+    )
