@@ -24,12 +24,31 @@ class BrokenPromiseError(Exception):
 Play: TypeAlias = Callable[[Backend], Awaitable[None]]
 
 
-def _require(*, holds: bool, what: str) -> None:
+def require(*, holds: bool, what: str) -> None:
+    """Break the promise unless something holds.
+
+    Args:
+        holds: Whether it does.
+        what: What was expected, and what came.
+
+    Raises:
+        BrokenPromiseError: It does not.
+    """
     if not holds:
         raise BrokenPromiseError(f"expected: {what}")
 
 
-async def _raises(error: type[Exception], attempt: Awaitable[object], what: str) -> None:
+async def raises(error: type[Exception], attempt: Awaitable[object], what: str) -> None:
+    """Break the promise unless an attempt is refused.
+
+    Args:
+        error: How.
+        attempt: What is tried.
+        what: Its name in the message.
+
+    Raises:
+        BrokenPromiseError: It was not.
+    """
     try:
         came = await attempt
     except error:
@@ -42,17 +61,17 @@ async def _files(backend: Backend) -> None:
     try:
         await sandbox.write_file("a/b/c.txt", b"\x00one")
         await sandbox.write_file("a/b/c.txt", b"two")
-        _require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
+        require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
         absolute = f"{sandbox.work_dir}/a/b/c.txt"
-        _require(holds=await sandbox.read_file(absolute) == b"two", what="an absolute path in the work dir")
+        require(holds=await sandbox.read_file(absolute) == b"two", what="an absolute path in the work dir")
         rows = [(row.path, row.kind, row.size) for row in await sandbox.list_files(depth=3)]
         wanted = [
             ("a", EntryKind.FOLDER, 0),
             ("a/b", EntryKind.FOLDER, 0),
             ("a/b/c.txt", EntryKind.FILE, 3),
         ]
-        _require(holds=rows == wanted, what=f"{wanted}, not {rows}")
-        _require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
+        require(holds=rows == wanted, what=f"{wanted}, not {rows}")
+        require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
     finally:
         await sandbox.aclose()
 
@@ -60,15 +79,15 @@ async def _files(backend: Backend) -> None:
 async def _refused_files(backend: Backend) -> None:
     sandbox = await backend.start("suite-refused", Limits(read_bytes=10))
     try:
-        await _raises(SandboxFileMissingError, sandbox.read_file("none"), "a missing file")
-        await _raises(SandboxFileMissingError, sandbox.list_files("none"), "a missing folder")
+        await raises(SandboxFileMissingError, sandbox.read_file("none"), "a missing file")
+        await raises(SandboxFileMissingError, sandbox.list_files("none"), "a missing folder")
         await sandbox.write_file("d/ten", b"0123456789")
         for path in ("../x", "/etc/passwd", "d/../../x", "", "a\0b"):
-            await _raises(SandboxPathError, sandbox.read_file(path), f"reading {path!r}")
-            await _raises(SandboxPathError, sandbox.write_file(path, b""), f"writing {path!r}")
-        await _raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
-        await _raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
-        await _raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
+            await raises(SandboxPathError, sandbox.read_file(path), f"reading {path!r}")
+            await raises(SandboxPathError, sandbox.write_file(path, b""), f"writing {path!r}")
+        await raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
+        await raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
+        await raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
     finally:
         await sandbox.aclose()
 
@@ -82,13 +101,13 @@ async def _copies(backend: Backend) -> None:
         try:
             await sandbox.write_file("kept", b"new")
             await sandbox.write_file("later", b"")
-            _require(holds=await other.read_file("kept") == b"old", what="a fork with files of its own")
+            require(holds=await other.read_file("kept") == b"old", what="a fork with files of its own")
         finally:
             await other.aclose()
         await sandbox.restore(snapshot)
         await snapshot.aclose()
-        _require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
-        _require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
+        require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
+        require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
     finally:
         await sandbox.aclose()
 
@@ -96,13 +115,13 @@ async def _copies(backend: Backend) -> None:
 async def _lifetime(backend: Backend) -> None:
     sandbox = await backend.start("suite-lifetime")
     await sandbox.freeze()
-    await _raises(SandboxFrozenError, sandbox.exec("true"), "a command in a frozen sandbox")
+    await raises(SandboxFrozenError, sandbox.exec("true"), "a command in a frozen sandbox")
     await sandbox.write_file("x", b"while frozen")
     await sandbox.thaw()
     await sandbox.thaw()
     await sandbox.exec("true")
-    await _raises(SandboxCommandError, sandbox.exec("a\0b"), "a command with a NUL")
-    await _raises(ValueError, sandbox.exec("true", time_limit=0), "no time at all")
+    await raises(SandboxCommandError, sandbox.exec("a\0b"), "a command with a NUL")
+    await raises(ValueError, sandbox.exec("true", time_limit=0), "no time at all")
     await sandbox.aclose()
     await sandbox.aclose()
     for name, attempt in {
@@ -115,14 +134,14 @@ async def _lifetime(backend: Backend) -> None:
         "freeze": sandbox.freeze(),
         "restart": sandbox.restart(),
     }.items():
-        await _raises(SandboxClosedError, attempt, f"{name} after the end")
+        await raises(SandboxClosedError, attempt, f"{name} after the end")
 
 
 async def _isolation(backend: Backend) -> None:
     sandbox = await backend.start("suite-isolation")
     try:
         broken = await check_isolation(sandbox)
-        _require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
+        require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
     finally:
         await sandbox.aclose()
 
@@ -133,11 +152,11 @@ async def _strangers(backend: Backend) -> None:
         await one.write_file("secret", b"")
         await one.exec("cd /tmp 2>/dev/null; x=1; sleep 1000 &")
         result = await other.exec("echo ${x-none}; ls; pkill -9 -f 'sleep 1000'; kill -9 -1")
-        _require(holds=b"none" in result.stdout.kept, what="variables of one's own")
-        _require(holds=b"secret" not in result.stdout.kept, what="files of one's own")
+        require(holds=b"none" in result.stdout.kept, what="variables of one's own")
+        require(holds=b"secret" not in result.stdout.kept, what="files of one's own")
         if one.report.strength:
             alive = await one.exec("jobs -r | wc -l")
-            _require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
+            require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
     finally:
         await one.aclose()
         await other.aclose()
@@ -148,13 +167,13 @@ async def _output_caps(backend: Backend) -> None:
     sandbox = await backend.start("suite-caps", limits)
     try:
         result = await sandbox.exec("seq 1000")
-        _require(
+        require(
             holds=result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), what="every byte"
         )
-        _require(holds=result.stdout.head == b"1\n2\n3\n4\n5\n", what="the first ten bytes")
-        _require(holds=result.stdout.tail == b"\n999\n1000\n", what="the last ten bytes")
+        require(holds=result.stdout.head == b"1\n2\n3\n4\n5\n", what="the first ten bytes")
+        require(holds=result.stdout.tail == b"\n999\n1000\n", what="the last ten bytes")
         flood = await sandbox.exec("yes", time_limit=20)
-        _require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
+        require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
         await _require_alive(sandbox)
     finally:
         await sandbox.aclose()
@@ -165,9 +184,9 @@ async def _background(backend: Backend) -> None:
     try:
         first = await sandbox.exec("(sleep 0.3; echo LATE) & echo now")
         second = await sandbox.exec("sleep 0.8; echo mine")
-        _require(holds=first.stdout.text == "now\n", what="only the command's own output")
-        _require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
-        _require(holds=second.background.text == "LATE\n", what="late output apart")
+        require(holds=first.stdout.text == "now\n", what="only the command's own output")
+        require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
+        require(holds=second.background.text == "LATE\n", what="late output apart")
     finally:
         await sandbox.aclose()
 
@@ -178,7 +197,7 @@ async def _cancellation(backend: Backend) -> None:
         with anyio.move_on_after(0.5):
             await sandbox.exec("kept=1; bash -c 'echo $$ >pid; exec sleep 1000'")
         left = await sandbox.exec('echo $kept; kill -0 "$(cat pid)" 2>/dev/null; echo $?')
-        _require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
+        require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
     finally:
         await sandbox.aclose()
 
@@ -188,9 +207,9 @@ async def _process_limit(backend: Backend) -> None:
     try:
         await sandbox.write_file("kept", b"")
         result = await sandbox.exec("for i in {1..500}; do sleep 1000 & done; echo done", time_limit=20)
-        _require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
-        _require(holds=result.shell_restarted, what="a new shell, and word of it")
-        _require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
+        require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
+        require(holds=result.shell_restarted, what="a new shell, and word of it")
+        require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
         await _require_alive(sandbox)
     finally:
         await sandbox.aclose()
@@ -203,13 +222,13 @@ async def _forked_state(backend: Backend) -> None:
         other = await sandbox.fork("suite-fork-other")
         try:
             result = await other.exec('echo $x; f; cat "$HOME/h"; echo ${PWD##*/}; touch new')
-            _require(holds=result.stdout.text == "1\nf\nh\nd\n", what=f"the same state, not {result}")
+            require(holds=result.stdout.text == "1\nf\nh\nd\n", what=f"the same state, not {result}")
             listed = [row.path for row in await sandbox.list_files("d")]
-            _require(holds=listed == [], what="a fork that leaves its parent alone")
+            require(holds=listed == [], what="a fork that leaves its parent alone")
         finally:
             await other.aclose()
         await sandbox.restart()
-        _require(
+        require(
             holds=(await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", what="a restart forgets"
         )
     finally:
@@ -223,10 +242,10 @@ async def _links(backend: Backend) -> None:
             "ln -s /etc/passwd out; ln -s / root; mkfifo pipe; echo in >plain; ln -s plain link"
         )
         for path in ("out", "root/etc/passwd", "pipe", "root/proc/self/environ"):
-            await _raises(SandboxPathError, sandbox.read_file(path), f"reading {path}")
+            await raises(SandboxPathError, sandbox.read_file(path), f"reading {path}")
         for path in ("out", "root/x", "pipe"):
-            await _raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
-        _require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
+            await raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
+        require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
     finally:
         await sandbox.aclose()
 
@@ -242,7 +261,7 @@ async def _frozen(backend: Backend) -> None:
         with anyio.move_on_after(0.2):
             await anyio.sleep_forever()
         after = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
-        _require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
+        require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
         await sandbox.thaw()
         await _require_alive(sandbox)
     finally:
@@ -251,7 +270,7 @@ async def _frozen(backend: Backend) -> None:
 
 async def _require_alive(sandbox: Sandbox) -> None:
     result = await sandbox.exec("echo alive", time_limit=20)
-    _require(holds=result.stdout.text == "alive\n", what=f"a shell that answers, not {result}")
+    require(holds=result.stdout.text == "alive\n", what=f"a shell that answers, not {result}")
 
 
 FILE_PLAYS: dict[str, Play] = {

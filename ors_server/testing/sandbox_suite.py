@@ -5,8 +5,8 @@ for verdict in await check_backend(backend):
     print(verdict.name, verdict.problem or "ok")
 ```
 
-The shell's promises are rows of a table; files, copies and lifetimes are short plays. A backend that runs no
-commands, like the scripted one, is asked for the plays that need none.
+The shell's promises are rows of a table; files, copies, lifetimes and fresh programs are short plays. A
+backend that runs no commands, like the scripted one, is asked for the plays that need none.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import anyio
 
 from ors_server.sandboxes.base import Backend, ExecResult, Killed
+from ors_server.testing.sandbox_fresh_plays import FRESH_PLAYS
 from ors_server.testing.sandbox_plays import FILE_PLAYS, SHELL_PLAYS, BrokenPromiseError, Play
 
 TIME_LIMIT = 60.0
@@ -103,6 +104,7 @@ async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list
     plays: dict[str, Play] = dict(FILE_PLAYS)
     if runs_commands:
         plays |= SHELL_PLAYS
+        plays |= FRESH_PLAYS
         plays |= {name: _row_play(rows) for name, rows in SHELL_ROWS.items()}
     verdicts: dict[str, Verdict] = {}
     turns = anyio.CapacityLimiter(AT_ONCE)
