@@ -113,6 +113,18 @@ class UnknownCallError(ClientError):
     code = "unknown_call"
 
 
+class UnknownSnapshotError(ClientError):
+    """The session keeps no snapshot with that id."""
+
+    code = "unknown_snapshot"
+
+
+class EpisodeOverError(ClientError):
+    """The episode has ended, so there is nothing to go on from."""
+
+    code = "episode_over"
+
+
 class PayloadTooLargeError(ClientError):
     """The request's body is larger than the server accepts."""
 

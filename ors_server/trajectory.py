@@ -52,6 +52,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """Where a forked episode left another one."""
+
+    session_id: str
+    """The episode that it began as."""
+    steps: int
+    """Steps that both share: the record of the fork begins with copies of them, its sums with theirs."""
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeOrigin:
     """Where an episode came from: enough to play the same task again."""
 
@@ -68,6 +78,7 @@ class EpisodeOrigin:
     policy: JSONObject
     credential_id: str | None = None
     """Id of the credential that created the session; never the credential."""
+    forked_from: Fork | None = None
     sandbox: JSONObject | None = None
     """What isolated the agent's commands, and what did not; `None` where nothing of the agent's ran."""
 

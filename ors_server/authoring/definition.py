@@ -94,6 +94,10 @@ class Hooks:
     task_tools: Callable[[Instance], Awaitable[list[ToolSpec]]] | None
     """Announcements of the task's own tools, in order; `None` when the class has none."""
     score_group: Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]] | None
+    save: Callable[[Instance], Awaitable[JSONObject]] | None = None
+    """What the instance remembers; `None` when it cannot be copied."""
+    load: Callable[[Instance, JSONObject], Awaitable[None]] | None = None
+    """The other half of `save`."""
 
 
 @dataclass(frozen=True, slots=True)

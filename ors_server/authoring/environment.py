@@ -124,6 +124,24 @@ class Environment:
     def teardown(self) -> Awaitable[None] | None:
         """Release what the session holds; runs exactly once for every instance, also after a failed setup."""
 
+    def save_state(self) -> JSONObject | Awaitable[JSONObject]:
+        """Return what the instance remembers beyond its task and its sandbox's files, as JSON.
+
+        Together with `load_state` it lets a trainer take snapshots of a session, go back to them, and fork a
+        live session into several. An environment that remembers nothing returns `{}`.
+        """
+        raise NotImplementedError
+
+    def load_state(self, state: JSONObject) -> Awaitable[None] | None:
+        """Take over what `save_state` of an instance with the same task returned.
+
+        On a fork it runs instead of `setup`: the sandbox's files are there already.
+
+        Args:
+            state: What `save_state` returned; the instance may keep it.
+        """
+        raise NotImplementedError
+
     def get_prompt(self) -> Prompt | Awaitable[Prompt]:
         """Return the prompt of the task."""
         raise NotImplementedError

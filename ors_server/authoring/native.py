@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -57,6 +57,9 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         raise EnvironmentDefinitionError(msg)
     if not (_overrides(cls, "get_prompt") or _overrides(cls, "get_messages")):
         msg = f"{cls.__name__} must define get_prompt or get_messages"
+        raise EnvironmentDefinitionError(msg)
+    if _overrides(cls, "save_state") != _overrides(cls, "load_state"):
+        msg = f"{cls.__name__} must define save_state and load_state together"
         raise EnvironmentDefinitionError(msg)
     scores_groups = _overrides(cls, "score_group")
     splits = read_splits(cls)
@@ -166,7 +169,38 @@ def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
         messages=messages,
         task_tools=_task_tools(cls) if _overrides(cls, "list_task_tools") else None,
         score_group=score_group if scores_groups else None,
+        save=_save_state if _overrides(cls, "save_state") else None,
+        load=_load_state if _overrides(cls, "save_state") else None,
     )
+
+
+async def _save_state(instance: Environment) -> JSONObject:
+    state = await call_hook(instance.save_state)
+    try:
+        return copy_state(state)
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"{type(instance).__name__}.save_state must return a JSON object: {error}"
+        raise EnvironmentFailedError(msg) from error
+
+
+async def _load_state(instance: Environment, state: JSONObject) -> None:
+    await call_hook(instance.load_state, copy_state(state))
+
+
+def copy_state(state: Any) -> JSONObject:
+    """Copy what an instance remembers, so that nobody else changes it.
+
+    Args:
+        state: A JSON object.
+
+    Raises:
+        TypeError: If it is no object, or holds something that is not JSON.
+        ValueError: If it holds NaN or an infinity.
+    """
+    copied = json.loads(json.dumps(state, allow_nan=False))
+    if not isinstance(copied, dict):
+        raise TypeError(f"a {type(state).__name__} came")
+    return cast("JSONObject", copied)
 
 
 def _lifecycle(name: str) -> Lifecycle:

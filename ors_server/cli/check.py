@@ -58,7 +58,7 @@ def check(options: CheckOptions) -> None:
         raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
     suite = _check_environment
     if options.sandbox is not None:
-        from ors_server.cli.check_sandbox import check_sandbox as suite
+        suite = _check_isolation
     elif options.mcp:
         suite = _check_mcp
     elif is_url(options.where or ""):
@@ -106,6 +106,12 @@ async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None
     await check_mcp_server(
         options.where or "", only=options.only or (), api_key=api_key(), on_verdict=on_verdict
     )
+
+
+async def _check_isolation(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+    from ors_server.cli.check_sandbox import check_sandbox
+
+    await check_sandbox(options.sandbox or "", options.only or (), tell)
 
 
 def _row(requirement: Any, verdict: Any, name: str) -> Row:

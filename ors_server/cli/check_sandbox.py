@@ -1,6 +1,6 @@
 """`ors-server check --sandbox`: plays the promises of an isolation on this machine."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 from ors_server.cli.output import CommandError
 
 if TYPE_CHECKING:
-    from ors_server.cli.check import CheckOptions
     from ors_server.sandboxes.base import Backend
 
 
-async def check_sandbox(options: "CheckOptions", tell: Callable[[dict[str, Any]], None]) -> None:
-    """Play every promise, or those that were named.
+async def check_sandbox(name: str, only: Collection[str], tell: Callable[[dict[str, Any]], None]) -> None:
+    """Play every promise, and tell of all or of those that were named.
 
     Args:
-        options: What `check` was told; `only` holds promises in words, spaces as hyphens.
+        name: A backend's name, or `module:function` that makes one.
+        only: Promises, words joined by hyphens; empty for all.
         tell: Told of each verdict.
     """
     from ors_server.testing.sandbox_suite import check_backend
 
-    wanted = set(options.only or ())
-    async with _open_backend(options.sandbox or "") as backend:
+    async with _open_backend(name) as backend:
         for verdict in await check_backend(backend):
             identity = verdict.name.replace(" ", "-").replace(",", "")
-            if wanted and identity not in wanted:
+            if only and identity not in only:
                 continue
             tell(
                 {

@@ -7,7 +7,8 @@ from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.sessions.calls import Call
-from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
@@ -141,6 +142,53 @@ class Engine(Protocol):
 
         Raises:
             NotSupportedError: If it offers no resource of that name.
+        """
+        ...
+
+    async def snapshot(self, session_id: str) -> SessionSnapshot:
+        """Take a snapshot of a session between two calls; it is kept as long as the session.
+
+        Raises:
+            NotSupportedError: If the environment's sessions cannot be copied.
+            EpisodeOverError: If the episode has ended.
+            CapacityError: If the session keeps too many.
+            SandboxError: If a file could not be copied.
+        """
+        ...
+
+    async def snapshots(self, session_id: str) -> Sequence[SessionSnapshot]:
+        """Return the snapshots that a session keeps, oldest first."""
+        ...
+
+    async def discard(self, session_id: str, snapshot_id: str) -> None:
+        """Discard a snapshot.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+        """
+        ...
+
+    async def restore(self, session_id: str, snapshot_id: str) -> SessionSnapshot:
+        """Bring a session's files and memory back to a snapshot; steps and sums stay, for they were paid.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            EpisodeOverError: If the episode has ended.
+            SandboxError: If the files could not be brought back.
+        """
+        ...
+
+    async def fork(self, session_id: str, wish: ForkWish) -> Sequence[SessionStatus]:
+        """Make copies of a live session, each of which goes on by itself; all of them, or none.
+
+        A copy's record begins with copies of the steps that both share, and its sums with theirs.
+
+        Raises:
+            NotSupportedError: If the environment's sessions cannot be copied.
+            EpisodeOverError: If the episode has ended.
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            CapacityError: If a limit is reached.
+            SandboxError: If the files could not be copied.
         """
         ...
 

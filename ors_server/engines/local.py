@@ -16,10 +16,11 @@ from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.services import Services
 from ors_server.sessions.session import ReadResource
+from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import Step
@@ -201,6 +202,49 @@ class LocalEngine:
             client: The calling program.
         """
         return await self._manager.find(session_id).read_resource(uri, client)
+
+    async def snapshot(self, session_id: str) -> SessionSnapshot:
+        """Take a snapshot of a session between two calls, and keep it.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._manager.find(session_id).snapshots.keep()
+
+    async def snapshots(self, session_id: str) -> Sequence[SessionSnapshot]:
+        """Return the snapshots that a session keeps, oldest first.
+
+        Args:
+            session_id: The session.
+        """
+        return self._manager.find(session_id).snapshots.all()
+
+    async def discard(self, session_id: str, snapshot_id: str) -> None:
+        """Discard a snapshot.
+
+        Args:
+            session_id: The session.
+            snapshot_id: The snapshot's id.
+        """
+        await self._manager.find(session_id).snapshots.discard(snapshot_id)
+
+    async def restore(self, session_id: str, snapshot_id: str) -> SessionSnapshot:
+        """Bring a session's files and memory back to a snapshot.
+
+        Args:
+            session_id: The session.
+            snapshot_id: The snapshot's id.
+        """
+        return await self._manager.find(session_id).snapshots.restore(snapshot_id)
+
+    async def fork(self, session_id: str, wish: ForkWish) -> Sequence[SessionStatus]:
+        """Make copies of a live session, each of which goes on by itself.
+
+        Args:
+            session_id: The session.
+            wish: How many, and from when.
+        """
+        return [session.status() for session in await self._manager.fork(session_id, wish)]
 
     async def delete(self, session_id: str) -> bool:
         """End a session and tear its environment down; an unknown id is no error.

@@ -1,5 +1,6 @@
 """The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -21,7 +22,7 @@ from ors_server.errors import OrsServerError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
-from ors_server.sessions.output import state_episode, tell_agent
+from ors_server.sessions.output import EPISODE_KEY, state_episode, tell_agent
 from ors_server.sessions.services import Services
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
 from ors_server.wire import ToolOutput
@@ -51,7 +52,7 @@ class Entry:
 class EpisodeBook:
     """Keeps an episode's standing and its record in step."""
 
-    __slots__ = ("_counting", "origin", "policy", "services", "state")
+    __slots__ = ("_counting", "origin", "policy", "services", "state", "went_back_to")
 
     def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
         """Open an episode that is still being set up.
@@ -66,6 +67,8 @@ class EpisodeBook:
         self.services = services
         self._counting = anyio.Lock(fast_acquire=True)
         self.state = EpisodeState(created_at=services.clock.monotonic())
+        self.went_back_to: int | None = None
+        """Number of the step after which a snapshot was taken that was restored since the last step."""
 
     @property
     def now(self) -> float:
@@ -84,6 +87,22 @@ class EpisodeBook:
             StoreError: If the store failed.
         """
         await self.services.store.open(self.origin)
+
+    async def go_on(self, state: EpisodeState, steps: Sequence[Step]) -> None:
+        """Open an episode that goes on from where another one stood.
+
+        Args:
+            state: The standing to begin with.
+            steps: The other's steps up to there, in order.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        self.state = state
+        await self.open()
+        summary = self._summarise(state)
+        for step in steps:
+            await self.services.store.append(self.origin.session_id, step, summary)
 
     def note(self, event: Event, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment.
@@ -133,6 +152,7 @@ class EpisodeBook:
             step = self._step(call, entry, charge, result, now)
             await self.services.store.append(self.origin.session_id, step, self._summarise(state))
             self.state = state
+            self.went_back_to = None
             return result
 
     async def close(self) -> None:
@@ -156,6 +176,8 @@ class EpisodeBook:
                 return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
             output = tell_agent(entry.refusal.error, entry.refusal.reason)
         stated = state_episode(output or ToolOutput(), charge, state, self.policy, now)
+        if self.went_back_to is not None and stated.metadata is not None:
+            stated.metadata[EPISODE_KEY]["restored_to_step"] = self.went_back_to
         return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)
 
     def _step(self, call: Call, entry: Entry, charge: Charge, result: CallResult, now: float) -> Step:

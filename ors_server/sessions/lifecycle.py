@@ -8,9 +8,9 @@ from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
 from ors_server.episode import Event, StopReason
-from ors_server.errors import EnvironmentFailedError, MachineryError, OrsServerError
+from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
 from ors_server.logs import get_logger
-from ors_server.sandboxes.base import Limits, Sandbox
+from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.services import Services
@@ -79,6 +79,57 @@ class Setup:
         self._scope = anyio.CancelScope()
         self._stray = Stray()
         services.spawn(self._run, definition, instance, self._scope, self._stray)
+
+    async def adopt(
+        self,
+        definition: EnvironmentDefinition,
+        instance: Instance,
+        memory: JSONObject,
+        files: Snapshot | None,
+    ) -> None:
+        """Prepare an instance as another one stood, instead of setting it up.
+
+        Args:
+            definition: The environment.
+            instance: Its object.
+            memory: What the other one remembered.
+            files: What stood in its sandbox.
+
+        Raises:
+            SandboxError: If the files could not be brought back.
+            EnvironmentFailedError: If `load_state` failed.
+            NotSupportedError: If the environment cannot be copied.
+        """
+        if self._limits is not None:
+            await self._open_sandbox(instance, self._limits)
+        await self.go_back(definition, instance, memory, files)
+
+    async def go_back(
+        self,
+        definition: EnvironmentDefinition,
+        instance: Instance,
+        memory: JSONObject,
+        files: Snapshot | None,
+    ) -> None:
+        """Bring files and memory back to what they were.
+
+        Args:
+            definition: The environment.
+            instance: Its object.
+            memory: What it remembered.
+            files: What stood in its sandbox.
+
+        Raises:
+            SandboxError: If the files could not be brought back.
+            EnvironmentFailedError: If `load_state` failed.
+            NotSupportedError: If the environment cannot be copied.
+        """
+        hook = definition.hooks.load
+        if hook is None:
+            raise cannot_be_copied(definition)
+        if self.sandbox is not None and files is not None:
+            await self.sandbox.restore(files)
+        await hook(instance, memory)
 
     async def wait(self) -> None:
         """Wait until setup has ended in whatever way."""
@@ -163,6 +214,17 @@ class Setup:
             self._book.note(Event.SETUP_DONE)
         if self._ready is not None:
             self._ready.set()
+
+
+def cannot_be_copied(definition: EnvironmentDefinition) -> NotSupportedError:
+    """Say why an environment's sessions cannot be saved or forked.
+
+    Args:
+        definition: The environment.
+    """
+    return NotSupportedError(
+        f"environment {definition.name!r} has no save_state and load_state, so its sessions cannot be copied"
+    )
 
 
 async def make_instance(

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from uuid import uuid4
 
@@ -23,8 +24,9 @@ from ors_server.policy import EpisodePolicy
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.census import Census, SessionLimits
 from ors_server.sessions.copies import NotJSONError, copy_json
+from ors_server.sessions.forking import make_fork
 from ors_server.sessions.lifecycle import make_instance, tear_down
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.sessions.services import Services
 from ors_server.sessions.session import Session
 from ors_server.trajectory import EpisodeOrigin
@@ -117,12 +119,61 @@ class SessionManager:
         session_id = order.session_id or uuid4().hex
         if session_id in self._sessions or session_id in self._births:
             raise SessionExistsError("Session already exists")
-        self._census.admit(definition.name, order.credential_id)
+        make = partial(self._make, session_id, order, definition)
+        return await self._bear(session_id, definition, order.credential_id, make)
+
+    async def fork(self, session_id: str, wish: ForkWish) -> list[Session]:
+        """Make copies of a live session, each of which goes on by itself; all of them, or none.
+
+        Args:
+            session_id: The session that is copied.
+            wish: How many, and from when.
+
+        Raises:
+            SessionNotFoundError: If no live session has the id.
+            NotSupportedError: If the environment's sessions cannot be copied.
+            EpisodeOverError: If the episode has ended.
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            CapacityError: If a limit is reached.
+            SandboxError: If the files could not be copied.
+        """
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        parent = self.find(session_id)
+        kept = None if wish.snapshot_id is None else parent.snapshots.find(wish.snapshot_id)
+        snapshot = kept or await parent.snapshots.take()
+        children: list[Session] = []
+        try:
+            steps = await self._services.store.steps(session_id, 0, snapshot.state.steps)
+            for _ in range(wish.count):
+                child_id = uuid4().hex
+                make = partial(make_fork, parent, child_id, wish.credential_id, snapshot, steps)
+                child = await self._bear(child_id, parent.definition, wish.credential_id, make)
+                children.append(child)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for child in children:
+                    await self._end(child, Event.DELETE, StopReason.DELETED)
+            raise
+        finally:
+            if kept is None:
+                with anyio.CancelScope(shield=True):
+                    await snapshot.aclose()
+        return children
+
+    async def _bear(
+        self,
+        session_id: str,
+        definition: EnvironmentDefinition,
+        credential_id: str | None,
+        make: Callable[[], Awaitable[Session]],
+    ) -> Session:
+        self._census.admit(definition.name, credential_id)
         birth = self._births[session_id] = _Birth()
         try:
-            session = await self._make(session_id, order, definition)
+            session = await make()
         except BaseException:
-            self._census.leave(definition.name, order.credential_id)
+            self._census.leave(definition.name, credential_id)
             raise
         else:
             self._sessions[session_id] = session

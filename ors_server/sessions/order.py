@@ -1,12 +1,15 @@
 """What a client asks for when it creates a session, and what it is told of one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, summary_as_json
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
+
+MAX_FORKS = 64
+"""Copies of a session that one wish may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,17 @@ class SessionOrder:
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Overrides of the environment's policy, by field name."""
     visibility: Visibility | None = None
+    credential_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForkWish:
+    """A wish for copies of a live session."""
+
+    count: int = 1
+    """How many."""
+    snapshot_id: str | None = None
+    """From when; from now by default."""
     credential_id: str | None = None
 
 
@@ -54,6 +68,7 @@ class SessionStatus:
             "policy": origin.policy,
             "credential_id": origin.credential_id,
             "sandbox": origin.sandbox,
+            "forked_from": None if origin.forked_from is None else asdict(origin.forked_from),
             "visibility": self.visibility.value,
             "idle_seconds": self.idle_seconds,
             "running_calls": self.running_calls,

@@ -1,6 +1,7 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
@@ -14,7 +15,7 @@ from ors_server.authoring.definition import (
     Instance,
     ToolsetDefinition,
 )
-from ors_server.episode import Event, StopReason
+from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
     OrsServerError,
@@ -28,9 +29,11 @@ from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.order import SessionStatus
 from ors_server.sessions.play import Play
+from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.sessions.table import CallTable
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner
+from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
@@ -61,6 +64,8 @@ class Session:
         "_tools",
         "book",
         "definition",
+        "snapshots",
+        "toolset",
         "visibility",
     )
 
@@ -87,6 +92,7 @@ class Session:
         self.book = book
         self.definition = definition
         self.visibility = visibility
+        self.toolset = toolset
         self._instance = instance
         services = self._services = book.services
         self._task_spec = task_spec
@@ -94,6 +100,7 @@ class Session:
         self._calls = CallTable(book.origin.session_id, services, self.touch)
         self._play = Play(book, self._tools, services, task_spec, self._calls.why_cancelled)
         self._setup = Setup(book, self.touch, definition.sandbox_for(toolset))
+        self.snapshots = Snapshots(book, definition, instance, self._setup, self._until_my_turn)
         self._closed: anyio.Event | None = None
         self._last_request = services.clock.monotonic()
 
@@ -101,6 +108,11 @@ class Session:
     def id(self) -> str:
         """The session's id."""
         return self.book.origin.session_id
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """The secrets that the environment object holds, for a copy of it."""
+        return dict(getattr(self._instance, "secrets", {}))
 
     @property
     def is_closed(self) -> bool:
@@ -133,8 +145,23 @@ class Session:
         )
 
     def start(self) -> None:
-        """Begin setup in the background; without one the session is ready at once."""
-        self._setup.start(self.definition, self._instance, self._services)
+        """Begin setup in the background; without one, or on a fork, the session is ready at once."""
+        if self.book.state.phase is Phase.CREATED:
+            self._setup.start(self.definition, self._instance, self._services)
+
+    async def go_on_from(self, snapshot: SessionSnapshot, steps: Sequence[Step]) -> None:
+        """Become a copy of another session, instead of being set up.
+
+        Args:
+            snapshot: Of the other session.
+            steps: Its steps up to there, in order.
+
+        Raises:
+            SandboxError: If the files could not be brought over.
+            StoreError: If the record could not be written.
+        """
+        await self._setup.adopt(self.definition, self._instance, snapshot.memory, snapshot.files)
+        await self.book.go_on(snapshot.resumed_at(self.book.now), steps)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup.
@@ -292,6 +319,7 @@ class Session:
                 await self._stop_everything()
                 self.book.note(event, reason)
                 await tear_down(self.definition, self._instance, self._services, self.id)
+                await self.snapshots.aclose()
                 await self._release_sandbox()
                 await self.book.close()
         except StoreError as error:
@@ -324,6 +352,13 @@ class Session:
     async def _perform(self, call: Call) -> CallResult:
         await self._until_ready()
         return await self._play.perform(call)
+
+    @asynccontextmanager
+    async def _until_my_turn(self) -> AsyncGenerator[None]:
+        await self._until_ready()
+        async with self._play.turns.turn(Manner.EXCLUSIVE):
+            self._check_usable()
+            yield
 
     async def _until_ready(self) -> None:
         await self._setup.wait()

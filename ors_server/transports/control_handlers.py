@@ -23,11 +23,18 @@ from ors_server.errors import (
     ShuttingDownError,
 )
 from ors_server.sessions.calls import Call, Completed, Refusal, Scored
-from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
 from ors_server.transports.access import Caller, Keyring
-from ors_server.transports.control_requests import CallBody, PageQuery, SessionOrderBody, SessionsQuery
+from ors_server.transports.control_requests import (
+    CallBody,
+    ForkBody,
+    PageQuery,
+    SessionOrderBody,
+    SessionsQuery,
+)
 from ors_server.transports.control_routes import Request
 from ors_server.transports.redaction import redact
 from ors_server.transports.sse import compact_json
@@ -169,8 +176,7 @@ class ControlHandlers:
             credential_id=request.caller.credential_id,
         )
         status = await self._engine.create(order)
-        access = self._access(request, status.origin.session_id)
-        return m.CreatedSession(**access.model_dump(), status=show_session(status))
+        return self._created(request, status)
 
     async def list_sessions(self, request: Request) -> m.SessionPage:
         """Show a page of the live sessions, in the order of their creation."""
@@ -212,6 +218,32 @@ class ControlHandlers:
             total=status.summary.steps,
             steps=[m.StepView.of(step) for step in steps],
         )
+
+    async def take_snapshot(self, request: Request) -> m.SnapshotView:
+        """Keep a session as it is, once no call runs."""
+        return show_snapshot(await self._engine.snapshot(request.session_id))
+
+    async def list_snapshots(self, request: Request) -> m.SnapshotList:
+        """Show what was kept."""
+        kept = await self._engine.snapshots(request.session_id)
+        return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
+
+    async def discard_snapshot(self, request: Request) -> m.SnapshotList:
+        """Discard a snapshot and show the others."""
+        await self._engine.discard(request.session_id, request.path["snapshot_id"])
+        return await self.list_snapshots(request)
+
+    async def restore_snapshot(self, request: Request) -> m.SnapshotView:
+        """Bring a session back to a snapshot, once no call runs."""
+        restored = await self._engine.restore(request.session_id, request.path["snapshot_id"])
+        return show_snapshot(restored)
+
+    async def fork_session(self, request: Request) -> m.ForkedSessions:
+        """Make copies of a session, once no call runs."""
+        wanted = request.body(ForkBody)
+        wish = ForkWish(wanted.count, wanted.snapshot_id, request.caller.credential_id)
+        made = await self._engine.fork(request.session_id, wish)
+        return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
 
     async def mint_token(self, request: Request) -> m.AgentAccess:
         """Say how an agent reaches a live session."""
@@ -256,6 +288,10 @@ class ControlHandlers:
             default=definition is self._engine.environment(None),
         )
 
+    def _created(self, request: Request, status: SessionStatus) -> m.CreatedSession:
+        access = self._access(request, status.origin.session_id)
+        return m.CreatedSession(**access.model_dump(), status=show_session(status))
+
     def _access(self, request: Request, session_id: str) -> m.AgentAccess:
         token = self._keyring.mint(session_id)
         return m.AgentAccess(
@@ -273,6 +309,15 @@ def show_session(status: SessionStatus) -> m.SessionView:
         status: As the engine tells it.
     """
     return m.SessionView.model_validate(status.as_json())
+
+
+def show_snapshot(snapshot: SessionSnapshot) -> m.SnapshotView:
+    """Show what was kept.
+
+    Args:
+        snapshot: As the engine tells it.
+    """
+    return m.SnapshotView.model_validate(snapshot.as_json())
 
 
 def show_call(

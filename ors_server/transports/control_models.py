@@ -203,6 +203,33 @@ class EpisodeView(Answer):
     finished_at: datetime | None
 
 
+class ForkView(Answer):
+    """Where a forked episode left another one."""
+
+    session_id: str
+    """The episode that it began as."""
+    steps: int
+    """Steps that both share, at the beginning of both records."""
+
+
+class SnapshotView(Answer):
+    """A session as it stood between two calls."""
+
+    snapshot_id: str
+    steps: int
+    """How many the episode had."""
+    size_bytes: int
+    """What the copied files take on the server's disk."""
+    duration: float
+    """Seconds that the copy took."""
+
+
+class SnapshotList(Answer):
+    """The snapshots that a session keeps, oldest first."""
+
+    snapshots: list[SnapshotView]
+
+
 class SessionView(Answer):
     """A session's state and totals."""
 
@@ -220,6 +247,7 @@ class SessionView(Answer):
     """Id of the key that created the session; never the key."""
     sandbox: Isolation | None
     """What isolated the agent's commands; `None` where the environment runs none."""
+    forked_from: ForkView | None
     visibility: Visibility
     idle_seconds: float | None
     """Seconds since the last request; `None` once the session is gone."""
@@ -232,6 +260,12 @@ class CreatedSession(AgentAccess):
     """A session that was made; its setup may still run."""
 
     status: SessionView
+
+
+class ForkedSessions(Answer):
+    """The copies of a session, ready to be played."""
+
+    sessions: list[CreatedSession]
 
 
 class SessionPage(Answer):

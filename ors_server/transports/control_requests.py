@@ -5,8 +5,9 @@ Bodies are strict: a number in quotes is no number, and an unknown field is a mi
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ors_server.sessions.order import MAX_FORKS
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
@@ -18,6 +19,12 @@ MAX_INTEGER = 2**53 - 1
 
 SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 """Session ids that fit into a URL as they are."""
+
+
+def _whole(value: object) -> object:
+    """Take 5.0 for 5, as JSON Schema does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
@@ -97,6 +104,15 @@ class SessionOrderBody(Body):
         if (self.task_spec is not None) == by_place or half_place:
             raise ValueError("give either task_spec, or both split and index")
         return self
+
+
+class ForkBody(Body):
+    """Which copies of a session are wanted."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_FORKS), BeforeValidator(_whole)] = 1
+    """How many; each goes on by itself."""
+    snapshot_id: str | None = None
+    """From when; from now otherwise."""
 
 
 class SessionsQuery(Query):

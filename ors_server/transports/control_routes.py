@@ -27,6 +27,7 @@ PATH_PARAMETERS: Mapping[str, TypeAdapter[Any]] = {
         Annotated[int, Field(ge=0, le=MAX_INTEGER, description="A task's position in its split, from 0.")]
     ),
     "session_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A session's id.")]),
+    "snapshot_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A snapshot's id.")]),
     "call_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A call's id.")]),
 }
 """Every name that may stand in braces in a path."""

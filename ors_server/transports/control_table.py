@@ -5,13 +5,20 @@ from http import HTTPStatus
 from ors_server.transports import control_models as m
 from ors_server.transports.access import Role
 from ors_server.transports.control_handlers import ControlHandlers
-from ors_server.transports.control_requests import CallBody, PageQuery, SessionOrderBody, SessionsQuery
+from ors_server.transports.control_requests import (
+    CallBody,
+    ForkBody,
+    PageQuery,
+    SessionOrderBody,
+    SessionsQuery,
+)
 from ors_server.transports.control_routes import Operation
 from ors_server.wire import ToolListing
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
 SESSION = "/sessions/{session_id}"
+SNAPSHOT = SESSION + "/snapshots/{snapshot_id}"
 
 
 def make_table(handlers: ControlHandlers) -> tuple[Operation, ...]:
@@ -118,6 +125,7 @@ def _sessions(h: ControlHandlers) -> tuple[Operation, ...]:
             query=PageQuery,
             failures=(404, 503),
         ),
+        *_copies(h),
         Operation(
             "POST",
             SESSION + "/token",
@@ -125,6 +133,49 @@ def _sessions(h: ControlHandlers) -> tuple[Operation, ...]:
             "What an agent needs to play the session",
             m.AgentAccess,
             failures=(404,),
+        ),
+    )
+
+
+def _copies(h: ControlHandlers) -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "POST",
+            SESSION + "/snapshots",
+            h.take_snapshot,
+            "Keep the session's files and memory as they are between two calls",
+            m.SnapshotView,
+            status=HTTPStatus.CREATED,
+            failures=(404, 409, 410, 429, 500, 503),
+        ),
+        Operation(
+            "GET", SESSION + "/snapshots", h.list_snapshots, "What was kept", m.SnapshotList, failures=(404,)
+        ),
+        Operation(
+            "DELETE",
+            SNAPSHOT,
+            h.discard_snapshot,
+            "Discard a snapshot; answers with those that are left",
+            m.SnapshotList,
+            failures=(404,),
+        ),
+        Operation(
+            "POST",
+            SNAPSHOT + "/restore",
+            h.restore_snapshot,
+            "Bring files and memory back; steps and sums stay, for they were paid",
+            m.SnapshotView,
+            failures=(404, 409, 410, 500, 503),
+        ),
+        Operation(
+            "POST",
+            SESSION + "/fork",
+            h.fork_session,
+            "Make copies of a live session, each of which goes on by itself; all of them, or none",
+            m.ForkedSessions,
+            body=ForkBody,
+            status=HTTPStatus.CREATED,
+            failures=(404, 409, 410, 429, 500, 503),
         ),
     )
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.order import MAX_FORKS, ForkWish, SessionOrder
 from ors_server.transports.mcp.catalogue import specs_of
 from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import EXTENSION
@@ -65,6 +65,19 @@ class SessionParams(NoParams):
     session_id: str
 
 
+class SnapshotParams(SessionParams):
+    """Which snapshot of which session."""
+
+    snapshot_id: str
+
+
+class ForkParams(SessionParams):
+    """How many copies of which session, and from when."""
+
+    count: int = Field(default=1, ge=1, le=MAX_FORKS)
+    snapshot_id: str | None = None
+
+
 class EnvironmentsExtension(Extension):
     """The methods, and what the server says of them in its capabilities."""
 
@@ -94,6 +107,11 @@ class EnvironmentsExtension(Extension):
             ("create", CreateParams, self._create),
             ("prompt", SessionParams, self._prompt),
             ("episode", SessionParams, self._episode),
+            ("snapshot", SessionParams, self._snapshot),
+            ("snapshots", SessionParams, self._snapshots),
+            ("discard", SnapshotParams, self._discard),
+            ("restore", SnapshotParams, self._restore),
+            ("fork", ForkParams, self._fork),
             ("delete", SessionParams, self._delete),
         )
         return [
@@ -148,6 +166,25 @@ class EnvironmentsExtension(Extension):
 
     async def _episode(self, _context: Context, params: SessionParams) -> Result:
         return (await self._engine.status(params.session_id)).as_json()
+
+    async def _snapshot(self, _context: Context, params: SessionParams) -> Result:
+        return (await self._engine.snapshot(params.session_id)).as_json()
+
+    async def _snapshots(self, _context: Context, params: SessionParams) -> Result:
+        kept = await self._engine.snapshots(params.session_id)
+        return {"snapshots": [snapshot.as_json() for snapshot in kept]}
+
+    async def _discard(self, context: Context, params: SnapshotParams) -> Result:
+        await self._engine.discard(params.session_id, params.snapshot_id)
+        return await self._snapshots(context, params)
+
+    async def _restore(self, _context: Context, params: SnapshotParams) -> Result:
+        return (await self._engine.restore(params.session_id, params.snapshot_id)).as_json()
+
+    async def _fork(self, context: Context, params: ForkParams) -> Result:
+        wish = ForkWish(params.count, params.snapshot_id)
+        made = await self._ground.fork(context, params.session_id, wish)
+        return {"sessions": [{"session_id": one, **self._ground.ways_in(one)} for one in made]}
 
     async def _delete(self, _context: Context, params: SessionParams) -> Result:
         return {"deleted": await self._engine.delete(params.session_id)}

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 
 from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.clients import Context
 from ors_server.transports.mcp.content import SESSION_KEY
@@ -102,6 +102,21 @@ class Ground:
         caller = self._visitor(context).caller
         status = await self.engine.create(replace(order, credential_id=caller.credential_id))
         return status.origin.session_id
+
+    async def fork(self, context: Context, session_id: str, wish: ForkWish) -> list[str]:
+        """Make copies of a session for the caller.
+
+        Args:
+            context: The request.
+            session_id: The session.
+            wish: How many, and from when.
+
+        Returns:
+            Their ids.
+        """
+        caller = self._visitor(context).caller
+        made = await self.engine.fork(session_id, replace(wish, credential_id=caller.credential_id))
+        return [status.origin.session_id for status in made]
 
     def require_trainer(self, context: Context) -> None:
         """Refuse callers that are not trainers.

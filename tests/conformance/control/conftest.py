@@ -55,6 +55,12 @@ class Gate(Environment):
         if self.task_spec.get("setup_fail"):
             raise RuntimeError("setup failed on purpose")
 
+    def save_state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        assert state == {}
+
     def get_prompt(self) -> str:
         return f"Task {self.task_spec.get('number')}."
 

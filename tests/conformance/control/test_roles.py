@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from ors_server.transports.control import ControlDoor
-from ors_server.transports.control_requests import CallBody, SessionOrderBody
+from ors_server.transports.control_requests import CallBody, ForkBody, SessionOrderBody
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +22,11 @@ TRAIN = [
     "get_session",
     "delete_session",
     "list_steps",
+    "take_snapshot",
+    "list_snapshots",
+    "restore_snapshot",
+    "fork_session",
+    "discard_snapshot",
     "mint_token",
 ]
 ADMIN = ["get_settings", "shut_down"]
@@ -42,6 +47,7 @@ MATRIX: dict[str, dict[str, Sequence[str]]] = {
 
 BODIES = {
     SessionOrderBody: {"task_spec": {}},
+    ForkBody: {"count": 2},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
 }
 VALUES = {"{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
@@ -59,6 +65,7 @@ async def stage(open_control, keys, api_keys):
     control = await open_control(api_keys=api_keys, shutdown=lambda: None)
     session_id = await control.create(key=keys["trainer"])
     other = await control.create(key=keys["trainer"])
+    assert (await control.post(f"/sessions/{session_id}/snapshots", key=keys["trainer"])).status_code == 201
     await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"}, key=keys["trainer"])
     mint = control.app.keyring.mint
     token = mint(session_id)
@@ -77,6 +84,9 @@ async def stage(open_control, keys, api_keys):
 
 async def visit(control, operation, session_id, key) -> httpx2.Response:
     path = operation.path.replace("{session_id}", session_id)
+    session = control.app.engine._manager.peek(session_id)
+    kept = session.snapshots.all() if session is not None else []
+    path = path.replace("{snapshot_id}", kept[0].id if kept else "absent")
     for name, value in VALUES.items():
         path = path.replace(name, value)
     return await control.ask(operation.method, path, json=BODIES.get(operation.body), key=key)
@@ -127,6 +137,7 @@ async def test_a_refused_visit_changes_nothing(stage, keys):
 async def test_without_keys_everybody_is_a_trainer(open_control, route):
     control = await open_control()
     session_id = await control.create()
+    await control.post(f"/sessions/{session_id}/snapshots")
     await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"})
     operation = table(control)[route]
     answer = await visit(control, operation, session_id, None)

@@ -123,4 +123,4 @@ def test_the_server_gives_the_description_that_was_tested(server):
 
 
 def test_the_server_is_healthy_after_it_all(server):
-    assert requests.get(f"{server.url}/_ors/health", timeout=10).json() == {"status": "ok"}
+    assert requests.get(f"{server.url}/_ors/health", timeout=10).json()["status"] == "ok"

@@ -64,6 +64,12 @@ class Desk(Environment):
     def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
         return [{"word": f"{split}{number}", "answer": "secret"} for number in range(3)]
 
+    def save_state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        assert state == {}
+
     def get_messages(self) -> list[Message]:
         return [
             Message(role="system", blocks=[TextBlock(text="Be brief.")]),

@@ -101,7 +101,21 @@ async def test_an_agents_key_plays_what_it_started_in_the_lobby_and_nothing_else
     assert (await call("look", handle, TRAINER_KEY))["content"][0]["text"] == "step 2"
 
 
-@pytest.mark.parametrize("name", ["list", "splits", "tasks", "create", "prompt", "episode", "delete"])
+METHODS = [
+    "list",
+    "splits",
+    "tasks",
+    "create",
+    "prompt",
+    "episode",
+    "snapshot",
+    "snapshots",
+    "fork",
+    "delete",
+]
+
+
+@pytest.mark.parametrize("name", METHODS)
 async def test_vendor_methods_are_for_trainers(closed_site, name):
     session_id = await closed_site.start()
     params = {"session_id": session_id, "environment": "desk", "split": "test", "index": 0}
@@ -137,6 +151,29 @@ async def test_a_program_that_speaks_only_mcp_runs_an_episode_by_vendor_methods(
     assert (episode["steps"], episode["return"], episode["stop_reason"]) == (3, 1.0, "completed")
     assert (await ask("delete", session_id=created["session_id"]))["deleted"] is True
     assert (await ask("delete", session_id=created["session_id"]))["deleted"] is False
+
+
+async def test_a_program_that_speaks_only_mcp_forks_a_session_and_goes_back(site):
+    async def ask(name: str, **params: object) -> dict:
+        answer = (await site.post("/mcp", f"{EXTENSION}/{name}", params)).json()
+        assert "result" in answer, answer
+        result: dict = answer["result"]
+        return result
+
+    parent = (await ask("create", environment="desk", task_spec={"word": "own"}))["session_id"]
+    kept = await ask("snapshot", session_id=parent)
+    assert [one["snapshot_id"] for one in (await ask("snapshots", session_id=parent))["snapshots"]] == [
+        kept["snapshot_id"]
+    ]
+    (child,) = (await ask("fork", session_id=parent))["sessions"]
+    (past,) = (await ask("fork", session_id=parent, snapshot_id=kept["snapshot_id"]))["sessions"]
+    for one in (child, past):
+        assert (await ask("episode", session_id=one["session_id"]))["forked_from"]["session_id"] == parent
+    assert await ask("restore", session_id=parent, snapshot_id=kept["snapshot_id"]) | {"resultType": 0} == (
+        kept | {"resultType": 0}
+    )
+    left = await ask("discard", session_id=parent, snapshot_id=kept["snapshot_id"])
+    assert left["snapshots"] == []
 
 
 async def test_wrong_parameters_of_a_vendor_method_are_a_protocol_error(site):

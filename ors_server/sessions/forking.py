@@ -1,0 +1,65 @@
+"""Makes a session that goes on from where another one stood."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+
+from ors_server.episode import Event, StopReason
+from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.copies import copy_json
+from ors_server.sessions.lifecycle import make_instance
+from ors_server.sessions.session import Session
+from ors_server.sessions.snapshots import SessionSnapshot
+from ors_server.trajectory import Fork, Step
+
+
+async def make_fork(
+    parent: Session,
+    session_id: str,
+    credential_id: str | None,
+    snapshot: SessionSnapshot,
+    steps: Sequence[Step],
+) -> Session:
+    """Make a session with an instance, files and a record of its own; it is ready at once.
+
+    Args:
+        parent: The session that is copied.
+        session_id: The new session's.
+        credential_id: Id of the credential that wants it, if any.
+        snapshot: Where the parent stood.
+        steps: The parent's steps up to there, in order.
+
+    Raises:
+        EnvironmentFailedError: If the environment's constructor or `load_state` failed.
+        SandboxError: If the files could not be copied.
+        StoreError: If the record could not be written.
+    """
+    before = parent.book.origin
+    services = parent.book.services
+    origin = replace(
+        before,
+        session_id=session_id,
+        created_at=services.clock.now(),
+        credential_id=credential_id,
+        forked_from=Fork(before.session_id, snapshot.state.steps),
+    )
+    book = EpisodeBook(origin, parent.book.policy, services)
+    task_spec = copy_json(before.task_spec)
+    limit = book.policy.setup_time_limit
+    instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)
+    session = Session(
+        book,
+        parent.definition,
+        instance,
+        visibility=parent.visibility,
+        task_spec=task_spec,
+        toolset=parent.toolset,
+    )
+    try:
+        await session.go_on_from(snapshot, steps)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await session.aclose(Event.DELETE, StopReason.DELETED)
+        raise
+    return session

@@ -1,0 +1,189 @@
+"""Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from typing import Any
+
+from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.episode import EpisodeState
+from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
+from ors_server.sandboxes.base import Snapshot
+from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.lifecycle import Setup, cannot_be_copied
+from ors_server.wire import JSONObject
+
+MAX_SNAPSHOTS = 16
+"""Snapshots that one session keeps at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSnapshot:
+    """A session as it stood between two calls."""
+
+    id: str
+    state: EpisodeState
+    taken_at: float
+    """Seconds from the clock's origin."""
+    memory: JSONObject = field(repr=False)
+    """What the environment's `save_state` gave."""
+    files: Snapshot | None = field(default=None, repr=False)
+    """The sandbox's files and its shell's state; `None` for a session without a sandbox."""
+    milestones: tuple[str, ...] = ()
+    """Names of the milestones that were paid."""
+    duration: float = 0.0
+    """Seconds that it took."""
+
+    def resumed_at(self, now: float) -> EpisodeState:
+        """Return the standing of a copy that goes on now: time that passed meanwhile is not played time.
+
+        Args:
+            now: Seconds from the clock's origin.
+        """
+        played = 0.0 if self.state.started_at is None else self.taken_at - self.state.started_at
+        return replace(self.state, created_at=now, started_at=now - played)
+
+    def as_json(self) -> dict[str, Any]:
+        """Render what may be known of it."""
+        return {
+            "snapshot_id": self.id,
+            "steps": self.state.steps,
+            "size_bytes": 0 if self.files is None else self.files.size_bytes,
+            "duration": self.duration,
+        }
+
+    async def aclose(self) -> None:
+        """Discard the files; a second call does nothing."""
+        if self.files is not None:
+            await self.files.aclose()
+
+
+class Snapshots:
+    """Takes a session's snapshots, and keeps those that are wanted until they are discarded or it ends."""
+
+    __slots__ = ("_book", "_definition", "_instance", "_kept", "_setup", "_turn")
+
+    def __init__(
+        self,
+        book: EpisodeBook,
+        definition: EnvironmentDefinition,
+        instance: Instance,
+        setup: Setup,
+        turn: Callable[[], AbstractAsyncContextManager[None]],
+    ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            book: The session's book.
+            definition: Its environment.
+            instance: Its object.
+            setup: Has its sandbox.
+            turn: Waits until the session is ready and no call runs, and holds new ones back.
+        """
+        self._book = book
+        self._definition = definition
+        self._instance = instance
+        self._setup = setup
+        self._turn = turn
+        self._kept: dict[str, SessionSnapshot] = {}
+
+    async def take(self) -> SessionSnapshot:
+        """Take a snapshot between two calls, which the caller keeps or discards.
+
+        Raises:
+            NotSupportedError: If the environment's sessions cannot be copied.
+            EpisodeOverError: If the episode has ended.
+            SnapshotError: If a file could not be copied.
+        """
+        hook = self._definition.hooks.save
+        if hook is None:
+            raise cannot_be_copied(self._definition)
+        async with self._turn():
+            self._check_playable()
+            started = self._book.now
+            memory = await hook(self._instance)
+            sandbox = self._setup.sandbox
+            files = None if sandbox is None else await sandbox.snapshot()
+            now = self._book.now
+            return SessionSnapshot(token_hex(8), self._book.state, now, memory, files, duration=now - started)
+
+    async def keep(self) -> SessionSnapshot:
+        """Take a snapshot and keep it.
+
+        Raises:
+            CapacityError: If the session keeps too many.
+            OrsServerError: As for `take`.
+        """
+        self._check_room()
+        snapshot = await self.take()
+        try:
+            self._check_room()
+        except CapacityError:
+            await snapshot.aclose()
+            raise
+        self._kept[snapshot.id] = snapshot
+        return snapshot
+
+    async def restore(self, snapshot_id: str) -> SessionSnapshot:
+        """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid.
+
+        Args:
+            snapshot_id: Its id.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            EpisodeOverError: If the episode has ended.
+            SandboxError: If the files could not be brought back.
+        """
+        async with self._turn():
+            self._check_playable()
+            snapshot = self.find(snapshot_id)
+            await self._setup.go_back(self._definition, self._instance, snapshot.memory, snapshot.files)
+            self._book.went_back_to = snapshot.state.steps
+            return snapshot
+
+    def find(self, snapshot_id: str) -> SessionSnapshot:
+        """Return a snapshot.
+
+        Args:
+            snapshot_id: Its id.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+        """
+        found = self._kept.get(snapshot_id)
+        if found is None:
+            raise UnknownSnapshotError(f"the session keeps no snapshot {snapshot_id!r}")
+        return found
+
+    def all(self) -> list[SessionSnapshot]:
+        """Return the snapshots, oldest first."""
+        return list(self._kept.values())
+
+    async def discard(self, snapshot_id: str) -> None:
+        """Discard a snapshot.
+
+        Args:
+            snapshot_id: Its id.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+        """
+        snapshot = self.find(snapshot_id)
+        del self._kept[snapshot_id]
+        await snapshot.aclose()
+
+    async def aclose(self) -> None:
+        """Discard them all."""
+        while self._kept:
+            _, snapshot = self._kept.popitem()
+            await snapshot.aclose()
+
+    def _check_room(self) -> None:
+        if len(self._kept) >= MAX_SNAPSHOTS:
+            raise CapacityError(f"the session keeps {MAX_SNAPSHOTS} snapshots already; discard one first")
+
+    def _check_playable(self) -> None:
+        if self._book.standing().is_over:
+            raise EpisodeOverError("the episode has ended; take snapshots and fork while it is played")
