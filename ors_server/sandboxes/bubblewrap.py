@@ -28,7 +28,7 @@ from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.processes import namespace_of, send_signal
 from ors_server.sandboxes.programs import Ends
-from ors_server.sandboxes.scripts import Layout, ulimits
+from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.state import ServerState, remove_tree
 from ors_server.sandboxes.tier import Resource, Strength, TierReport
@@ -53,7 +53,8 @@ install -d -m 1777 ${3:+-o "$3" -g "$3"} "$1/tmp" || exit 73
 shift 3
 exec "$@"
 """
-_ENTER = """\
+# Limits are text of our own before it.
+_ENTER = """
 for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
 exec "$@"
 """
@@ -83,10 +84,11 @@ class BubblewrapCell(HostCell):
         self._close_info()
         self._info, told = os.pipe()
         shell = ["/bin/sh", f"{LAYOUT.control}/init"]
-        argv = [*self._drop(), "setsid", "-c", *self._isolation(), *self._session_view(), "--as-pid-1"]
+        order = [*self._enter(""), "setsid", "-c", *self._isolation(), *self._session_view(), "--as-pid-1"]
+        order += ["--info-fd", str(told), *_variables(self.layout.environment)]
+        entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
-            order = [*argv, "--info-fd", str(told), *_variables(self.layout.environment)]
-            return self._spawn(order, shell, Ends(slave, slave, slave, told), self._entrances())
+            return self._spawn(order, shell, Ends(slave, slave, slave, told), entrances)
         finally:
             os.close(told)
 
@@ -123,7 +125,7 @@ class BubblewrapCell(HostCell):
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
         view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
-        order = [*self._drop(), *self._isolation(), *view, "--as-pid-1"]
+        order = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
         order += _variables(self.layout.environment)
         entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
         return self._spawn(order, argv, Ends(stdin, stdout, subprocess.PIPE), entrances)
@@ -171,10 +173,13 @@ class BubblewrapCell(HostCell):
         view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
         if place.files is not None:
             view += ["--ro-bind", str(place.files), self.fresh_dir]
-        isolation = [*self._drop(), *self._isolation(), *view, "--json-status-fd", str(ends.status)]
+        held = self.enforced()
+        # The number of processes is counted per user namespace, and can be limited only in there.
+        inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
+        outside = ulimits(limits, Enforced(memory=held.memory, pids=True))
+        isolation = [*self._enter(outside), *self._isolation(), *view, "--json-status-fd", str(ends.status)]
         isolation += _variables(order.variables(LAYOUT.temporary))
-        confine = ["/bin/sh", "-c", ulimits(limits, self.enforced()) + '\nexec "$@"', "sh"]
-        return self._spawn(isolation, [*confine, *order.argv], ends, self.fresh_entrances())
+        return self._spawn(isolation, [*inside, *order.argv], ends, self.fresh_entrances())
 
     # How everything is started
 
@@ -186,7 +191,7 @@ class BubblewrapCell(HostCell):
         confined = [*isolation, "--remount-ro", "/", "--seccomp", str(filter_fd), "--", *argv]
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
-                [*self._into_namespaces(), *confined],
+                confined,
                 stdin=ends.stdin,
                 stdout=ends.stdout,
                 stderr=ends.stderr,
@@ -199,32 +204,31 @@ class BubblewrapCell(HostCell):
         finally:
             os.close(filter_fd)
 
-    def _entrances(self) -> list[str]:
-        return self._cgroup.entrances if self._cgroup is not None else []
+    def _enter(self, limits: str) -> list[str]:
+        """Return the command that makes the session's outer namespaces or enters them, and gives root up.
 
-    def _into_namespaces(self) -> list[str]:
-        """Return the command that makes the session's outer namespaces, or enters them again."""
-        if self._namespaces:
-            ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
-            enter = [f"--mount={ours}/{self._namespaces[-1]}"]
-            if self.owner is None:
-                enter += [f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials"]
-            return ["nsenter", *enter, "--", "sh", "-c", _ENTER, "sh"]
-        limits = self.limits
+        Args:
+            limits: Lines of shell that lower the limits of what is started.
+        """
+        return self._enter_again(limits) if self._namespaces else self._make_namespaces()
+
+    def _enter_again(self, limits: str) -> list[str]:
+        ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
+        enter = ["sh", "-c", limits + _ENTER, "sh", "nsenter", f"--mount={ours}/{self._namespaces[-1]}"]
+        if self.owner is None:
+            return [*enter, f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials", "--"]
+        return [*enter, f"--setuid={self.owner}", f"--setgid={self.owner}", "--"]  # and no further groups
+
+    def _make_namespaces(self) -> list[str]:
+        limits, owner = self.limits, self.owner
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
-        if self.owner is not None:
-            options += f",uid={self.owner},gid={self.owner}"
         make = ["unshare", "--mount", "--propagation", "private"]
-        if self.owner is None:
-            make += ["--user", "--map-root-user"]
-        owner = "" if self.owner is None else str(self.owner)
-        return [*make, "--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data), options, owner]
-
-    def _drop(self) -> list[str]:
-        """Return the command that gives root up."""
-        if self.owner is None:
-            return []
-        return ["setpriv", f"--reuid={self.owner}", f"--regid={self.owner}", "--clear-groups", "--"]
+        script = ["--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data)]
+        if owner is None:
+            return [*make, "--user", "--map-root-user", *script, options, ""]
+        options += f",uid={owner},gid={owner}"
+        drop = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--"]
+        return [*make, *script, options, str(owner), *drop]
 
     def _isolation(self) -> list[str]:
         """Return bubblewrap and what it shows of the system to anybody."""

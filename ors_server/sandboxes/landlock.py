@@ -5,13 +5,12 @@ leaves it local sockets only; with root it gets a uid of its own. What this cann
 The same cell without rules and filter is the backend `none`.
 """
 
-import json
+import marshal
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -205,7 +204,7 @@ class LandlockCell(HostCell):
     # How everything is started
 
     def _spawn(self, orders: dict[str, Any], ends: Ends, lead: list[str]) -> "subprocess.Popen[bytes]":
-        told = _as_file(json.dumps(orders).encode())
+        told = _as_file(marshal.dumps(orders))
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
                 [*lead, sys.executable, "-I", "-S", launcher.__file__, str(told)],
@@ -234,7 +233,7 @@ class LandlockCell(HostCell):
             "limits": {},
             "environment": {**self.layout.environment, _MARK: self._mark},
             "paths": own if confined else None,
-            "filter": b64encode(program(_FILTERED)).decode() if confined else None,
+            "filter": program(_FILTERED) if confined else None,
             "status": None,
         }
 

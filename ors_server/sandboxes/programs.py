@@ -1,8 +1,8 @@
 """A fresh program on this host: its pipes, the word on its status, and its end.
 
 Whatever isolates it writes JSON lines to a status pipe, as bubblewrap does (bwrap(1), `--json-status-fd`):
-`{"child-pid": n}` once there is a process, `{"exit-code": n}` when it ran and has ended, `{"failure": words}`
-when it never ran. Silence is never taken for a status.
+`{"child-pid": n}` once there is a process, `{"exit-code": n}` when it ran and has ended, `{"failure": true}`
+when it never ran and standard error says why. Silence is never taken for a status.
 """
 
 import contextlib
@@ -33,6 +33,10 @@ _STATUS_BYTES = 65_536
 _KILL_LIMIT = 5.0
 _LAST_WORDS_LIMIT = 1.0
 """Seconds that standard error may stay open after the end: whoever holds it has been killed by then."""
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+_EXEC_REFUSED = b"bwrap: execvp "
+"""What bubblewrap says when there is nothing to run; a program that says it has run, and has a status."""
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -169,7 +173,9 @@ class HostedProcess(FreshProcess):
             return int(told["exit-code"])
         if self._is_closed:
             return _KILLED
-        said = str(told.get("failure", "")).encode() or self._capture.output().kept
+        said = self._capture.output().kept
+        if said.startswith(_EXEC_REFUSED):
+            return _NOT_FOUND if b"No such file" in said else _NOT_EXECUTABLE
         words = said.decode(errors="replace").strip()[-500:]
         if self._guardian.returncode < 0:
             raise SandboxError(f"a fresh program was ended from outside; it said: {words!r}")

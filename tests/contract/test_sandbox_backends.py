@@ -126,7 +126,7 @@ def check(make, *, runs_commands=True):
 
 
 def assert_kept(verdicts):
-    assert [verdict for verdict in verdicts if verdict.problem] == []
+    assert {verdict.name: verdict.problem for verdict in verdicts if verdict.problem} == {}
 
 
 def test_the_scripted_backend_keeps_the_promises_that_need_no_shell():
