@@ -23,6 +23,7 @@ help: ## This list.
 
 .PHONY: serve
 serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
+	scripts/system_packages.sh --try $(SYSTEM_PACKAGES)
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test

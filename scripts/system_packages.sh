@@ -1,20 +1,55 @@
 #!/usr/bin/env bash
-# Installs Debian packages that are missing, where that is possible (root and apt-get); else says what to do.
-# Usage: system_packages.sh PACKAGE...
+# Installs packages of the system that are missing, where that is possible (root and apt-get); else says the one
+# command to type and fails, or with --try goes on without them.
+# Usage: system_packages.sh [--try] PACKAGE...
 set -euo pipefail
+
+needed=yes
+if [ "${1:-}" = --try ]; then
+  needed=no
+  shift
+fi
 
 missing=()
 for package in "$@"; do
-  if ! command -v "$package" >/dev/null 2>&1 && ! dpkg -s "$package" >/dev/null 2>&1; then
+  program=$package
+  if [ "$package" = bubblewrap ]; then program=bwrap; fi
+  if ! command -v "$program" >/dev/null 2>&1 && ! dpkg -s "$package" >/dev/null 2>&1; then
     missing+=("$package")
   fi
 done
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-  echo "Missing: ${missing[*]}. Install them with this system's package manager, then run make again." >&2
-  exit 1
+if [ "$(uname)" != Linux ]; then
+  install=""
+elif command -v apt-get >/dev/null 2>&1; then
+  install="apt-get install -y --no-install-recommends"
+elif command -v dnf >/dev/null 2>&1; then
+  install="dnf install -y"
+elif command -v pacman >/dev/null 2>&1; then
+  install="pacman -S --noconfirm"
+elif command -v apk >/dev/null 2>&1; then
+  install="apk add"
+else
+  install=""
 fi
+
+give_up() {
+  echo "Missing: ${missing[*]}. $1" >&2
+  if [ -n "$install" ]; then
+    echo "To install, type: $([ "$(id -u)" -eq 0 ] || echo "sudo ")$install ${missing[*]}" >&2
+  elif [ "$(uname)" != Linux ]; then
+    echo "They exist on Linux only." >&2
+  fi
+  if [ "$needed" = yes ]; then exit 1; fi
+  echo "Going on without: agents' commands get the strongest isolation that works here." >&2
+  exit 0
+}
+
+if [ "$(id -u)" -ne 0 ]; then give_up "Only root may install them."; fi
+if [[ "$install" != apt-get* ]]; then give_up "They are not installed from here."; fi
+
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq </dev/null
-apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+if ! { apt-get update -qq && $install -qq "${missing[@]}"; } </dev/null >&2; then
+  give_up "Installing them failed; see above."
+fi
