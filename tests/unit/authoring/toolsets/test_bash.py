@@ -1,13 +1,11 @@
 """The bash tool: what it shows, what it says of a command's end, and what it refuses."""
 
-import contextlib
 import dataclasses
 import math
 
 import pytest
 
-from ors_server import Environment, EpisodePolicy, ToolOutput
-from ors_server.authoring.context import CallContext
+from ors_server import Environment, EpisodePolicy
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.authoring.toolsets.bash import BashTools
 from ors_server.authoring.toolsets.results import clamp_time_limit
@@ -15,37 +13,14 @@ from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Killed, Limits
 from ors_server.sandboxes.errors import SandboxClosedError
-from ors_server.sandboxes.scripted import ScriptedBackend, answers, result
+from ors_server.sandboxes.scripted import answers, result
 
 pytestmark = pytest.mark.anyio
 
 
-class Place:
-    """An environment object with as much as a toolset looks at."""
-
-    milestones = ()
-
-    def __init__(self, sandbox, policy=None):
-        self.sandbox = sandbox
-        self.policy = policy or EpisodePolicy()
-
-
-def context(**values):
-    return CallContext("session", "call", 1, {}, [], **values)
-
-
-async def scripted(script, policy=None, limits=None):
-    sandbox = await ScriptedBackend(script).start("session", limits)
-    return BashTools(Place(sandbox, policy)), sandbox
-
-
-def texts(output: ToolOutput):
-    return {block.detail["stream"]: block.text for block in output.blocks}
-
-
-async def test_stdout_comes_first_and_is_there_even_when_empty():
-    bash, _ = await scripted(answers({"true": b""}))
-    output = await bash.bash(context(), command="true")
+async def test_stdout_comes_first_and_is_there_even_when_empty(call, scripted):
+    bash = BashTools(await scripted(answers({"true": b""})))
+    output = await bash.bash(call(), command="true")
     assert [(block.text, block.detail) for block in output.blocks] == [("", {"stream": "stdout"})]
     assert output.metadata == {
         "bash": {
@@ -63,9 +38,9 @@ async def test_stdout_comes_first_and_is_there_even_when_empty():
     assert output.reward is None
 
 
-async def test_a_failing_command_is_a_result_that_is_charged_and_said_in_words():
-    bash, _ = await scripted(lambda *_: result(exit_code=137, stdout=b"out\n", stderr=b"err\n"))
-    called = context()
+async def test_a_failing_command_is_a_result_that_is_charged_and_said_in_words(call, scripted, texts):
+    bash = BashTools(await scripted(lambda *_: result(exit_code=137, stdout=b"out\n", stderr=b"err\n")))
+    called = call()
     output = await bash.bash(called, command="x")
     assert texts(output) == {
         "stdout": "out\n",
@@ -76,9 +51,9 @@ async def test_a_failing_command_is_a_result_that_is_charged_and_said_in_words()
     assert called.charged == [PenaltyCause.COMMAND_ERROR]
 
 
-async def test_a_command_that_succeeds_is_not_charged():
-    bash, _ = await scripted(answers({"true": b""}))
-    called = context()
+async def test_a_command_that_succeeds_is_not_charged(call, scripted):
+    bash = BashTools(await scripted(answers({"true": b""})))
+    called = call()
     await bash.bash(called, command="true")
     assert called.charged == []
 
@@ -96,10 +71,10 @@ async def test_a_command_that_succeeds_is_not_charged():
         ({"shell_restarted": True, "notes": ("The shell ended.",)}, "A new shell answers", None),
     ],
 )
-async def test_what_happened_to_a_command_is_said_and_recorded(changes, said, told):
+async def test_what_happened_to_a_command_is_said_and_recorded(call, scripted, texts, changes, said, told):
 
-    bash, _ = await scripted(lambda *_: dataclasses.replace(result(), **changes))
-    output = await bash.bash(context(), command="x", time_limit=2)
+    bash = BashTools(await scripted(lambda *_: dataclasses.replace(result(), **changes)))
+    output = await bash.bash(call(), command="x", time_limit=2)
     assert said in texts(output)["notes"]
     found = output.metadata["bash"]
     assert found["killed"] == told
@@ -120,41 +95,41 @@ async def test_what_happened_to_a_command_is_said_and_recorded(changes, said, to
         ({"command": "x", "time_limit": math.nan}, "above 0, not nan"),
     ],
 )
-async def test_what_cannot_be_run_is_refused_with_what_was_expected(arguments, expected):
-    bash, sandbox = await scripted(answers({}), limits=Limits(command_bytes=20))
+async def test_what_cannot_be_run_is_refused_with_what_was_expected(call, scripted, arguments, expected):
+    bash = BashTools(await scripted(answers({}), limits=Limits(command_bytes=20)))
     with pytest.raises(ToolError, match=expected):
-        await bash.bash(context(), **arguments)
-    assert sandbox.commands == []
+        await bash.bash(call(), **arguments)
+    assert bash.environment.sandbox.commands == []
 
 
-async def test_an_empty_command_is_a_command():
-    bash, sandbox = await scripted(answers({"": b""}))
-    await bash.bash(context(), command="")
-    assert sandbox.commands == [""]
+async def test_an_empty_command_is_a_command(call, scripted):
+    bash = BashTools(await scripted(answers({"": b""})))
+    await bash.bash(call(), command="")
+    assert bash.environment.sandbox.commands == [""]
 
 
-async def test_a_restart_is_said_and_may_be_followed_by_a_command():
-    bash, sandbox = await scripted(answers({"pwd": b"/work\n"}))
-    alone = await bash.bash(context(), restart=True)
+async def test_a_restart_is_said_and_may_be_followed_by_a_command(call, scripted, texts):
+    bash = BashTools(await scripted(answers({"pwd": b"/work\n"})))
+    alone = await bash.bash(call(), restart=True)
     assert "shell was restarted" in texts(alone)["notes"]
     assert alone.metadata["bash"]["shell_restarted"] is True
     assert alone.metadata["bash"]["exit_code"] is None
-    both = await bash.bash(context(), restart=True, command="pwd")
+    both = await bash.bash(call(), restart=True, command="pwd")
     assert texts(both)["stdout"] == "/work\n"
     assert both.metadata["bash"]["shell_restarted"] is True
-    assert sandbox.restarts == 2
+    assert bash.environment.sandbox.restarts == 2
 
 
-async def test_a_forbidden_command_is_not_run_and_its_rule_is_named():
-    bash, sandbox = await scripted(answers({}), EpisodePolicy(forbidden_commands=("curl", "rm -rf")))
+async def test_a_forbidden_command_is_not_run_and_its_rule_is_named(call, scripted):
+    bash = BashTools(await scripted(answers({}), policy=EpisodePolicy(forbidden_commands=("curl", "rm -rf"))))
     with pytest.raises(ForbiddenActionError, match=r"the rule 'rm -rf' matches 'rm -fr x'"):
-        await bash.bash(context(), command="ls; rm -fr x", restart=True)
-    assert sandbox.commands == []
-    assert sandbox.restarts == 0
+        await bash.bash(call(), command="ls; rm -fr x", restart=True)
+    assert bash.environment.sandbox.commands == []
+    assert bash.environment.sandbox.restarts == 0
     with pytest.raises(ToolError, match="more plainly"):
-        await bash.bash(context(), command="sudo " * 40 + "ls")
-    await bash.bash(context(), command="echo 'rm -rf x'")
-    assert sandbox.commands == ["echo 'rm -rf x'"]
+        await bash.bash(call(), command="sudo " * 40 + "ls")
+    await bash.bash(call(), command="echo 'rm -rf x'")
+    assert bash.environment.sandbox.commands == ["echo 'rm -rf x'"]
 
 
 def test_a_pattern_that_is_none_is_the_authors_error_when_the_class_is_loaded():
@@ -165,11 +140,11 @@ def test_a_pattern_that_is_none_is_the_authors_error_when_the_class_is_loaded():
         BashTools.check_environment(Wrong)
 
 
-async def test_a_dead_sandbox_is_the_machinerys_fault():
-    bash, sandbox = await scripted(answers({}))
-    await sandbox.aclose()
+async def test_a_dead_sandbox_is_the_machinerys_fault(call, scripted):
+    bash = BashTools(await scripted(answers({})))
+    await bash.environment.sandbox.aclose()
     with pytest.raises(SandboxClosedError):
-        await bash.bash(context(), command="x")
+        await bash.bash(call(), command="x")
 
 
 @pytest.mark.parametrize(
@@ -189,40 +164,28 @@ def test_a_commands_time_ends_before_its_calls(wanted, call_limit, given):
     assert clamp_time_limit(wanted, Limits(), call_limit) == given
 
 
-@contextlib.asynccontextmanager
-async def real(policy=None):
-    from ors_server.sandboxes.bubblewrap import BubblewrapBackend  # noqa: PLC0415
-    from ors_server.sandboxes.state import ServerState  # noqa: PLC0415
-
-    state = ServerState()
-    backend = BubblewrapBackend(state)
-    try:
-        yield BashTools(Place(await backend.start("session"), policy))
-    finally:
-        await backend.aclose()
-        state.close()
-
-
-async def test_a_real_shell_keeps_its_state_and_keeps_its_streams_apart():
-    async with real() as bash:
-        await bash.bash(context(), command="mkdir d; cd d; x=1")
-        output = await bash.bash(context(), command="echo $x; pwd >&2; exit_with() { return 3; }; exit_with")
+async def test_a_real_shell_keeps_its_state_and_keeps_its_streams_apart(call, real, texts):
+    async with real() as place:
+        bash = BashTools(place)
+        await bash.bash(call(), command="mkdir d; cd d; x=1")
+        output = await bash.bash(call(), command="echo $x; pwd >&2; exit_with() { return 3; }; exit_with")
         assert texts(output) == {"stdout": "1\n", "stderr": "/work/d\n", "notes": "[Exit status 3.]"}
         assert output.metadata["bash"]["cwd"] == "/work/d"
-        slow = await bash.bash(context(), command="echo begun; sleep 1000", time_limit=0.3)
+        slow = await bash.bash(call(), command="echo begun; sleep 1000", time_limit=2)
         assert slow.metadata["bash"]["timed_out"] is True
         assert texts(slow)["stdout"] == "begun\n"
-        later = await bash.bash(context(), command="(sleep 0.2; echo late) & wait; echo $x")
+        later = await bash.bash(call(), command="(sleep 0.2; echo late) & wait; echo $x")
         assert texts(later)["stdout"] == "late\n1\n"
-        gone = await bash.bash(context(), command="exit 4")
+        gone = await bash.bash(call(), command="exit 4")
         assert gone.metadata["bash"]["shell_restarted"] is True
-        fresh = await bash.bash(context(), restart=True, command="echo ${x-none}; ls; pwd")
+        fresh = await bash.bash(call(), restart=True, command="echo ${x-none}; ls; pwd")
         assert texts(fresh)["stdout"] == "none\nd\n/work\n"
 
 
-async def test_the_middle_of_a_long_output_is_left_out_in_words():
-    async with real() as bash:
-        output = await bash.bash(context(), command="seq 100000")
+async def test_the_middle_of_a_long_output_is_left_out_in_words(call, real, texts):
+    async with real() as place:
+        bash = BashTools(place)
+        output = await bash.bash(call(), command="seq 100000")
         shown = texts(output)["stdout"]
         assert shown.startswith("1\n2\n")
         assert shown.endswith("\n100000\n")

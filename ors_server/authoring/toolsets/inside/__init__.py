@@ -1,0 +1,1 @@
+"""Programs that run inside a sandbox, sent there as text; they import nothing but the standard library."""

@@ -1,0 +1,400 @@
+"""The persistent interpreter: three small programs in one file, told apart by their first argument.
+
+- `client FOLDER` runs for one call, in the foreground of the session's shell. It hands the code and its own
+  standard streams over, waits, and leaves a report in the folder.
+- `keep FOLDER WORK_DIR` stays in the background. It starts the evaluator, watches its time, kills it if
+  it must, and starts another; it runs no code of the agent's.
+- `evaluate CHANNEL` holds the variables and runs the code. Between calls it still holds the streams of the
+  last one, so that what its threads print is the output of a background job like any other's.
+
+Whoever spoils the folder or the sockets spoils their own interpreter only.
+"""
+
+import ast
+import base64
+import contextlib
+import json
+import linecache
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+import types
+
+_GRACE = 2.0
+_END = 2.0
+_LOOK_INTERVAL = 30.0
+_HEADER = struct.Struct("!Q")
+_CLIENT_LEFT = "the caller left"
+_TIME_LIMIT = "time limit"
+
+
+def send(peer: socket.socket, message: dict[str, object], descriptors: tuple[int, ...] = ()) -> None:
+    """Send a message, and descriptors with it.
+
+    Args:
+        peer: A connected stream socket.
+        message: JSON.
+        descriptors: Copies of them arrive at the other end.
+    """
+    body = json.dumps(message).encode()
+    if descriptors:
+        socket.send_fds(peer, [_HEADER.pack(len(body))], descriptors)
+    else:
+        peer.sendall(_HEADER.pack(len(body)))
+    peer.sendall(body)
+
+
+def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
+    """Receive what `send` sent.
+
+    Args:
+        peer: A connected stream socket.
+
+    Raises:
+        EOFError: The other end is gone.
+    """
+    header, descriptors, _, _ = socket.recv_fds(peer, _HEADER.size, 2, socket.MSG_CMSG_CLOEXEC)
+    if len(header) < _HEADER.size:
+        raise EOFError
+    body = bytearray()
+    (length,) = _HEADER.unpack(header)
+    while len(body) < length:
+        piece = peer.recv(min(length - len(body), 1 << 20))
+        if not piece:
+            raise EOFError
+        body += piece
+    message: dict[str, object] = json.loads(body)
+    return message, list(descriptors)
+
+
+# The client
+
+
+def be_client(folder: str) -> None:
+    """Have one piece of code run, and leave a report; the code comes on standard input, as base64 of JSON.
+
+    Args:
+        folder: Where the keeper's socket is.
+    """
+    request = json.loads(base64.b64decode(sys.stdin.buffer.read()))
+    os.chdir(folder)
+    peer = socket.socket(socket.AF_UNIX)
+    try:
+        peer.connect("socket")
+    except OSError:
+        leave_absence(request["id"])
+        return
+    try:
+        send(peer, request, (1, 2))
+        leave_report({**receive(peer)[0], "id": request["id"]})
+    except KeyboardInterrupt:
+        peer.shutdown(socket.SHUT_WR)  # the keeper interrupts the code, and kills it if that does not help
+        peer.settimeout(0.3)
+        with contextlib.suppress(OSError, EOFError):
+            leave_report({**receive(peer)[0], "id": request["id"]})
+    except (OSError, EOFError):
+        leave_absence(request["id"])
+
+
+def leave_absence(request_id: object) -> None:
+    """Report that nobody answers; an older report tells that somebody did once.
+
+    Args:
+        request_id: Of the request.
+    """
+    was_there = os.path.exists("report")  # noqa: PTH110
+    leave_report({"id": request_id, "absent": True, "was_there": was_there})
+
+
+def leave_report(report: dict[str, object]) -> None:
+    """Write the report, whole or not at all.
+
+    Args:
+        report: JSON.
+    """
+    with open("report.new", "w", encoding="utf-8") as file:  # noqa: PTH123  (pathlib is slow to import)
+        json.dump(report, file)
+    os.replace("report.new", "report")  # noqa: PTH105
+
+
+# The keeper
+
+
+def keep(folder: str, work_dir: str) -> None:
+    """Listen, and stay in the background; returns in the foreground once clients can connect.
+
+    Args:
+        folder: Where the socket and the reports go.
+        work_dir: Where evaluators start.
+    """
+    os.chdir(folder)
+    listener = listen()
+    place = os.stat("socket")  # noqa: PTH116
+    if os.fork():
+        return
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    evaluator = Evaluator(work_dir, os.path.join(folder, os.path.basename(__file__)))  # noqa: PTH118, PTH119
+    while True:
+        try:
+            peer, _ = listener.accept()
+        except TimeoutError:
+            if not is_still(place):
+                evaluator.kill()
+                os._exit(0)
+            continue
+        with peer, contextlib.suppress(OSError, EOFError, ValueError, KeyError):
+            peer.settimeout(5.0)
+            request, descriptors = receive(peer)
+            try:
+                answer = evaluator.run(peer, request, descriptors)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            send(peer, answer)
+
+
+def listen() -> socket.socket:
+    """Take the socket's place in the current folder."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("socket")  # noqa: PTH108
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("socket")
+    listener.listen()
+    listener.settimeout(_LOOK_INTERVAL)
+    return listener
+
+
+def is_still(place: os.stat_result) -> bool:
+    """Say whether the socket can still be reached; without it a keeper would wait for ever.
+
+    Args:
+        place: What the socket's file was.
+    """
+    try:
+        return os.path.samestat(os.stat("socket"), place)  # noqa: PTH116
+    except OSError:
+        return False
+
+
+class Evaluator:
+    """The process that holds the variables, and its successors."""
+
+    def __init__(self, work_dir: str, program: str) -> None:
+        self._work_dir = work_dir
+        self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+
+    def run(self, client: socket.socket, request: dict[str, object], streams: list[int]) -> dict[str, object]:
+        """Have a piece of code run to its end, or to its limit.
+
+        Args:
+            client: Leaves when the call is withdrawn.
+            request: `code`, `time_limit` in seconds, `restart`.
+            streams: Standard output and standard error of the code.
+        """
+        lost = None
+        if request["restart"]:
+            self.kill()
+        elif self._process is not None and self._process.poll() is not None:
+            lost = self.kill()
+        channel = self._channel or self.start()
+        with contextlib.suppress(OSError):  # one that died just now is found out below
+            send(channel, {"code": request["code"]}, tuple(streams))
+        answer = self._await(client, channel, float(str(request["time_limit"])))
+        return {"lost": lost, **answer}
+
+    def start(self) -> socket.socket:
+        """Start a process with no variables yet."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  (this program, once more)
+                [sys.executable, "-u", self._program, "evaluate", str(theirs.fileno())],
+                cwd=self._work_dir,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._channel = ours
+        return ours
+
+    def kill(self) -> int:
+        """End the process and what it started in its group; return its status as a shell would."""
+        process, channel = self._process, self._channel
+        self._process = self._channel = None
+        if channel is not None:
+            channel.close()
+        if process is None:
+            return 0
+        status = process.poll()
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        ended = process.wait() if status is None else status
+        return ended if ended >= 0 else 128 - ended
+
+    def _await(self, client: socket.socket, channel: socket.socket, limit: float) -> dict[str, object]:
+        deadline = time.monotonic() + limit
+        why = None
+        watched = [channel, client]
+        while True:
+            ready = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))[0]
+            if channel in ready:
+                return {**self._answer(channel), "why": why}
+            if client in ready:
+                watched.remove(client)
+            if why is not None and not ready:
+                self.kill()
+                return {"status": 128 + signal.SIGKILL, "why": why, "replaced": True, "cwd": ""}
+            if why is None:
+                why = _CLIENT_LEFT if client in ready else _TIME_LIMIT
+                deadline = time.monotonic() + (0.2 if client in ready else _GRACE)
+                if self._process is not None:
+                    self._process.send_signal(signal.SIGINT)
+
+    def _answer(self, channel: socket.socket) -> dict[str, object]:
+        try:
+            answer = receive(channel)[0]
+        except (OSError, EOFError, ValueError):
+            return {"status": self._wait_for_end(), "replaced": True, "crashed": True, "cwd": ""}
+        if answer["exited"]:
+            self._wait_for_end()
+        return {**answer, "replaced": answer["exited"]}
+
+    def _wait_for_end(self) -> int:
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END)
+        return self.kill()
+
+
+# The evaluator
+
+
+def evaluate(descriptor: int) -> None:
+    """Run one piece of code after the other, until one of them exits.
+
+    Args:
+        descriptor: Of the channel to the keeper.
+    """
+    channel = socket.socket(fileno=descriptor)
+    channel.set_inheritable(False)
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    sys.argv = sys.path[:1] = [""]
+    pid, number = os.getpid(), 0
+    while True:
+        signal.signal(signal.SIGINT, _let_pass)
+        try:
+            request, streams = receive(channel)
+        except (OSError, EOFError):
+            os._exit(0)
+        number += 1
+        _take_streams(streams)
+        status, exited = run_code(str(request["code"]), f"<python-{number}>", module.__dict__)
+        _flush()
+        if os.getpid() != pid:
+            os._exit(status)  # a child that the code forked and that came out at the end of it
+        try:
+            send(channel, {"status": status, "exited": exited, "cwd": _cwd()})
+        except OSError:
+            os._exit(1)
+        if exited:
+            sys.exit(status)
+
+
+def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, bool]:
+    """Run a piece of code; the value of a last expression is shown as the interactive interpreter shows it.
+
+    Args:
+        code: The text.
+        name: Its file name in tracebacks.
+        variables: Those of the module that it is part of.
+
+    Returns:
+        Status, and whether the code asked the interpreter to exit.
+    """
+    lines = code.splitlines(keepends=True)
+    linecache.cache[name] = (len(code), None, lines, name)
+    try:
+        try:
+            tree = ast.parse(code, name)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            exec(compile(tree, name, "exec", dont_inherit=True), variables)  # noqa: S102  (what it is for)
+            if last is not None:
+                shown = ast.Interactive([last])
+                exec(compile(shown, name, "single", dont_inherit=True), variables)  # noqa: S102
+        finally:
+            signal.signal(signal.SIGINT, _let_pass)
+    except SystemExit as leaving:
+        return _exit_status(leaving.code), True
+    except BaseException as error:  # noqa: BLE001  (whatever it is, it is the code's)
+        _show(error, name)
+        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, False
+    return 0, False
+
+
+def _let_pass(_number: int, _frame: types.FrameType | None) -> None:
+    """Take no notice of an interrupt that comes when no code runs."""
+
+
+def _take_streams(streams: list[int]) -> None:
+    _flush()
+    for number, descriptor in zip((1, 2), streams, strict=False):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None or getattr(stream, "closed", False):
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False, buffering=1))  # noqa: SIM115
+        with contextlib.suppress(Exception):
+            getattr(sys, name).reconfigure(encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+def _exit_status(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    with contextlib.suppress(Exception):
+        sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _show(error: BaseException, name: str) -> None:
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != name:
+        frames = frames.tb_next
+    with contextlib.suppress(BaseException):
+        traceback.print_exception(type(error), error.with_traceback(frames), frames)
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    ROLE, *REST = sys.argv[1:]
+    if ROLE == "client":
+        be_client(REST[0])
+    elif ROLE == "keep":
+        keep(*REST)
+    else:
+        evaluate(int(REST[0]))

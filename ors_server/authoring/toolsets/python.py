@@ -1,0 +1,218 @@
+"""The `python` tool: a persistent interpreter in the session's sandbox, under its limits.
+
+The interpreter is a process of the agent's own; `inside/interpreter.py` says how it is spoken to. It is
+reached through the session's shell, so that output is separate, counted and capped as a command's is.
+"""
+
+import base64
+import json
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, ClassVar
+
+from ors_server.authoring.context import CallContext
+from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.results import clamp_time_limit, result_blocks, result_metadata
+from ors_server.authoring.toolsets.results import seconds as shown_seconds
+from ors_server.errors import EnvironmentFailedError
+from ors_server.policy import PenaltyCause
+from ors_server.sandboxes.base import ExecResult, Sandbox
+from ors_server.wire import JSONObject, ToolOutput
+
+_STEP_SECONDS = 30.0
+_SPARE_SECONDS = 7.0
+_OVERHEAD_BYTES = 16_384
+_FOLDER = ".python-tool"
+_PROGRAM = "interpreter.py"
+_PATH = 'PATH="$PATH:/usr/local/bin:/usr/bin:/bin"'
+_QUIETLY = "{ \\builtin set +exuv; } 2>/dev/null"
+_LOOK = f"""\\builtin printf '%s\\n' "$HOME"; {_PATH} \\command -v python3"""
+_GONE = "Its variables are gone; files are kept."
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What became of one piece of code."""
+
+    result: ExecResult
+    report: JSONObject
+    was_lost: bool
+    """Whether an interpreter of earlier calls was not there any more."""
+
+
+class PythonTools(Toolset):
+    """One interpreter per session."""
+
+    needs_sandbox: ClassVar[bool] = True
+
+    def __init__(self, environment: Any) -> None:
+        """Keep the environment; nothing is started before the first call.
+
+        Args:
+            environment: The environment instance.
+        """
+        super().__init__(environment)
+        self._folder: str | None = None
+        self._was_started = False
+
+    @tool
+    async def python(
+        self,
+        context: CallContext,
+        code: str | None = None,
+        time_limit: float | None = None,
+        restart: bool = False,  # noqa: FBT001, FBT002  (an agent names its arguments)
+    ) -> ToolOutput:
+        """Run Python code in an interpreter that stays the same between calls, and get what it printed.
+
+        Variables, imports and functions are kept. If the last line is an expression, its value is shown.
+        The interpreter starts in the work dir; standard input is empty. A long output is shown with its
+        middle left out.
+
+        Args:
+            context: The call.
+            code: Python code; any number of lines.
+            time_limit: Seconds after which the code is interrupted; variables are kept if it lets itself be
+                interrupted. Leave it out for the default.
+            restart: Whether to start a new interpreter first.
+        """
+        checked = _check_code(code, self.sandbox.limits.command_bytes, restart=restart)
+        limit = self._clamp(time_limit, context)
+        run = await self._run(checked or "", limit, restart=restart)
+        metadata = _metadata(run, restart=restart)
+        if metadata["exit_code"] != 0:
+            context.charge(PenaltyCause.COMMAND_ERROR)
+        blocks = result_blocks(run.result, _notes(run, limit, restart=restart))
+        return ToolOutput(blocks=[*blocks], metadata={"python": metadata})
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The session's sandbox."""
+        found: Sandbox = self.environment.sandbox
+        return found
+
+    def _clamp(self, wanted: float | None, context: CallContext) -> float:
+        longest = self.sandbox.limits.longest_time_limit
+        given = longest if context.time_limit is None else min(longest, context.time_limit)
+        return clamp_time_limit(wanted, self.sandbox.limits, max(given - _SPARE_SECONDS, given / 2))
+
+    async def _run(self, code: str, limit: float, *, restart: bool) -> _Run:
+        folder = self._folder = self._folder or await self._look()
+        request = {"id": token_hex(8), "code": code, "time_limit": limit, "restart": restart}
+        run = await self._ask(folder, request)
+        if not run.report.get("absent"):
+            self._was_started = True
+            return run
+        was_lost = (self._was_started or run.report["was_there"]) and not restart
+        started = await self._start(folder)
+        run = await self._ask(folder, request)
+        if run.report.get("absent"):
+            said = (started.stderr.text + run.result.stderr.text).strip()[-500:]
+            raise ToolError(
+                f"the interpreter did not start; repair what stands in its way. It said: {said!r}"
+            )
+        self._was_started = True
+        return _Run(run.result, run.report, was_lost)
+
+    async def _look(self) -> str:
+        result = await self.sandbox.exec(_LOOK, time_limit=_STEP_SECONDS)
+        home, _, python = result.stdout.text.partition("\n")
+        if not python.strip():
+            raise EnvironmentFailedError(
+                "the python tool needs a python3 inside the sandbox, on its PATH or in /usr/bin; it has none"
+            )
+        return f"{home}/{_FOLDER}"
+
+    async def _start(self, folder: str) -> ExecResult:
+        place, work_dir = shlex.quote(folder), shlex.quote(self.sandbox.work_dir)
+        steps = [
+            f"{_PATH} \\command mkdir -p -m 700 {place}",
+            f"\\builtin printf %s {shlex.quote(_program())} >|{place}/{_PROGRAM}",
+            f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} keep {place} {work_dir}",
+        ]
+        command = f"({_QUIETLY}; {' && '.join(steps)}; \\builtin true)"
+        return await self.sandbox.exec(command, time_limit=_STEP_SECONDS)
+
+    async def _ask(self, folder: str, request: JSONObject) -> _Run:
+        sent = base64.b64encode(json.dumps(request, ensure_ascii=False).encode()).decode()
+        place = shlex.quote(folder)
+        client = f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} client {place}"
+        command = f"({_QUIETLY}; \\builtin printf %s {sent} | {client}; \\builtin true)"
+        result = await self.sandbox.exec(command, time_limit=request["time_limit"] + _SPARE_SECONDS)
+        said = await self.sandbox.exec(
+            f'\\builtin printf %s "$(<{place}/report)" 2>/dev/null', time_limit=_STEP_SECONDS
+        )
+        try:
+            report: JSONObject = json.loads(said.stdout.text)
+        except ValueError:
+            report = {}
+        if report.get("id") != request["id"]:
+            report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
+        return _Run(result, report, was_lost=False)
+
+
+@cache
+def _program() -> str:
+    return Path(__file__).with_name("inside").joinpath("interpreter.py").read_text(encoding="utf-8")
+
+
+def _check_code(code: str | None, most_command: int, *, restart: bool) -> str | None:
+    if code is None:
+        if restart:
+            return None
+        raise ToolError("expected code, or restart=true for a new interpreter; neither came")
+    try:
+        size = len(json.dumps(code, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise ToolError("expected text that UTF-8 can express; a lone surrogate came") from None
+    most = (most_command - _OVERHEAD_BYTES) * 3 // 4
+    if size > most:
+        raise ToolError(
+            f"expected at most {most} bytes of code, {size} came; put the data into files, in pieces"
+        )
+    return code
+
+
+def _metadata(run: _Run, *, restart: bool) -> JSONObject:
+    result, report = run.result, run.report
+    timed_out = report.get("why") == "time limit" or result.timed_out
+    metadata = result_metadata(result, restarted=False)
+    del metadata["shell_restarted"]
+    return metadata | {
+        "exit_code": report.get("status"),
+        "timed_out": timed_out,
+        "killed": "time limit" if timed_out else metadata["killed"],
+        "interpreter_restarted": bool(
+            restart or run.was_lost or report.get("replaced") or report.get("lost") is not None
+        ),
+        "cwd": report.get("cwd") or result.cwd,
+    }
+
+
+def _notes(run: _Run, limit: float, *, restart: bool) -> list[str]:
+    result, report = run.result, run.report
+    notes: list[str] = []
+    if restart:
+        notes.append(f"The interpreter was restarted. {_GONE}")
+    elif run.was_lost or report.get("lost") is not None:
+        notes.append(f"The interpreter had ended since the last call; a new one ran this code. {_GONE}")
+    if report.get("why") == "time limit" or result.timed_out:
+        notes.append(f"The code was interrupted after its time limit of {shown_seconds(limit)} seconds.")
+    if result.output_limit:
+        notes.append("The code was interrupted because it printed too much.")
+    notes += result.notes
+    if report.get("replaced"):
+        how = "did not let itself be interrupted and was killed" if _was_killed(report) else _ending(report)
+        notes.append(f"The interpreter {how}; the next call starts a new one. {_GONE}")
+    return notes
+
+
+def _was_killed(report: JSONObject) -> bool:
+    return report["why"] is not None and not report.get("crashed") and not report.get("exited")
+
+
+def _ending(report: JSONObject) -> str:
+    return f"{'ended' if report.get('crashed') else 'exited'} with status {report['status']}"

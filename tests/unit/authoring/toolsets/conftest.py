@@ -1,0 +1,66 @@
+"""Toolsets on a stage of their own: an environment object, a call, and real or scripted sandboxes."""
+
+import contextlib
+
+import anyio
+import pytest
+
+from ors_server import EpisodePolicy
+from ors_server.authoring.context import CallContext
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.scripted import ScriptedBackend, silent
+from ors_server.sandboxes.state import ServerState
+
+LIMIT = 60.0
+"""Seconds that one test's play in a sandbox may take."""
+
+
+class Place:
+    """An environment object with as much as a toolset looks at."""
+
+    milestones = ()
+
+    def __init__(self, sandbox, **attributes):
+        self.sandbox = sandbox
+        self.policy = EpisodePolicy()
+        vars(self).update(attributes)
+
+
+@pytest.fixture
+def call():
+    """Makes calls."""
+    return lambda **values: CallContext("session", "call", 1, {}, [], **values)
+
+
+@pytest.fixture
+def scripted():
+    """Makes environment objects whose sandbox plays a script."""
+
+    async def make(script=silent, limits=None, **attributes):
+        return Place(await ScriptedBackend(script).start("session", limits), **attributes)
+
+    return make
+
+
+@pytest.fixture
+def real():
+    """Opens environment objects with a sandbox of the strongest kind."""
+
+    @contextlib.asynccontextmanager
+    async def open_it(limits=None, **attributes):
+        state = ServerState()
+        backend = BubblewrapBackend(state)
+        try:
+            with anyio.fail_after(LIMIT):
+                yield Place(await backend.start("session", limits), **attributes)
+        finally:
+            await backend.aclose()
+            state.close()
+
+    return open_it
+
+
+@pytest.fixture
+def texts():
+    """Reads an output's blocks by stream."""
+    return lambda output: {block.detail["stream"]: block.text for block in output.blocks}
