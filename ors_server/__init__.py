@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ors_server.authoring.offers import prompt, resource
     from ors_server.authoring.rich import audio_block, resource_block
     from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, terminal, tool
-    from ors_server.policy import EpisodePolicy
+    from ors_server.authoring.toolsets.bash import BashTools
+    from ors_server.policy import EpisodePolicy, PenaltyCause
+    from ors_server.sandboxes.base import ExecResult, Sandbox
+    from ors_server.sandboxes.base import Limits as SandboxLimits
     from ors_server.settings import Settings
     from ors_server.visibility import Visibility
     from ors_server.wire import (
@@ -49,11 +52,13 @@ __all__ = [
     "Ability",
     "AbilityError",
     "AskError",
+    "BashTools",
     "CallContext",
     "Elicit",
     "Elicited",
     "Environment",
     "EpisodePolicy",
+    "ExecResult",
     "ForbiddenActionError",
     "GroupCandidate",
     "GroupScore",
@@ -61,12 +66,15 @@ __all__ = [
     "JSONObject",
     "ListRoots",
     "Message",
+    "PenaltyCause",
     "Prompt",
     "ReasoningBlock",
     "Root",
     "RootList",
     "Sample",
     "Sampled",
+    "Sandbox",
+    "SandboxLimits",
     "Settings",
     "Split",
     "TextBlock",
@@ -90,11 +98,13 @@ _HOMES = {
     "Ability": "ors_server.authoring.client",
     "AbilityError": "ors_server.authoring.client",
     "AskError": "ors_server.authoring.client",
+    "BashTools": "ors_server.authoring.toolsets.bash",
     "CallContext": "ors_server.authoring.context",
     "Elicit": "ors_server.authoring.client",
     "Elicited": "ors_server.authoring.client",
     "Environment": "ors_server.authoring.environment",
     "EpisodePolicy": "ors_server.policy",
+    "ExecResult": "ors_server.sandboxes.base",
     "ForbiddenActionError": "ors_server.authoring.tool",
     "GroupCandidate": "ors_server.wire",
     "GroupScore": "ors_server.wire",
@@ -102,12 +112,15 @@ _HOMES = {
     "JSONObject": "ors_server.wire",
     "ListRoots": "ors_server.authoring.client",
     "Message": "ors_server.wire",
+    "PenaltyCause": "ors_server.policy",
     "Prompt": "ors_server.authoring.environment",
     "ReasoningBlock": "ors_server.wire",
     "Root": "ors_server.authoring.client",
     "RootList": "ors_server.authoring.client",
     "Sample": "ors_server.authoring.client",
     "Sampled": "ors_server.authoring.client",
+    "Sandbox": "ors_server.sandboxes.base",
+    "SandboxLimits": "ors_server.sandboxes.base:Limits",
     "Settings": "ors_server.settings",
     "Split": "ors_server.wire",
     "TextBlock": "ors_server.wire",
@@ -132,6 +145,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         msg = f"module 'ors_server' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(import_module(home), name)
+    module, _, own_name = home.partition(":")
+    value = getattr(import_module(module), own_name or name)
     globals()[name] = value
     return value

@@ -12,7 +12,7 @@ from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import ClientError
 from ors_server.sandboxes.choose import Wanted
 from ors_server.sessions.calls import Completed, Fault, RefusalReason, Scored
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
@@ -129,6 +129,18 @@ class LocalSession:
         if isinstance(result, Fault):
             raise result.error
         return result.scores if isinstance(result, Scored) else ()
+
+    async def fork(self, count: int = 1) -> "list[LocalSession]":
+        """Make copies of the session, each of which goes on by itself.
+
+        Args:
+            count: How many.
+
+        Raises:
+            OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
+        """
+        made = await self._engine.fork(self.id, ForkWish(count))
+        return [LocalSession(self._engine, status.origin.session_id) for status in made]
 
     async def summary(self) -> EpisodeSummary:
         """Return the episode's figures, also after its end."""
