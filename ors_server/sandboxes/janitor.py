@@ -11,15 +11,8 @@ from typing import Any
 from ors_server.sandboxes.cgroups import remove_group
 from ors_server.sandboxes.landlock import kill_marked
 from ors_server.sandboxes.processes import processes_of_uids, send_signal
-from ors_server.sandboxes.state import (
-    FIRST_UID,
-    MARK,
-    OWNER,
-    UIDS_PER_BLOCK,
-    base_folder,
-    remove_tree,
-    try_lock,
-)
+from ors_server.sandboxes.state import MARK, OWNER, base_folder, remove_tree
+from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
 
 
 @dataclass
@@ -41,7 +34,7 @@ def sweep(base: Path | None = None) -> Swept:
         base: Where servers keep their folders; this user's place by default.
     """
     base = base or base_folder()
-    swept = Swept(processes=_sweep_uids(base))
+    swept = Swept(processes=_sweep_uids())
     for folder in sorted(base.glob(f"{MARK}*")):
         if not folder.is_dir() or folder.is_symlink():
             continue
@@ -91,12 +84,12 @@ def _members(group: Path) -> list[int]:
     return []
 
 
-def _sweep_uids(base: Path) -> int:
+def _sweep_uids() -> int:
     """Kill what still runs under uids that no living server has."""
     killed = 0
     if os.geteuid() != 0:
         return killed
-    for file in sorted(base.glob("uids-*")):
+    for file in sorted(base_folder().glob("uids-*")):
         lock = try_lock(file)
         if lock is None:
             continue

@@ -1,11 +1,10 @@
-"""What one server keeps on the host for its sandboxes: one folder, one lock, one block of uids.
+"""What one server keeps on the host for its sandboxes: one folder, one lock, and uids.
 
 The folder's name carries the mark; the lock tells whether its owner lives. The kernel drops a lock with the
 process that holds it, so nothing here depends on pids, which are used again.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -17,16 +16,12 @@ from pathlib import Path
 from ors_server.sandboxes import etc
 from ors_server.sandboxes.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.errors import SandboxUnavailableError
-from ors_server.sandboxes.processes import processes_of_uids
+from ors_server.sandboxes.uids import UidPool, try_lock
 
 MARK = "ors-"
 """Every folder and every cgroup that a server makes begins with this and goes on with the server's own id."""
 OWNER = "owner"
 """The file that its server keeps locked."""
-UIDS_PER_BLOCK = 1024
-FIRST_UID = 1_700_000_000
-"""Far above what systems hand out, and below 2**31."""
-_BLOCKS = 256
 
 
 def base_folder() -> Path:
@@ -52,52 +47,6 @@ def base_folder() -> Path:
     return base
 
 
-def try_lock(path: Path) -> int | None:
-    """Lock a file for as long as the descriptor stays open.
-
-    Args:
-        path: Made if need be.
-
-    Returns:
-        The descriptor; None when somebody else holds the lock.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-@dataclass(frozen=True)
-class UidBlock:
-    """Uids that no other server on this host hands out while this one lives."""
-
-    first: int
-    lock: int
-
-    @classmethod
-    def take(cls, base: Path) -> "UidBlock":
-        """Take the first free block.
-
-        Args:
-            base: Where servers keep their folders.
-
-        Raises:
-            SandboxUnavailableError: Every block is taken.
-        """
-        for number in range(_BLOCKS):
-            lock = try_lock(base / f"uids-{number}")
-            if lock is None:
-                continue
-            first = FIRST_UID + number * UIDS_PER_BLOCK
-            if not processes_of_uids(first, UIDS_PER_BLOCK):
-                return cls(first, lock)
-            os.close(lock)  # a dead server's processes are still there; the janitor will see to them
-        raise SandboxUnavailableError(f"all {_BLOCKS} blocks of uids are taken by other servers")
-
-
 @dataclass(frozen=True)
 class SessionFolder:
     """One session's place under the server's folder."""
@@ -111,24 +60,41 @@ class ServerState:
     """A server's folder, from its start to its end."""
 
     def __init__(self, base: Path | None = None) -> None:
+        """Make the folder; on failure nothing is left behind.
+
+        Args:
+            base: Where the folder is made; this user's place by default. Uids are taken from the host's one
+                register whatever the base, so that no two servers hand out the same.
+
+        Raises:
+            SandboxUnavailableError: The place is somebody else's, or no uids are left.
+        """
         self.base = base or base_folder()
         self.server_id = secrets.token_hex(6)
         self.folder = self.base / f"{MARK}{self.server_id}"
+        self.static = self.folder / "static"
+        self.snapshots = self.folder / "snapshots"
         self.hierarchies: Hierarchies = find_hierarchies()
+        self._numbers = count(1)
+        self._uids: UidPool | None = None
         self.folder.mkdir(mode=0o711)
         lock = try_lock(self.folder / OWNER)
         if lock is None:
             raise SandboxUnavailableError(f"{self.folder / OWNER} is locked by somebody else")
         self._lock = lock
-        self._uids = UidBlock.take(self.base) if os.geteuid() == 0 else None
-        self._free_uids = list(range(UIDS_PER_BLOCK - 1, -1, -1))
-        self._numbers = count(1)
-        os.write(lock, self._record())
-        self.static = self.folder / "static"
+        try:
+            self._fill()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self) -> None:
+        if os.geteuid() == 0:
+            self._uids = UidPool(base_folder())
+        os.write(self._lock, self._record())
         self.static.mkdir(mode=0o755)
         etc.build(self.static / "etc")
         etc.build_dead_socket(self.static / "no-terminal")
-        self.snapshots = self.folder / "snapshots"
         self.snapshots.mkdir(mode=0o700)
 
     def _record(self) -> bytes:
@@ -136,8 +102,8 @@ class ServerState:
         return json.dumps({"cgroup_parents": parents, "pid": os.getpid()}).encode()
 
     @property
-    def uids(self) -> UidBlock | None:
-        """The block of uids; None without root."""
+    def uids(self) -> UidPool | None:
+        """The server's uids for sessions; None without root."""
         return self._uids
 
     def open_session(self) -> SessionFolder:
@@ -145,18 +111,19 @@ class ServerState:
 
         Raises:
             SandboxUnavailableError: More sessions than uids are alive.
+            OSError: The folder could not be made.
         """
-        owner = None
-        if self._uids is not None:
-            if not self._free_uids:
-                raise SandboxUnavailableError(f"{UIDS_PER_BLOCK} sandboxes are alive; close some first")
-            owner = self._uids.first + self._free_uids.pop()
+        owner = self._uids.take() if self._uids is not None else None
         name = f"s{next(self._numbers)}"
-        path = self.folder / name
-        path.mkdir(mode=0o710)
-        if owner is not None:
-            os.chown(path, 0, owner)
-        return SessionFolder(name, path, owner)
+        session = SessionFolder(name, self.folder / name, owner)
+        try:
+            session.path.mkdir(mode=0o710)
+            if owner is not None:
+                os.chown(session.path, 0, owner)
+        except OSError:
+            self.close_session(session)
+            raise
+        return session
 
     def close_session(self, session: SessionFolder) -> None:
         """Remove a session's folder and give its uid back; its processes must be dead.
@@ -166,7 +133,7 @@ class ServerState:
         """
         remove_tree(session.path)
         if session.owner is not None and self._uids is not None:
-            self._free_uids.insert(0, session.owner - self._uids.first)
+            self._uids.give_back(session.owner)
 
     def close(self) -> None:
         """Remove the whole folder and let the locks go; a second call does nothing."""
@@ -176,7 +143,7 @@ class ServerState:
         os.close(self._lock)
         self._lock = -1
         if self._uids is not None:
-            os.close(self._uids.lock)
+            self._uids.close()
 
 
 def remove_tree(path: Path) -> None:
