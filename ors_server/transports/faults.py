@@ -7,6 +7,7 @@ from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
+from ors_server.grading import errors as grading
 from ors_server.sandboxes import errors as sandboxes
 from ors_server.transports.control_routes import (
     MalformedBodyError,
@@ -91,6 +92,8 @@ FAULTS = MappingProxyType(
         sandboxes.SandboxFileTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxFrozenError: Fault(409, JSONRPC_INVALID_PARAMS),
         sandboxes.UnsandboxedRefusedError: Fault(403, JSONRPC_UNAUTHORISED),
+        grading.GradingError: Fault(500, JSONRPC_INTERNAL),
+        grading.GraderFailedError: Fault(503, JSONRPC_UNAVAILABLE),
         AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )

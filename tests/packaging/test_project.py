@@ -54,7 +54,8 @@ def test_the_newest_version_of_the_changelog_is_the_package_s():
 
 
 def test_every_third_party_import_is_a_declared_dependency():
-    declared = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in PROJECT["dependencies"]}
+    extras = [name for names in PROJECT["optional-dependencies"].values() for name in names]
+    declared = {re.split(r"[^a-z0-9-]", name)[0] for name in [*PROJECT["dependencies"], *extras]}
     ours = {"ors_server", "ors_server_tasks", *sys.stdlib_module_names}
     optional = {"openreward", "ors"}  # environments written for these bring them along
     for path in [*ROOT.glob("ors_server/**/*.py"), *ROOT.glob("tasks/**/*.py")]:

@@ -1,0 +1,1 @@
+"""Judging what an agent left behind, out of the reach of what it left running."""

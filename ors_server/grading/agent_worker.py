@@ -1,0 +1,139 @@
+"""The server's end of a worker in a fresh sandbox: one question, one answer, or the news that it is lost."""
+
+import contextlib
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+import anyio
+
+from ors_server.grading.channel import HEADER_LENGTH, ChannelError, frame, payload_length
+from ors_server.grading.encoding import to_text
+from ors_server.grading.errors import GraderFailedError
+from ors_server.grading.evidence import Evidence
+from ors_server.sandboxes.errors import FreshEndedError
+from ors_server.sandboxes.fresh import FreshProcess
+
+START_LIMIT = 30.0
+"""Seconds that an interpreter may take to say that it is there."""
+_END_LIMIT = 1.0
+_LAST_WORDS = 500
+_SENT = ("channel", "encoding", "handles", "operations", "worker")
+_MAIN = b"""\
+import sys
+sys.path.insert(0, sys.argv[1])
+from ors_server.grading.worker import main
+del sys.path[0]
+main()
+"""
+
+
+class WorkerLostError(Exception):
+    """The worker ended, hung or wrote nonsense; that is the agent's doing, and the message says which."""
+
+
+@cache
+def sent_files() -> Mapping[str, bytes]:
+    """Return the worker's program, by the names it has in the sandbox."""
+    package = files("ors_server.grading")
+    program = {f"ors_server/grading/{name}.py": package.joinpath(f"{name}.py").read_bytes() for name in _SENT}
+    blank = {"ors_server/__init__.py": b"", "ors_server/grading/__init__.py": b""}
+    return MappingProxyType({"main.py": _MAIN, **blank, **program})
+
+
+def isolated_python(fresh_dir: str, program: str) -> list[str]:
+    """Return the command that runs a Python program of ours in a fresh sandbox.
+
+    It takes nothing from the environment, from the user's folders or from the folder it starts in, and
+    compiled files only from where it writes them itself.
+
+    Args:
+        fresh_dir: Where the sandbox shows the files it is given.
+        program: The file's name there.
+    """
+    compiled = "pycache_prefix=/tmp/ors-pycache"  # the fresh sandbox's own
+    return ["python3", "-I", "-B", "-X", compiled, f"{fresh_dir}/{program}"]
+
+
+class AgentWorker:
+    """A program in a fresh sandbox that has the agent's code and no answers."""
+
+    def __init__(self, process: FreshProcess) -> None:
+        self._process = process
+        self._received = bytearray()
+
+    @classmethod
+    async def start(cls, evidence: Evidence) -> "AgentWorker":
+        """Start a worker that has loaded nothing yet.
+
+        Args:
+            evidence: Whose work dir it shall see.
+
+        Raises:
+            GraderFailedError: No interpreter answered, although nothing of the agent's was loaded.
+            SandboxError: No sandbox came up.
+        """
+        folder = evidence.sandbox.fresh_dir
+        argv = [*isolated_python(folder, "main.py"), folder]
+        worker = cls(await evidence.start(argv, files=sent_files()))
+        try:
+            await worker.ask(to_text({"order": "hello"}), START_LIMIT)
+        except WorkerLostError as lost:
+            said = worker.last_words()
+            raise GraderFailedError(f"python3 does not answer in a fresh sandbox: {lost}. {said}") from None
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await worker.aclose()
+            raise
+        return worker
+
+    def last_words(self) -> str:
+        """Return the end of what the worker printed to standard error."""
+        return self._process.stderr.text.strip()[-_LAST_WORDS:]
+
+    async def ask(self, question: bytes, time_limit: float) -> bytes:
+        """Send a message and return the answer to it.
+
+        Args:
+            question: A message.
+            time_limit: Seconds, above 0.
+
+        Raises:
+            WorkerLostError: There is no answer; the worker is closed.
+        """
+        tag = secrets.token_hex(16).encode()
+        try:
+            with anyio.fail_after(time_limit):
+                await self._process.send(frame(tag, question))
+                length = payload_length(await self._read(HEADER_LENGTH), tag)
+                return await self._read(length)
+        except TimeoutError:
+            reason = "ran out of time"
+        except (ChannelError, FreshEndedError) as error:
+            reason = "ended" if isinstance(error, FreshEndedError) else str(error)
+        with anyio.CancelScope(shield=True):
+            if reason == "ended":
+                reason += await self._status()
+            await self.aclose()
+        raise WorkerLostError(reason)
+
+    async def _read(self, length: int) -> bytes:
+        while len(self._received) < length:
+            piece = await self._process.receive()
+            if not piece:
+                raise FreshEndedError("the worker ended")
+            self._received += piece
+        taken = bytes(self._received[:length])
+        del self._received[:length]
+        return taken
+
+    async def _status(self) -> str:
+        with anyio.move_on_after(_END_LIMIT), contextlib.suppress(FreshEndedError):
+            return f" with status {await self._process.wait()}"
+        return ""
+
+    async def aclose(self) -> None:
+        """End it; a second call does nothing."""
+        await self._process.aclose()

@@ -1,0 +1,109 @@
+"""Messages over two descriptors, one at a time in either direction. Needs nothing but the standard library.
+
+A message is a tag of 32 characters, its length in 8 hexadecimal digits, and its bytes. The answer to a
+message carries that message's tag, which its sender drew at random: bytes that were not written as the answer
+to this one message cannot pass for it.
+"""
+
+from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
+
+import os
+
+TAG_LENGTH = 32
+HEADER_LENGTH = TAG_LENGTH + 8
+NO_TAG = b"0" * TAG_LENGTH
+MAX_MESSAGE = 8 * 1024 * 1024
+"""Bytes."""
+_PIECE = 65_536
+
+
+class ChannelError(Exception):
+    """What came is not a message."""
+
+
+def frame(tag: bytes, payload: bytes) -> bytes:
+    """Return a message's bytes.
+
+    Args:
+        tag: Its tag.
+        payload: What it says.
+    """
+    return tag + b"%08x" % len(payload) + payload
+
+
+def payload_length(header: bytes, tag: bytes | None = None) -> int:
+    """Return how many bytes follow a header.
+
+    Args:
+        header: The first bytes of a message.
+        tag: What its tag must be, if that is known.
+
+    Raises:
+        ChannelError: It is no header, has another tag, or announces more than a message may hold.
+    """
+    if tag is not None and header[:TAG_LENGTH] != tag:
+        raise ChannelError("something else was written where an answer was awaited")
+    try:
+        length = int(header[TAG_LENGTH:], 16)
+    except ValueError:
+        raise ChannelError("something else was written where an answer was awaited") from None
+    if not 0 <= length <= MAX_MESSAGE:
+        raise ChannelError(f"an answer of more than {MAX_MESSAGE} bytes")
+    return length
+
+
+class Channel:
+    """The blocking end of a conversation."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._tag = NO_TAG
+
+    def receive(self) -> bytes | None:
+        """Return the next message; None when there will be none."""
+        header = self._read(HEADER_LENGTH)
+        if len(header) < HEADER_LENGTH:
+            return None
+        self._tag = header[:TAG_LENGTH]
+        length = payload_length(header)
+        payload = self._read(length)
+        return payload if len(payload) == length else None
+
+    def send(self, payload: bytes) -> None:
+        """Answer the last message that was received.
+
+        Args:
+            payload: What to say.
+
+        Raises:
+            ChannelError: It is too long.
+        """
+        if len(payload) > MAX_MESSAGE:
+            raise ChannelError(f"an answer of more than {MAX_MESSAGE} bytes")
+        rest = memoryview(frame(self._tag, payload))
+        while rest:
+            rest = rest[os.write(self._writing, rest) :]
+
+    def _read(self, length: int) -> bytes:
+        pieces: list[bytes] = []
+        while length:
+            piece = os.read(self._reading, min(length, _PIECE))
+            if not piece:
+                break
+            pieces.append(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+
+def take_standard_streams() -> Channel:
+    """Return a channel over standard input and output, which are then no longer either.
+
+    Whatever is printed from now on goes to standard error; standard input is empty.
+    """
+    channel = Channel(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return channel

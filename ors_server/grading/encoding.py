@@ -1,0 +1,314 @@
+"""Plain values as JSON trees that keep their types, and back.
+
+Needs nothing but the standard library and runs on Python 3.9: the sandbox gets it too. A tree is None, a
+bool, a string, a small integer, a list, or an object of one key that says the type of what it holds. Whoever
+decodes trusts nothing: unknown forms, doubled keys and crafted hashes are refused.
+"""
+
+from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
+
+import base64
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+
+MAX_DEPTH = 120
+"""Containers within containers; each takes up to three of JSON's, whose parser stops at about 1,000."""
+MAX_NODES = 1_000_000
+"""Values within one value."""
+MAX_EXPONENT = 10_000
+"""Of a Decimal, whose integer value could otherwise take all memory."""
+_SAFE_INTEGER = 1 << 53
+_MANY = 1_000
+PLAIN = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
+
+Other = Callable[[Any], Any]
+
+
+def kind_of(value: object) -> Any:
+    """Return a value's class, whatever it says of itself.
+
+    Args:
+        value: Anything.
+    """
+    return type(value)
+
+
+class EncodingError(ValueError):
+    """A value is not plain, too deep or too large to be carried."""
+
+
+class DecodingError(ValueError):
+    """A text or tree is not the encoding of any value."""
+
+
+class Encoder:
+    """Turns values into trees.
+
+    Attributes:
+        other: Turns what is not exactly of a plain type into a tree, or raises EncodingError.
+    """
+
+    def __init__(self, other: Other | None = None) -> None:
+        self.other = other or as_its_base
+        self._nodes = 0
+        self._depth = 0
+
+    def tree(self, value: Any) -> Any:
+        """Return the tree of a value.
+
+        Args:
+            value: Anything; what is not plain goes to `other`.
+        """
+        if value is None or value is True or value is False or type(value) is str:
+            return value
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise EncodingError(f"more than {MAX_NODES} values within one")
+        if self._depth >= MAX_DEPTH:
+            raise EncodingError(f"more than {MAX_DEPTH} containers within one another")
+        kind = kind_of(value)
+        write = _WRITERS.get(kind) or _by_name(kind)
+        if write is None:
+            replaced = self.other(value)
+            return self.tree(replaced.value) if isinstance(replaced, Instead) else replaced
+        self._depth += 1
+        try:
+            return write(self, value)
+        finally:
+            self._depth -= 1
+
+    def trees(self, values: Any) -> list[Any]:
+        """Return the trees of several values.
+
+        Args:
+            values: Any iterable.
+        """
+        return [self.tree(value) for value in values]
+
+
+class Instead:
+    """What `other` returns to have another value encoded in place of the one it was asked about."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def as_its_base(value: Any) -> Instead:
+    """Stand in for a value of a class that derives from a plain type: what it is of that type alone.
+
+    Args:
+        value: Anything that is not exactly of a plain type.
+
+    Raises:
+        EncodingError: It derives from no plain type.
+    """
+    for base, strip in _BASES.items():
+        if isinstance(value, base):
+            return Instead(strip(value))
+    raise EncodingError(f"a value of type {type(value).__name__} is not plain data")
+
+
+def to_text(tree: Any) -> bytes:
+    """Return a tree as JSON; ASCII only.
+
+    Args:
+        tree: As an encoder made it.
+    """
+    return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def from_text(text: bytes) -> Any:
+    """Return the tree that a text holds.
+
+    Args:
+        text: Any bytes.
+
+    Raises:
+        DecodingError: It is not JSON without floats, or is nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_float=_refuse, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DecodingError(f"not a message: {type(error).__name__}") from None
+
+
+def decode(tree: Any, other: Other | None = None) -> Any:
+    """Return the value of a tree.
+
+    Args:
+        tree: Of any origin.
+        other: Turns an object of one unknown key, given as (key, content), into a value.
+
+    Raises:
+        DecodingError: It is not the tree of a value.
+    """
+    try:
+        return _Decoder(other).value(tree)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        if isinstance(error, DecodingError):
+            raise
+        raise DecodingError(f"not a value: {type(error).__name__}") from None
+
+
+class _Decoder:
+    def __init__(self, other: Other | None) -> None:
+        self._other = other
+
+    def values(self, trees: Any) -> list[Any]:
+        return [self.value(tree) for tree in trees]
+
+    def value(self, tree: Any) -> Any:
+        if tree is None or isinstance(tree, (bool, str, int)):
+            return tree
+        if isinstance(tree, list):
+            return self.values(tree)
+        if not isinstance(tree, dict) or len(cast("dict[str, Any]", tree)) != 1:
+            raise DecodingError("not a value: an object of one key was expected")
+        ((key, content),) = cast("dict[str, Any]", tree).items()
+        read = _READERS.get(key)
+        if read is not None:
+            return read(self, content)
+        if self._other is None:
+            raise DecodingError(f"not a value: unknown type {key!r}")
+        return self._other((key, content))
+
+
+def _by_name(kind: type) -> Callable[[Encoder, Any], Any] | None:
+    """Find the writer of a type whose module need not have been imported."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    parts = _PARTS.get(name)
+    if parts is None or getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
+        return None
+    return lambda encoder, value: {"x": [name, *encoder.trees(parts(value))]}
+
+
+def _items(kind: Any, value: Any) -> list[Any]:
+    return list(kind.__iter__(value))
+
+
+def _complex_base(kind: Any, value: Any) -> complex:
+    return complex(kind.real.__get__(value), kind.imag.__get__(value))
+
+
+def _pairs(kind: Any, value: Any) -> list[Any]:
+    return list(kind.items(value))
+
+
+def _naive(value: Any) -> tuple[()]:
+    if value.tzinfo is not None:
+        raise EncodingError("a time with a zone is not plain data")
+    return ()
+
+
+def _from_parts(decoder: _Decoder, content: Any) -> Any:
+    name, *parts = content
+    if name not in _PARTS:
+        raise DecodingError("not a value: unknown type")
+    module, _, kind = name.rpartition(".")
+    made = getattr(importlib.import_module(module), kind)(*[decoder.value(part) for part in parts])
+    if kind == "Decimal" and made.is_finite() and abs(made.adjusted()) > MAX_EXPONENT:
+        raise DecodingError("not a value: a Decimal too large to compute with")
+    return made
+
+
+def _refuse(text: str) -> Any:
+    raise DecodingError(f"a number that no encoder writes: {text[:20]}")
+
+
+def _integer(_encoder: Encoder, value: int) -> Any:
+    return value if -_SAFE_INTEGER < value < _SAFE_INTEGER else {"i": f"{value:x}"}
+
+
+def _bytes(_encoder: Encoder, value: bytes) -> Any:
+    return {"b": base64.b64encode(value).decode("ascii")}
+
+
+def _spread(values: list[Any]) -> list[Any]:
+    """Refuse values that were made to collide: a table of them would take hours to build."""
+    if len(values) > _MANY and len(set(map(str, map(hash, values)))) < len(values) // 2:
+        raise DecodingError("not a value: its hashes collide")
+    return values
+
+
+def _set(decoder: _Decoder, content: Any) -> set[Any]:
+    items: list[Any] = _spread(decoder.values(content))
+    made = set(items)
+    if len(made) != len(items):
+        raise DecodingError("not a value: a set with an element twice")
+    return made
+
+
+def _dict(decoder: _Decoder, content: Any) -> dict[Any, Any]:
+    keys: list[Any] = _spread([decoder.value(key) for key, _ in content])
+    made = dict(zip(keys, [decoder.value(value) for _, value in content]))  # noqa: B905 # Python 3.9
+    if len(made) != len(keys):
+        raise DecodingError("not a value: a dict with a key twice")
+    return made
+
+
+def _complex(_decoder: _Decoder, content: Any) -> complex:
+    real, imaginary = content
+    return complex(float.fromhex(real), float.fromhex(imaginary))
+
+
+_WRITERS: dict[type, Callable[[Encoder, Any], Any]] = {
+    int: _integer,
+    float: lambda _, value: {"f": value.hex()},
+    complex: lambda _, value: {"c": [value.real.hex(), value.imag.hex()]},
+    bytes: _bytes,
+    bytearray: lambda _, value: {"y": base64.b64encode(value).decode("ascii")},
+    list: Encoder.trees,
+    tuple: lambda encoder, value: {"t": encoder.trees(value)},
+    set: lambda encoder, value: {"s": encoder.trees(value)},
+    frozenset: lambda encoder, value: {"z": encoder.trees(value)},
+    dict: lambda encoder, value: {"d": [encoder.trees(pair) for pair in value.items()]},
+}
+
+_READERS: dict[str, Callable[[_Decoder, Any], Any]] = {
+    "i": lambda _, content: int(content, 16),
+    "f": lambda _, content: float.fromhex(content),
+    "c": _complex,
+    "b": lambda _, content: base64.b64decode(content, validate=True),
+    "y": lambda _, content: bytearray(base64.b64decode(content, validate=True)),
+    "t": lambda decoder, content: tuple(decoder.values(content)),
+    "s": _set,
+    "z": lambda decoder, content: frozenset(_set(decoder, content)),
+    "d": _dict,
+    "x": _from_parts,
+}
+
+# Immutable types of the standard library, by what their constructors take.
+_PARTS: dict[str, Callable[[Any], list[Any]]] = {
+    "builtins.range": lambda value: [value.start, value.stop, value.step],
+    "builtins.slice": lambda value: [value.start, value.stop, value.step],
+    "decimal.Decimal": lambda value: [str(value)],
+    "fractions.Fraction": lambda value: [value.numerator, value.denominator],
+    "datetime.date": lambda value: [value.year, value.month, value.day],
+    "datetime.datetime": lambda value: [*value.timetuple()[:6], value.microsecond, *_naive(value)],
+    "datetime.time": lambda value: [
+        value.hour,
+        value.minute,
+        value.second,
+        value.microsecond,
+        *_naive(value),
+    ],
+    "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
+}
+
+# What is left of an object when only its plain type is asked, and none of its own methods.
+_BASES: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: lambda value: _complex_base(complex, value),
+    str: str.__str__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    bytearray: lambda value: bytearray(bytes(memoryview(value))),
+    list: lambda value: _items(list, value),
+    tuple: lambda value: tuple(_items(tuple, value)),
+    dict: lambda value: dict(_pairs(dict, value)),
+    set: lambda value: set(_items(set, value)),
+    frozenset: lambda value: frozenset(_items(frozenset, value)),
+}

@@ -1,0 +1,132 @@
+"""Whether an answer is the expected value: two trees compared, type by type. Pure.
+
+The answer's tree may be of any origin. Types must agree: True is not 1, 1 is not 1.0, a list is no tuple, a
+set no frozenset. One thing is lenient: an int of the same value passes where a float is expected.
+"""
+
+import hashlib
+import json
+import math
+from typing import Any, TypeAlias, cast
+
+_LEFTOVERS = 200
+"""Elements of a set that may differ by rounding; more are not searched for pairs."""
+_HIGHEST = 1e308
+
+Tree: TypeAlias = Any
+
+
+def same(expected: Tree, answer: Tree, tolerance: float) -> bool:
+    """Return whether an answer is the expected value.
+
+    Args:
+        expected: The tree of the expected value, by an encoder of our own.
+        answer: Any tree.
+        tolerance: How far a float may be off, relative to the expected one; absolute where 0 is expected.
+    """
+    try:
+        return _same(expected, answer, tolerance)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return False  # the answer's tree is not the tree of a value
+
+
+def _same(expected: Tree, answer: Tree, tolerance: float) -> bool:
+    tag, content = _split(expected)
+    other_tag, other = _split(answer)
+    if tag == "f":
+        return _same_float(content, other_tag, other, tolerance)
+    if tag != other_tag:
+        return False
+    if tag in _ORDERED:
+        return len(content) == len(other) and all(
+            _same(one, two, tolerance) for one, two in zip(content, other, strict=True)
+        )
+    compare = _BY_TAG.get(tag)
+    return content == other if compare is None else compare(content, other, tolerance)
+
+
+_ORDERED = {"list", "t"}
+
+
+def _split(tree: Tree) -> tuple[str, Any]:
+    """Return what type a tree is of, and its content."""
+    if isinstance(tree, dict):
+        ((tag, content),) = cast("dict[str, Any]", tree).items()
+        return ("int", int(content, 16)) if tag == "i" else (tag, content)
+    name = "none" if tree is None else type(tree).__name__
+    if name not in {"none", "bool", "int", "str", "list"}:
+        raise TypeError(name)
+    return name, tree
+
+
+def _same_float(expected: str, tag: str, other: Any, tolerance: float) -> bool:
+    wanted = float.fromhex(expected)
+    if tag not in {"f", "int"} or (tag == "int" and abs(other) > _HIGHEST):
+        return False
+    return _close(wanted, float.fromhex(other) if tag == "f" else float(other), tolerance)
+
+
+def _close(expected: float, answer: float, tolerance: float) -> bool:
+    if math.isnan(expected):
+        return math.isnan(answer)
+    if not (math.isfinite(expected) and math.isfinite(answer)):
+        return expected == answer
+    return abs(expected - answer) <= tolerance * (abs(expected) or 1.0)
+
+
+def _same_complex(expected: Any, other: Any, tolerance: float) -> bool:
+    return len(other) == len(expected) and all(
+        _close(float.fromhex(one), float.fromhex(two), tolerance)
+        for one, two in zip(expected, other, strict=True)
+    )
+
+
+def _same_set(expected: list[Tree], other: list[Tree], tolerance: float) -> bool:
+    wanted, got = _by_text(expected), _by_text(other)
+    if len(expected) != len(other) or len(got) != len(other):
+        return False
+    missing = [tree for text, tree in wanted.items() if text not in got]
+    extra = [tree for text, tree in got.items() if text not in wanted]
+    if len(missing) > _LEFTOVERS:
+        return False
+    for tree in missing:
+        pair = next((index for index, one in enumerate(extra) if _same(tree, one, tolerance)), None)
+        if pair is None:
+            return False
+        extra.pop(pair)
+    return not extra
+
+
+def _same_dict(expected: list[Any], other: list[Any], tolerance: float) -> bool:
+    wanted = {_text(key): value for key, value in expected}
+    got = {_text(key): value for key, value in other}
+    if len(got) != len(other) or wanted.keys() != got.keys():
+        return False
+    return all(_same(value, got[key], tolerance) for key, value in wanted.items())
+
+
+def _by_text(trees: list[Tree]) -> dict[str, Tree]:
+    return {_text(tree): tree for tree in trees}
+
+
+def _text(tree: Tree) -> str:
+    """Return one short text for one value, whatever the order of its sets and dicts."""
+    return hashlib.sha256(json.dumps(_ordered(tree)).encode()).hexdigest()
+
+
+def _ordered(tree: Tree) -> Any:
+    tag, content = _split(tree)
+    if tag == "f":
+        return [tag, repr(float.fromhex(content) + 0.0)]  # one zero
+    if tag == "int":
+        return [tag, f"{content:x}"]
+    if tag in _ORDERED:
+        return [tag, [_ordered(item) for item in content]]
+    if tag in {"s", "z"}:
+        return [tag, sorted(_text(item) for item in content)]
+    if tag == "d":
+        return [tag, sorted([_text(key), _text(value)] for key, value in content)]
+    return [tag, content]
+
+
+_BY_TAG = {"c": _same_complex, "s": _same_set, "z": _same_set, "d": _same_dict}

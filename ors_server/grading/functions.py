@@ -1,0 +1,234 @@
+"""Function cases: arguments go into a fresh sandbox, a value comes out, the comparison happens here."""
+
+import builtins
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
+from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, from_text, to_text
+from ors_server.grading.equality import same
+from ors_server.grading.errors import GradingError
+from ors_server.grading.evidence import Evidence
+
+WHOLE = 30.0
+"""All cases together get as many times one case's time, unless told."""
+_INLINE = 65_536
+_MAX_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    name: str
+    case: FunctionCase
+    call: bytes
+    expected: Any
+    """A tree."""
+
+
+async def grade_functions(
+    evidence: Evidence,
+    file: str,
+    function: str,
+    cases: Sequence[FunctionCase],
+    *,
+    time_limit: float | TimeLimits = 10.0,
+    tolerance: float = 1e-9,
+) -> CaseReport:
+    """Call a function of the agent's once per case and compare what it returns with what was expected.
+
+    The function runs in a fresh sandbox, which gets the arguments and nothing else. One worker serves all
+    cases; a case that ends it, hangs or writes into its pipe fails, and the next one gets a new worker. What
+    is printed is dropped.
+
+    Types must agree, also within containers: `True`, `1` and `1.0` are three values, a list is no tuple. An
+    int of the same value passes where a float is expected. What derives from a plain type counts as that.
+
+    Args:
+        evidence: What the agent left behind.
+        file: The Python file, relative to the work dir. It is loaded as a module of its own name; it may
+            import the standard library, what is installed in the sandbox, and modules of the work dir whose
+            names none of these has.
+        function: Its name there; dots lead into classes.
+        cases: At least one; plain values only.
+        time_limit: Seconds for a case (loading is one more); all together get 30 times that, unless told.
+        tolerance: How far a float may be off, relative to the expected one; absolute where 0 is expected.
+
+    Returns:
+        A result per case, in their order. A missing file or function and an error while loading fail all.
+
+    Raises:
+        GradingError: The cases cannot be graded: none, values that are not plain, an unknown error's name.
+        GraderFailedError: There is no Python in the sandbox.
+        SandboxError: The sandbox gave way.
+    """
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise GradingError(f"a tolerance is a finite number from 0, not {tolerance!r}")
+    limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
+    grader = _Grader(evidence, file, limits, tolerance)
+    target = {"p": [PurePosixPath(file).stem, *function.split(".")]}
+    names = name_cases(cases)
+    prepared = [_prepare(name, case, target) for name, case in zip(names, cases, strict=True)]
+    try:
+        return CaseReport(tuple([await grader.judge(case) for case in prepared]))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await grader.aclose()
+
+
+def _prepare(name: str, case: FunctionCase, target: Any) -> _Prepared:
+    if case.raises is not None and case.expected is not None:
+        raise GradingError(f"{name}: a case expects a value or an error, not both")
+    if case.raises is not None and not case.raises.isidentifier():
+        raise GradingError(f"{name}: {case.raises!r} is not the name of an error")
+    try:
+        call = {
+            "order": "call",
+            "target": target,
+            "arguments": Encoder().trees(case.arguments),
+            "keywords": {key: Encoder().tree(value) for key, value in case.keywords.items()},
+        }
+        return _Prepared(name, case, to_text(call), Encoder().tree(case.expected))
+    except EncodingError as error:
+        raise GradingError(f"{name}: {error}") from error
+
+
+class _Failed(Exception):  # noqa: N818 # a verdict, not an error
+    """The case is failed, and why."""
+
+
+class _Grader:
+    """One function's cases: the worker, the time that is left, and the verdicts."""
+
+    def __init__(self, evidence: Evidence, file: str, limits: TimeLimits, tolerance: float) -> None:
+        self._evidence = evidence
+        self._tolerance = tolerance
+        self._limit = limits.case
+        self._end = anyio.current_time() + limits.whole
+        modules = [[PurePosixPath(file).stem, file]]
+        self._load = to_text({"order": "load", "objects": False, "modules": modules})
+        self._worker: AgentWorker | None = None
+        self._unloadable: str | None = None
+
+    async def judge(self, case: _Prepared) -> CaseResult:
+        """Play one case.
+
+        Args:
+            case: Its call and what it expects.
+        """
+        try:
+            if self._worker is None:
+                await self._start()
+            await self._compare(case, await self._ask(case.call))
+        except _Failed as failed:
+            return CaseResult(case.name, passed=False, reason=str(failed))
+        return CaseResult(case.name, passed=True)
+
+    async def aclose(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            await self._worker.aclose()
+            self._worker = None
+
+    async def _start(self) -> None:
+        if self._unloadable is not None:
+            raise _Failed(self._unloadable)
+        self._worker = await AgentWorker.start(self._evidence)
+        try:
+            answer = await self._ask(self._load)
+        except _Failed as failed:
+            self._unloadable = f"while the file was loaded, {failed}"
+        else:
+            if "value" not in answer:
+                self._unloadable = f"loading the file {_what_happened(answer)}"
+        if self._unloadable is not None:
+            await self.aclose()
+            raise _Failed(self._unloadable)
+
+    async def _ask(self, question: bytes) -> dict[str, Any]:
+        left = self._end - anyio.current_time()
+        if left <= 0:
+            raise _Failed("the time for all cases was over")
+        if self._worker is None:
+            raise AssertionError("a worker is started before it is asked")
+        try:
+            answer = await self._worker.ask(question, min(self._limit, left))
+            return await _read(answer)
+        except (WorkerLostError, DecodingError) as error:
+            await self.aclose()
+            raise _Failed(f"the agent's code {error}") from None
+
+    async def _compare(self, case: _Prepared, answer: dict[str, Any]) -> None:
+        if case.case.raises is not None:
+            if not _is_raised(case.case.raises, answer):
+                raise _Failed(self._explain(case, f"raised no such error: {_what_happened(answer)}"))
+            return
+        if "value" not in answer:
+            raise _Failed(self._explain(case, _what_happened(answer)))
+        if not await _in_thread_if_long(answer, same, case.expected, answer["value"], self._tolerance):
+            raise _Failed(self._explain(case, "returned another value"))
+
+    def _explain(self, prepared: _Prepared, reason: str) -> str:
+        case = prepared.case
+        if not case.shown:
+            return reason
+        wanted = case.raises if case.raises is not None else repr(case.expected)
+        return f"{reason}; called with {case.arguments!r} {dict(case.keywords)!r}, expected {wanted}"
+
+
+async def _read(answer: bytes) -> dict[str, Any]:
+    tree = await anyio.to_thread.run_sync(from_text, answer) if len(answer) > _INLINE else from_text(answer)
+    if not isinstance(tree, dict):
+        raise DecodingError("wrote something else where an answer was awaited")
+    return cast("dict[str, Any]", tree)
+
+
+async def _in_thread_if_long(answer: dict[str, Any], function: Any, *arguments: Any) -> Any:
+    value = answer["value"]
+    if isinstance(value, dict | list):
+        return await anyio.to_thread.run_sync(function, *arguments)
+    return function(*arguments)
+
+
+def _is_raised(wanted: str, answer: dict[str, Any]) -> bool:
+    """Return whether the error's class, or one above it, has the wanted name.
+
+    Beyond the agent's own classes only the nearest of Python's counts, with what is above that one.
+    """
+    names = _names(answer)
+    if not names:
+        return False
+    known = _error_class(names[-1])
+    above = [kind.__name__ for kind in known.__mro__] if known is not None else []
+    return wanted in names[:-1] or wanted in above
+
+
+def _names(answer: dict[str, Any]) -> list[str]:
+    """Return the names of a raised error's class and of those above it, as the worker tells them."""
+    if "stop" in answer:
+        return ["StopIteration"]
+    raised: Any = answer.get("raised")
+    try:
+        return [str(name) for name in raised["names"]]
+    except (TypeError, KeyError):
+        return []
+
+
+def _error_class(name: str) -> type[BaseException] | None:
+    kind = getattr(builtins, name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
+
+
+def _what_happened(answer: dict[str, Any]) -> str:
+    if names := _names(answer):
+        text: Any = answer["raised"].get("text", "") if "raised" in answer else ""
+        return f"raised {names[0][:_MAX_SHOWN]}: {str(text)[:_MAX_SHOWN]}"
+    if "unfit" in answer:
+        return f"returned what cannot be compared: {str(answer['unfit'])[:_MAX_SHOWN]}"
+    return "returned a value" if "value" in answer else "gave no answer"

@@ -1,0 +1,176 @@
+"""What of an agent's objects crosses to the other side: handles, class descriptions, errors. For the sandbox.
+
+Needs nothing but the standard library. Nothing here is a guard: the side that reads it trusts none of it.
+"""
+
+from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
+
+import builtins
+from typing import Any
+
+from ors_server.grading.encoding import Encoder, EncodingError, as_its_base, kind_of
+from ors_server.grading.operations import operators_of
+
+_COPIED_MODULES = {"collections", "builtins"}
+_FIXED = (int, float, complex, str, bytes, tuple, frozenset)
+_MAX_TEXT = 1_000
+
+
+class Foreign:
+    """Something of the tests' that only they can look into; the agent can keep it and hand it back."""
+
+    def __init__(self, number: int) -> None:
+        self.ors_number = number
+
+    def __repr__(self) -> str:
+        return f"<object {self.ors_number} of the caller>"
+
+
+class Handles:
+    """Every object that the other side may name, and what it was told of their classes."""
+
+    def __init__(self, *, objects: bool) -> None:
+        self.objects = objects
+        self._kept: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._told: dict[int, int] = {}
+        self._news: list[dict[str, Any]] = []
+
+    def look_up(self, number: int) -> Any:
+        """Return the object of a handle.
+
+        Args:
+            number: As it was told to the other side.
+        """
+        return self._kept[number]
+
+    def take_news(self) -> list[dict[str, Any]]:
+        """Return the descriptions of classes that the other side does not know yet."""
+        news, self._news = self._news, []
+        return news
+
+    def tree(self, value: Any) -> Any:
+        """Return the tree of a value; an object becomes a handle, where objects may cross.
+
+        Args:
+            value: Anything.
+
+        Raises:
+            EncodingError: It cannot cross.
+        """
+        return Encoder(self._other).tree(value)
+
+    def _other(self, value: Any) -> Any:
+        kind = kind_of(value)
+        if isinstance(value, Foreign):
+            return {"r": value.ors_number}
+        if not self.objects:
+            return as_its_base(value)
+        if isinstance(value, tuple) and hasattr(kind_of(value), "_fields"):
+            items = self.tree(as_its_base(value).value)["t"]
+            return {"m": [kind.__name__, self.tree(getattr(value, "_fields", ()))["t"], items]}
+        if issubclass(kind, dict) and kind.__module__ in _COPIED_MODULES:
+            return as_its_base(value)
+        if isinstance(value, type):
+            return self._class_tree(value)
+        return self.handle_tree(value)
+
+    def _class_tree(self, kind: type) -> Any:
+        if getattr(builtins, kind.__name__, None) is kind:
+            return {"n": kind.__name__}
+        return {"k": self.describe(kind)}
+
+    def handle_tree(self, value: Any) -> Any:
+        """Return the tree of a handle, also for a value that could be copied.
+
+        Args:
+            value: Anything.
+        """
+        kind = kind_of(value)
+        handle: dict[str, Any] = {"h": [self.number(value), self.describe(kind)]}
+        if issubclass(kind, _FIXED):
+            base = as_its_base(value)
+            handle["h"].append(Encoder(self._other).tree(base.value))
+        return handle
+
+    def number(self, value: Any) -> int:
+        """Return an object's handle; the object is kept as long as the worker lives.
+
+        Args:
+            value: Anything.
+        """
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self._kept)
+            self._kept.append(value)
+        return number
+
+    def describe(self, kind: Any) -> int:
+        """Return a class's handle; the first time, its description becomes news.
+
+        Args:
+            kind: Any class.
+        """
+        number = self.number(kind)
+        if number not in self._told:
+            self._told[number] = number
+            is_error = issubclass(kind, BaseException)
+            bases = [kind.__base__] if is_error else [base for base in kind.__bases__ if base is not object]
+            self._news.append(
+                {
+                    "class": number,
+                    "name": kind.__name__,
+                    "module": str(kind.__module__),
+                    "error": is_error,
+                    "bases": [self._base(base) for base in bases if base is not None],
+                    "operators": [] if is_error else operators_of(kind),
+                }
+            )
+        return number
+
+    def _base(self, base: type) -> Any:
+        if issubclass(base, BaseException) and getattr(builtins, base.__name__, None) is base:
+            return base.__name__
+        return self.describe(base)
+
+    def error(self, error: BaseException) -> dict[str, Any]:
+        """Describe an error: the nearest class of Python's own, what it was made with, and the class.
+
+        Args:
+            error: Whatever the agent's code raised.
+        """
+        foreign = getattr(error, "_ors_foreign", None)
+        if isinstance(foreign, int):
+            return {"foreign": foreign}
+        told: dict[str, Any] = {"names": chain(type(error)), "arguments": [], "text": _text(error)}
+        try:
+            told["arguments"] = [self.tree(item) for item in error.args]
+            if self.objects:
+                told["class"] = self._base(type(error))
+                told["handle"] = self.number(error)
+        except (EncodingError, TypeError):
+            told["arguments"] = [told["text"]]
+        return told
+
+
+def chain(kind: type) -> list[str]:
+    """Return the names of an error's class and of those it is made of, up to the first of Python's own.
+
+    Args:
+        kind: A class of errors.
+    """
+    names: list[str] = []
+    at: type | None = kind
+    while at is not None:
+        names.append(at.__name__)
+        if getattr(builtins, at.__name__, None) is at:
+            break
+        at = at.__base__
+    return names
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str.__str__(str(error))[:_MAX_TEXT]
+    except BaseException:  # noqa: BLE001 # the agent's own class may raise anything
+        return ""

@@ -1,0 +1,369 @@
+"""The agent's modules, classes, objects and errors as a hidden test meets them: mirrors, which only ask.
+
+A test's own process never runs the agent's code. What a test does to a mirror is done in the agent's sandbox,
+and a plain value or another mirror comes back. The danger left is an object that stands where a plain value
+was expected and answers every question as the test would like it. So an object decides nothing about the
+tests' own values unless the test built it from a class that the tests' author named:
+
+- it is equal to no plain value, and `in`, `<` and arithmetic with one are refused;
+- a method that plain values have too (`startswith`, `count`, `get`) is refused when it is given arguments.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ors_server.grading.encoding import PLAIN
+from ors_server.grading.natures import AgentLostError, Link, Nature, RefusedError
+from ors_server.grading.operations import BINARY, COMPARISONS, CONVERSIONS, OTHERS, UNARY, operate
+
+PLAIN_METHODS = frozenset(name for kind in PLAIN for name in dir(kind) if not name.startswith("_"))
+"""Names under which plain values answer."""
+MAX_STEPS = 100_000
+"""Values that one iterator may give."""
+_ASKED_DUNDERS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__"}
+
+
+def nature(mirror: Any) -> Nature:
+    """Return what is known of the thing that a mirror stands for.
+
+    Args:
+        mirror: A mirror of any kind.
+    """
+    if isinstance(mirror, type):
+        found = vars(mirror).get("_ors_class")
+    else:
+        found = vars(mirror)["_ors"] if isinstance(mirror, RemoteModule) else getattr(mirror, "_ors", None)
+    if not isinstance(found, Nature):
+        raise TypeError(f"{type(mirror).__name__} is no mirror")
+    return found
+
+
+def is_mirror(value: object) -> bool:
+    """Return whether a value is a mirror of anything.
+
+    Args:
+        value: Anything.
+    """
+    if isinstance(value, type):
+        return isinstance(vars(value).get("_ors_class"), Nature)
+    if isinstance(value, RemoteError):
+        return value.is_mirror
+    return isinstance(value, RemoteObject | RemoteModule)
+
+
+class RemoteModule(types.ModuleType):
+    """A module of the agent's."""
+
+    def __init__(self, name: str, link: Link) -> None:
+        super().__init__(name)
+        mine = Nature(link)
+        mine.path = (name,)
+        mine.is_built = True
+        super().__setattr__("_ors", mine)
+        super().__setattr__("__path__", [])
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            raise ImportError(f"import by name what the tests need of {self.__name__}, not *")
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        try:
+            return nature(self).link.get(self, name)
+        except AttributeError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+        except (Exception, SystemExit) as error:  # noqa: BLE001 # what the agent's code raised
+            raise ImportError(f"{self.__name__}.{name} raised {type(error).__name__}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            nature(self).link.set(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        nature(self).link.delete(self, name)
+
+
+class RemoteClass(type):
+    """The kind of a mirrored class; only the link makes one."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, made: bool = False
+    ) -> "RemoteClass":
+        """Refuse what a test derives from a mirrored class: the agent's code would never see it."""
+        if not made and bases:
+            raise TypeError(
+                f"{name} cannot derive from a class of the agent's: they live in different processes"
+            )
+        return super().__new__(cls, name, bases, namespace)
+
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, made: bool = False
+    ) -> None:
+        del made  # it was for the check above
+        super().__init__(name, bases, namespace)
+
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        """Have the agent's class make an object."""
+        return nature(cls).link.call(cls, arguments, keywords)
+
+    def __getattr__(cls, name: str) -> Any:
+        return _attribute(cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            nature(cls).link.set(cls, name, value)
+
+    def __bool__(cls) -> bool:  # its length is another matter
+        return True
+
+    def __iter__(cls) -> Any:
+        return nature(cls).link.operate("iter", cls)
+
+    def __len__(cls) -> int:
+        return int(nature(cls).link.operate("len", cls))
+
+    def __getitem__(cls, key: Any) -> Any:
+        return nature(cls).link.operate("getitem", cls, key)
+
+
+class RemoteErrorClass(type):
+    """The kind of a mirrored class of errors: its errors are made here, and are real ones."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _attribute(cls, name)
+
+
+class RemoteError:
+    """Stands before the real class of errors among a mirrored error's bases."""
+
+    _ors: Nature | None = None
+    _ors_text: str | None = None
+    args: tuple[Any, ...]
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it was raised by the agent's code, and not made by a test."""
+        return self._ors is not None
+
+    def mirror(self, mine: Nature, text: str) -> None:
+        """Let it stand for an error of the agent's.
+
+        Args:
+            mine: What is known of that.
+            text: What it says.
+        """
+        self._ors, self._ors_text = mine, text
+
+    def __getattr__(self, name: str) -> Any:
+        if self._ors is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        return _attribute(self, name)
+
+    def __str__(self) -> str:
+        return super().__str__() if self._ors_text is None else self._ors_text
+
+
+class RemoteObject(metaclass=RemoteClass):
+    """An object of the agent's."""
+
+    __slots__ = ("__weakref__", "_ors")
+    _ors: Nature
+
+    def __getattr__(self, name: str) -> Any:
+        return _attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_ors":
+            object.__setattr__(self, name, value)
+        else:
+            self._ors.link.set(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._ors.link.delete(self, name)
+
+    def __str__(self) -> str:
+        return str(_converted(self, "str"))
+
+    def __repr__(self) -> str:
+        return str(_converted(self, "repr"))
+
+    def __format__(self, form: str) -> str:
+        return str(_converted(self, "format", form))
+
+    def __eq__(self, other: object) -> Any:
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+
+def _attribute(mirror: Any, name: str) -> Any:
+    if name.startswith("__") and name not in _ASKED_DUNDERS:
+        raise AttributeError(name)
+    mine = nature(mirror)
+    found = mine.link.get(mirror, name)
+    if name in PLAIN_METHODS and not mine.is_built and isinstance(found, RemoteObject):
+        nature(found).is_guarded = True
+    return found
+
+
+def _converted(mirror: Any, name: str, *more: Any) -> Any:
+    link = nature(mirror).link
+    made = link.operate(name, mirror, *more)
+    if type(made) is not CONVERSIONS[name]:
+        link.stop(AgentLostError(f"{name}() of an object gave a {type(made).__name__}"))
+    return made
+
+
+def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Call what a mirror stands for.
+
+    Args:
+        mirror: Of something that can be called.
+        *arguments: By position.
+        **keywords: By name.
+    """
+    mine = nature(mirror)
+    if mine.is_guarded and (arguments or keywords):
+        mine.link.stop(
+            RefusedError(
+                "a method that plain values have too was given arguments; name its class in `classes`"
+            )
+        )
+    return mine.link.call(mirror, arguments, keywords)
+
+
+def _judges(mirror: Any, other: Any) -> bool:
+    """Return whether the agent's side may be asked about the two."""
+    return nature(mirror).is_built or is_mirror(other)
+
+
+def _compare(name: str) -> Callable[[Any, Any], Any]:
+    def compare(self: Any, other: Any) -> Any:
+        mine = nature(self)
+        if _judges(self, other):
+            return mine.link.operate(name, self, other)
+        if mine.plain:
+            return operate(name, [mine.plain[0], other])
+        if name in {"eq", "ne"}:
+            return NotImplemented
+        return mine.link.stop(_not_to_judge(self, name))
+
+    return compare
+
+
+def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
+    def combine(self: Any, other: Any, *more: Any) -> Any:
+        mine = nature(self)
+        if _judges(self, other):
+            operands = (other, self) if is_reflected else (self, other)
+            return mine.link.operate(name, *operands, *more)
+        if mine.plain:
+            sides = [other, mine.plain[0]] if is_reflected else [mine.plain[0], other]
+            return operate(name, [*sides, *more])
+        return mine.link.stop(_not_to_judge(self, name))
+
+    return combine
+
+
+def _contains(self: Any, item: Any) -> bool:
+    if not _judges(self, item):
+        nature(self).link.stop(_not_to_judge(self, "in"))
+    return bool(_converted(self, "contains", item))
+
+
+def _not_to_judge(mirror: Any, name: str) -> RefusedError:
+    return RefusedError(
+        f"{name}: an object of class {type(mirror).__name__} met a value of the test's; "
+        "name its class in `classes`, or compare plain values"
+    )
+
+
+def _step(self: Any) -> Any:
+    mine = nature(self)
+    mine.steps += 1
+    if mine.steps > MAX_STEPS:
+        mine.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
+    return mine.link.operate("next", self)
+
+
+def _leave(self: Any, kind: Any, error: Any, _trace: Any) -> Any:
+    return nature(self).link.operate("exit", self, kind, error, None)
+
+
+def _ask(name: str) -> Callable[..., Any]:
+    def ask(self: Any, *operands: Any) -> Any:
+        return nature(self).link.operate(name, self, *operands)
+
+    return ask
+
+
+def _convert(name: str) -> Callable[..., Any]:
+    def convert(self: Any, *operands: Any) -> Any:
+        return _converted(self, name, *operands)
+
+    return convert
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    **{name: _ask(name) for name in (*UNARY, *OTHERS)},
+    **{name: _convert(name) for name in CONVERSIONS},
+    **{name: _compare(name) for name in COMPARISONS},
+    **{name: _combine(name) for name in BINARY},
+    **{f"r{name}": _combine(name, is_reflected=True) for name in BINARY},
+    "contains": _contains,
+    "next": _step,
+    "exit": _leave,
+    "call": call,
+}
+
+
+def make_object(kind: type, mine: Nature) -> RemoteObject:
+    """Return a mirror of an object.
+
+    Args:
+        kind: The mirror of its class.
+        mine: What is known of it.
+    """
+    if not issubclass(kind, RemoteObject):
+        raise TypeError(f"{kind.__name__} is no class of mirrors")
+    made = object.__new__(kind)
+    object.__setattr__(made, "_ors", mine)
+    return made
+
+
+def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mine: Nature) -> type:
+    """Return a class whose instances are mirrors, with the operators that the agent's class defines.
+
+    Args:
+        name: The class's.
+        bases: Mirrors of its bases.
+        operators: As `operators_of` told them; unknown ones are dropped.
+        mine: What is known of it.
+    """
+    methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
+    if "__eq__" in methods:
+        methods.setdefault("__ne__", _METHODS["ne"])
+    methods["__hash__"] = RemoteObject.__hash__
+    space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent"}
+    made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
+    type.__setattr__(made, "_ors_class", mine)
+    return made
+
+
+def make_error_class(name: str, base: type[Any], mine: Nature) -> type:
+    """Return a class of errors that stands for one of the agent's.
+
+    Args:
+        name: The class's.
+        base: The mirror of its base, or one of Python's own.
+        mine: What is known of it.
+    """
+    bases = (base,) if issubclass(base, RemoteError) else (RemoteError, base)
+    made = RemoteErrorClass(name, bases, {"__module__": "agent"})
+    type.__setattr__(made, "_ors_class", mine)
+    return made

@@ -1,0 +1,357 @@
+"""Hidden tests: pytest in a trusted process, the agent's code in a fresh sandbox, the server between them."""
+
+import contextlib
+import importlib.util
+import json
+import posixpath
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+
+from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
+from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
+from ors_server.grading.encoding import DecodingError, from_text, to_text
+from ors_server.grading.errors import GraderFailedError, GradingError
+from ors_server.grading.evidence import Evidence
+
+COUNT_LIMIT = 60.0
+"""Seconds that pytest may take to start and to collect the tests."""
+_CASE_SHARE = 6.0
+_GRACE = 1.0
+_PASSED = {0, 1}
+_NOTHING_COLLECTED = 5
+_SAID = 2_000
+_BOOT = """\
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from ors_server.grading.pytest_process import main
+main()
+"""
+_INI = "[pytest]\npythonpath = tests\n"
+
+
+@dataclass(frozen=True)
+class _Suite:
+    tests: Mapping[str, str]
+    modules: Sequence[str]
+    classes: Sequence[str]
+    limits: TimeLimits
+    shown: bool
+
+
+async def grade_pytest(
+    evidence: Evidence,
+    tests: Mapping[str, str],
+    *,
+    modules: Sequence[str],
+    classes: Sequence[str] = (),
+    time_limit: float | TimeLimits = 60.0,
+    shown: bool = False,
+) -> CaseReport:
+    """Run hidden tests against the agent's modules, which run elsewhere.
+
+    Pytest and the tests run in a process of the server's, with a clean environment and a folder of its own.
+    There `import solution` gives a mirror: each call goes to a fresh sandbox that has the agent's code and no
+    tests. Plain values are copied both ways; objects stay there. Fixtures `place` and `fetch` put a value
+    there and copy it back, for functions that change what they are given. See docs/grading.md.
+
+    Tests are counted before any code of the agent's runs, so no answer changes how many there are. Skipped
+    tests and those marked as expected to fail have not passed.
+
+    Args:
+        evidence: What the agent left behind.
+        tests: File name to text; at least one test among them. `conftest.py` and modules of the tests' own
+            may be there.
+        modules: The agent's modules that tests import, with dots for those in packages. They may not be
+            called like anything that the server can import.
+        classes: The agent's classes, as `module.Class`, whose objects may judge the tests' own values by
+            their operators and by methods called like those of plain values.
+        time_limit: Seconds for all tests; one call into the agent's code gets a sixth of it, unless told.
+        shown: Whether reasons may quote the tests.
+
+    Returns:
+        A result per test, in the order in which they were collected. A module that is missing or cannot be
+        loaded fails all.
+
+    Raises:
+        GradingError: The tests cannot be graded: none, an error while they are collected or in pytest itself,
+            or they ran out of time by themselves.
+        GraderFailedError: Pytest is not installed, there is no Python in the sandbox, or a process gave way.
+        SandboxError: The sandbox gave way.
+    """
+    limits = (
+        time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit / _CASE_SHARE, time_limit)
+    )
+    suite = _Suite(tests, modules, classes, limits, shown)
+    _check(suite)
+    async with _trusted_process(suite) as (process, folder):
+        run = _Run(evidence, suite, process)
+        try:
+            return await run.judge()
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError) as broken:
+            said = await anyio.to_thread.run_sync(_read_said, folder)
+            raise GraderFailedError(f"the process of the hidden tests gave way: {broken}. {said}") from broken
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run.aclose()
+
+
+def _check(suite: _Suite) -> None:
+    if importlib.util.find_spec("pytest") is None:
+        raise GraderFailedError("hidden tests need pytest: install ors-server[grading]")
+    if not suite.tests or not suite.modules:
+        raise GradingError("hidden tests need at least one file, and one module of the agent's")
+    for name in suite.tests:
+        if name != posixpath.normpath(name) or name.startswith(("/", "..")) or "\0" in name:
+            raise GradingError(f"a test file is named by a normal relative path, not {name!r}")
+    for module in suite.modules:
+        _check_module(module, suite.tests)
+    for name in suite.classes:
+        if not any(name.startswith(f"{module}.") for module in suite.modules):
+            raise GradingError(f"{name!r} is no class of the modules {', '.join(suite.modules)}")
+
+
+def _check_module(module: str, tests: Mapping[str, str]) -> None:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise GradingError(f"{module!r} is not the name of a module")
+    top = module.partition(".")[0]
+    taken = f"{top}.py" in tests or top in sys.modules or importlib.util.find_spec(top) is not None
+    if taken or top in sys.stdlib_module_names:
+        raise GradingError(f"the agent's module {top!r} is called like one that the tests' process has")
+
+
+@contextlib.asynccontextmanager
+async def _trusted_process(suite: _Suite) -> AsyncGenerator[tuple[Process, Path]]:
+    made = await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "ors-tests-")
+    folder = Path(made)
+    try:
+        await anyio.to_thread.run_sync(_write_tests, folder, suite.tests)
+        process = await _start(folder)
+        try:
+            orders = {
+                "folder": made,
+                "modules": list(suite.modules),
+                "classes": list(suite.classes),
+                "shown": suite.shown,
+                "processor_s": int(COUNT_LIMIT + suite.limits.whole) + 10,
+            }
+            await _send(process, json.dumps(orders).encode())
+            yield process, folder
+        finally:
+            with anyio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.aclose()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(_remove, folder)
+
+
+def _write_tests(folder: Path, tests: Mapping[str, str]) -> None:
+    (folder / "pytest.ini").write_text(_INI)
+    (folder / "tests").mkdir()
+    for name, text in tests.items():
+        path = folder / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+async def _start(folder: Path) -> Process:
+    paths = [path for path in sys.path if posixpath.isabs(path)]
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    with (folder / "said").open("wb") as said:
+        return await anyio.open_process(
+            [sys.executable, "-I", "-c", _BOOT, json.dumps(paths)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment,
+            cwd=folder,
+        )
+
+
+def _read_said(folder: Path) -> str:
+    return (folder / "said").read_bytes()[-_SAID:].decode(errors="replace")
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        folder.rmdir()
+
+
+async def _send(process: Process, payload: bytes) -> None:
+    if process.stdin is None:
+        raise ChannelError("the process has no input")
+    await process.stdin.send(frame(NO_TAG, payload))
+
+
+@dataclass
+class _Verdict:
+    """What the trusted process told."""
+
+    names: list[str] = field(default_factory=list[str])
+    problems: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    uncollected: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    internal: str | None = None
+    counted: int | None = None
+    ended: int | None = None
+
+
+class _Run:
+    """One run of hidden tests: the trusted process on one side, the agent's worker on the other."""
+
+    def __init__(self, evidence: Evidence, suite: _Suite, process: Process) -> None:
+        self._evidence = evidence
+        self._suite = suite
+        self._process = process
+        self._received = bytearray()
+        self._worker: AgentWorker | None = None
+        self._end = 0.0
+        self._agent_s = 0.0
+        modules = [[name, None] for name in suite.modules]
+        self._load = to_text({"order": "load", "objects": True, "modules": modules})
+
+    async def judge(self) -> CaseReport:
+        """Count the tests, load the agent's modules, run."""
+        names = await self._count()
+        problem = await self._start_worker()
+        if problem is not None:
+            return CaseReport(tuple(CaseResult(name, passed=False, reason=problem) for name in names))
+        self._end = anyio.current_time() + self._suite.limits.whole
+        await _send(self._process, b"run")
+        verdict = _Verdict()
+        is_over = await self._relay(verdict)
+        if not is_over:
+            await self._check_end(verdict)
+        return CaseReport(tuple(_result(name, verdict, is_over=is_over) for name in names))
+
+    async def aclose(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            await self._worker.aclose()
+
+    async def _count(self) -> list[str]:
+        counted = _Verdict()
+        with anyio.move_on_after(COUNT_LIMIT):
+            while counted.counted is None and counted.internal is None:
+                _note(await self._receive(), counted)
+        if counted.uncollected:
+            name, text = counted.uncollected[0]
+            raise GradingError(f"the hidden tests cannot be collected: {name}: {text}")
+        if counted.internal is not None or counted.counted not in {0, _NOTHING_COLLECTED}:
+            raise GradingError(f"pytest could not collect the hidden tests: {counted.internal}")
+        if not counted.names:
+            raise GradingError("there is no hidden test: a score needs at least one")
+        return counted.names
+
+    async def _start_worker(self) -> str | None:
+        """Start a worker and load the modules; return why they cannot be loaded."""
+        self._worker = await AgentWorker.start(self._evidence)
+        try:
+            answer: Any = from_text(await self._worker.ask(self._load, self._suite.limits.case))
+        except (WorkerLostError, DecodingError) as lost:
+            return f"while its modules were loaded, the agent's code {lost}"
+        try:
+            if "value" in answer:
+                return None
+            return f"loading the modules raised {str(answer['raised']['names'][0])[:100]}"
+        except (KeyError, TypeError, IndexError):
+            return "loading the modules failed"
+
+    async def _relay(self, verdict: _Verdict) -> bool:
+        """Carry questions and answers until the end; return whether time ran out before.
+
+        Raises:
+            GradingError: Time ran out, and it was not the agent's code that took it.
+        """
+        while verdict.ended is None:
+            message = b""
+            with anyio.move_on_after(max(0.0, self._end - anyio.current_time()) + _GRACE):
+                message = await self._receive()
+            if not message or anyio.current_time() > self._end:
+                if self._agent_s < self._suite.limits.whole / 2:
+                    raise GradingError("the hidden tests ran out of time, and not in the agent's code")
+                return True
+            if message[:1] == b"V":
+                _note(message, verdict)
+            else:
+                await _send(self._process, await self._answer(message))
+        return False
+
+    async def _answer(self, message: bytes) -> bytes:
+        began = anyio.current_time()
+        try:
+            if message[:1] == b"S":
+                problem = await self._start_worker()
+                return b"G" if problem is None else b"X" + problem.encode()
+            if self._worker is None:
+                raise AssertionError("a worker is started before it is asked")
+            left = max(0.001, self._end - anyio.current_time())
+            return b"R" + await self._worker.ask(message[1:], min(self._suite.limits.case, left))
+        except WorkerLostError as lost:
+            return b"X" + f"the agent's code {lost}".encode()
+        finally:
+            self._agent_s += anyio.current_time() - began
+
+    async def _check_end(self, verdict: _Verdict) -> None:
+        with anyio.move_on_after(_GRACE + self._suite.limits.whole):
+            await self._process.wait()
+        if verdict.internal is not None:
+            raise GradingError(f"pytest failed over the hidden tests: {verdict.internal}")
+        if verdict.ended not in _PASSED or self._process.returncode != verdict.ended:
+            raise GradingError(
+                f"the hidden tests ended out of order: pytest's status is {verdict.ended}, "
+                f"the process's {self._process.returncode}"
+            )
+
+    async def _receive(self) -> bytes:
+        length = payload_length(await self._read(HEADER_LENGTH))
+        return await self._read(length)
+
+    async def _read(self, length: int) -> bytes:
+        if self._process.stdout is None:
+            raise ChannelError("the process has no output")
+        while len(self._received) < length:
+            self._received += await self._process.stdout.receive()
+        taken = bytes(self._received[:length])
+        del self._received[:length]
+        return taken
+
+
+def _note(message: bytes, verdict: _Verdict) -> None:
+    told: dict[str, Any] = from_text(message[1:])
+    verdict.names += told.get("collected", [])
+    if "result" in told:
+        verdict.problems[told["result"]] = told["problem"]
+    if "uncollected" in told:
+        verdict.uncollected.append((told["uncollected"], told["text"]))
+    verdict.internal = told.get("internal", verdict.internal)
+    verdict.counted = told.get("counted", verdict.counted)
+    verdict.ended = told.get("end", verdict.ended)
+
+
+def _result(name: str, verdict: _Verdict, *, is_over: bool) -> CaseResult:
+    if name in verdict.problems:
+        problem = verdict.problems[name]
+        return CaseResult(name, passed=problem is None, reason=problem)
+    reason = (
+        "the time for all tests was over" if is_over else "its file could not be collected with this code"
+    )
+    return CaseResult(name, passed=False, reason=reason)

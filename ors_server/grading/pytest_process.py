@@ -1,0 +1,78 @@
+"""The trusted process of hidden tests: pytest, the tests, and mirrors of the agent's code.
+
+First the tests are counted with blank modules, in a fork whose traces are gone afterwards. Then, if the
+server says so, they run with mirrors. The verdict leaves by a pipe and is confirmed by the exit status.
+"""
+
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ors_server.grading.blank import install_blanks
+from ors_server.grading.channel import Channel, take_standard_streams
+from ors_server.grading.encoding import to_text
+from ors_server.grading.recorder import Recorder
+from ors_server.grading.remote import Agent, read_json
+
+MEMORY_BYTES = 1 << 30
+"""What this process may use: an agent's code can return much, often."""
+
+
+def main() -> None:
+    """Count, run, and leave with pytest's status."""
+    channel = take_standard_streams()
+    orders = read_json(channel.receive() or b"{}")
+    _set_limits(orders["processor_s"])
+    _count(channel, orders)
+    if channel.receive() != b"run":
+        os._exit(0)
+    agent = Agent(channel, orders["modules"], orders["classes"])
+    agent.install()
+    status = _run_pytest(orders, Recorder(_teller(channel), agent, shown=orders["shown"]), [])
+    _teller(channel)({"end": status})
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _set_limits(processor_s: int) -> None:
+    for which, value in ((resource.RLIMIT_DATA, MEMORY_BYTES), (resource.RLIMIT_CPU, processor_s)):
+        hard = resource.getrlimit(which)[1]
+        resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _count(channel: Channel, orders: dict[str, Any]) -> None:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    tell = _teller(channel)
+    try:
+        install_blanks(orders["modules"])
+        tell({"counted": _run_pytest(orders, Recorder(tell, None, shown=True), ["--collect-only"])})
+    except BaseException as error:  # noqa: BLE001 # whatever it is, the fork must not go on as its parent
+        tell({"internal": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+def _teller(channel: Channel) -> Any:
+    def tell(told: dict[str, Any]) -> None:
+        channel.send(b"V" + to_text(told))
+
+    return tell
+
+
+def _run_pytest(orders: dict[str, Any], recorder: Recorder, options: list[str]) -> int:
+    folder = Path(orders["folder"])
+    tests = folder / "tests"
+    arguments = [
+        *("-c", str(folder / "pytest.ini"), "--rootdir", str(tests), "--basetemp", str(folder / "scratch")),
+        *("-p", "no:cacheprovider", "--import-mode=importlib", "--continue-on-collection-errors"),
+        *("-q", "--tb=short", *options, str(tests)),
+    ]
+    os.chdir(tests)
+    return int(pytest.main(arguments, plugins=[recorder]))

@@ -1,0 +1,386 @@
+"""The trusted side of hidden tests: what a test does to a mirror becomes a question, the answer a value.
+
+Runs in the trusted process only. It believes nothing that it reads: an answer can be a plain value, a mirror
+or an error, and never a piece of code, nor an object of this process that was not handed out.
+"""
+
+import builtins
+import collections
+import json
+import keyword
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from ors_server.grading.channel import Channel
+from ors_server.grading.encoding import PLAIN, DecodingError, Encoder, as_its_base, decode, from_text, to_text
+from ors_server.grading.mirrors import (
+    RemoteError,
+    RemoteModule,
+    RemoteObject,
+    is_mirror,
+    make_class,
+    make_error_class,
+    make_object,
+    nature,
+)
+from ors_server.grading.natures import AgentLostError, Nature, RefusedError, StoppedError
+
+_PLAIN_CLASSES = {kind.__name__: kind for kind in (*PLAIN, bool, object, type(None))}
+_MAX_FIELDS = 100
+
+
+class Agent:
+    """The agent's modules, behind the channel to the server.
+
+    Attributes:
+        failures: Why tests were stopped so far, in their order.
+    """
+
+    def __init__(self, channel: Channel, modules: Sequence[str], classes: Sequence[str]) -> None:
+        self.failures: list[str] = []
+        self._channel = channel
+        self._named = {tuple(name.split(".")) for name in classes}
+        self._modules = {name: RemoteModule(name, self) for name in _with_parents(modules)}
+        self._generation = 0
+        self._is_lost = False
+        self._classes: dict[int, type] = {}
+        self._classes_by_name: dict[tuple[str, str], type] = {}
+        self._objects: weakref.WeakValueDictionary[int, RemoteObject] = weakref.WeakValueDictionary()
+        self._foreign: list[Any] = []
+
+    def install(self) -> None:
+        """Let `import` find the agent's modules."""
+        sys.modules.update(self._modules)
+
+    # What mirrors ask
+
+    def get(self, mirror: Any, name: str) -> Any:
+        """Return an attribute of what a mirror stands for.
+
+        Args:
+            mirror: Any.
+            name: The attribute's.
+        """
+        path = nature(mirror).path
+        below = self._modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
+        if below is not None:
+            return below
+        found = self._request({"order": "get", "target": self._reference(mirror), "name": name})
+        if path and isinstance(mirror, RemoteModule | type):
+            self._note_path(found, (*path, name))
+        return found
+
+    def _note_path(self, found: Any, path: tuple[str, ...]) -> None:
+        if is_mirror(found) and not isinstance(found, RemoteError) and not nature(found).path:
+            nature(found).path = path
+            nature(found).is_built = path in self._named and isinstance(found, type)
+
+    def set(self, mirror: Any, name: str, value: Any) -> None:
+        """Set an attribute of what a mirror stands for.
+
+        Args:
+            mirror: Any.
+            name: The attribute's.
+            value: A plain value, a mirror, or something that the agent can only keep and call.
+        """
+        self._request(
+            {
+                "order": "set",
+                "target": self._reference(mirror),
+                "name": name,
+                "value": self._tree(value),
+            }
+        )
+
+    def delete(self, mirror: Any, name: str) -> None:
+        """Delete an attribute of what a mirror stands for.
+
+        Args:
+            mirror: Any.
+            name: The attribute's.
+        """
+        self._request({"order": "delete", "target": self._reference(mirror), "name": name})
+
+    def call(self, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call what a mirror stands for.
+
+        Args:
+            mirror: Any.
+            arguments: By position.
+            keywords: By name.
+        """
+        told = {name: self._tree(value) for name, value in keywords.items()}
+        trees = [self._tree(value) for value in arguments]
+        target = self._reference(mirror)
+        made = self._request({"order": "call", "target": target, "arguments": trees, "keywords": told})
+        if isinstance(made, RemoteObject) and self._is_named(nature(mirror).path):
+            nature(made).is_built = nature(type(made)).is_built
+        return made
+
+    def _is_named(self, path: tuple[str, ...]) -> bool:
+        """Return whether a path leads to a class that the author named, or to something of its."""
+        return any(path[: len(named)] == named for named in self._named)
+
+    def operate(self, name: str, *operands: Any) -> Any:
+        """Apply an operator to what mirrors stand for.
+
+        Args:
+            name: As in the table of operators.
+            *operands: In the order in which the operator's function takes them.
+        """
+        trees = [self._tree(value) for value in operands]
+        return self._request({"order": "operate", "name": name, "operands": trees})
+
+    def stop(self, error: StoppedError) -> NoReturn:
+        """Take note that the running test failed for good.
+
+        Args:
+            error: Why; it is raised.
+        """
+        self.failures.append(str(error))
+        raise error
+
+    def place(self, value: Any) -> Any:
+        """Put a copy of a plain value where the agent's code is, and return its mirror.
+
+        Args:
+            value: E.g. a list that the agent's code is to change.
+        """
+        return self._request({"order": "keep", "value": self._tree(value)})
+
+    def fetch(self, mirror: Any) -> Any:
+        """Return a copy of what a mirror stands for: a plain value, or one that derives from such.
+
+        Args:
+            mirror: Any.
+        """
+        return self._request({"order": "copy", "target": self._reference(mirror)})
+
+    # Questions and answers
+
+    def _request(self, message: dict[str, Any]) -> Any:
+        answer = self._exchange(message)
+        while "callback" in answer:
+            answer = self._exchange(self._called_back(answer))
+        try:
+            if "value" in answer:
+                return self._value(answer["value"])
+            error = self._error(answer)
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code answered what is no value: {unclear}"))
+        raise error
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self._is_lost:
+            self._renew()
+        self._channel.send(b"A" + to_text(message))
+        answer = self._hear()
+        try:
+            told: dict[str, Any] = from_text(answer)
+            self._learn(told)
+        except (DecodingError, ValueError, TypeError, KeyError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code answered what is no message: {unclear}"))
+        return told
+
+    def _hear(self) -> bytes:
+        heard = self._channel.receive()
+        if heard is None:
+            os._exit(0)  # the server is gone, and with it whoever wanted to know
+        if heard[:1] == b"X":
+            self._is_lost = True
+            self.stop(AgentLostError(heard[1:].decode()))
+        return heard[1:]
+
+    def _renew(self) -> None:
+        self._channel.send(b"S")
+        self._hear()
+        self._is_lost = False
+        self._generation += 1
+        self._classes.clear()
+        self._objects.clear()
+
+    def _called_back(self, told: dict[str, Any]) -> dict[str, Any]:
+        try:
+            function = self._foreign[told["callback"]]
+            arguments = [self._value(tree) for tree in told["arguments"]]
+            keywords = {str(name): self._value(tree) for name, tree in told["keywords"].items()}
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code asked what is no question: {unclear}"))
+        try:
+            return {"answer": self._tree(function(*arguments, **keywords))}
+        except StoppedError:
+            raise
+        except BaseException as error:  # noqa: BLE001 # it is the agent's code's to see, and comes back if not caught
+            return {"failed": self._error_tree(error)}
+
+    # From here to there
+
+    def _tree(self, value: Any) -> Any:
+        return Encoder(self._other).tree(value)
+
+    def _other(self, value: Any) -> Any:
+        if is_mirror(value):
+            return self._reference(value)
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str) and getattr(builtins, name, None) is value:
+            return {"n": name}
+        if isinstance(value, BaseException):
+            return self._error_tree(value)
+        if isinstance(value, PLAIN):
+            return as_its_base(cast("object", value))
+        about = (getattr(value, "__name__", ""), getattr(value, "__doc__", ""))
+        return {"r": [self._hand_out(value), callable(value), *[str(text or "") for text in about]]}
+
+    def _hand_out(self, value: Any) -> int:
+        for number, known in enumerate(self._foreign):
+            if known is value:
+                return number
+        self._foreign.append(value)
+        return len(self._foreign) - 1
+
+    def _reference(self, mirror: Any) -> Any:
+        mine = nature(mirror)
+        if mine.path:
+            return {"p": list(mine.path)}
+        if mine.generation != self._generation:
+            self.stop(AgentLostError("an object of the agent's has gone with the process that held it"))
+        return {"h": mine.number}
+
+    def _error_tree(self, error: BaseException) -> Any:
+        if isinstance(error, RemoteError) and is_mirror(error):
+            return self._reference(error)
+        kind = next(base for base in type(error).__mro__ if is_mirror(base) or base.__module__ == "builtins")
+        text = [
+            self._tree(item) for item in error.args if item is None or isinstance(item, str | int | float)
+        ]
+        told = self._reference(kind) if is_mirror(kind) else {"n": kind.__name__}
+        return {"e": {"class": told, "arguments": text, "foreign": self._hand_out(error)}}
+
+    # From there to here
+
+    def _value(self, tree: Any) -> Any:
+        return decode(tree, self._incoming)
+
+    def _incoming(self, told: tuple[str, Any]) -> Any:
+        key, content = told
+        if key == "h":
+            return self._object(*content)
+        if key == "k":
+            return self._classes[content]
+        if key == "r":
+            return self._foreign[content]
+        if key == "n":
+            return _python_class(content)
+        if key == "m":
+            return self._named_tuple(*content)
+        raise DecodingError(f"unknown type {key!r}")
+
+    def _object(self, number: int, kind: int, *plain: Any) -> Any:
+        known = self._objects.get(number)
+        if known is None:
+            known = make_object(self._classes[kind], self._nature(number))
+            self._objects[number] = known
+        nature(known).plain = [self._value(tree) for tree in plain]
+        return known
+
+    def _nature(self, number: int) -> Nature:
+        mine = Nature(self)
+        mine.number, mine.generation = number, self._generation
+        return mine
+
+    def _named_tuple(self, name: str, fields: list[str], items: list[Any]) -> Any:
+        if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
+            raise DecodingError("not the tree of a named tuple")
+        made: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
+        return made(*[self._value(item) for item in items])
+
+    def _learn(self, told: dict[str, Any]) -> None:
+        for news in told.get("classes", ()):
+            number = int(news["class"])
+            self._classes[number] = self._class(news)
+        printed = told.get("printed", "")
+        if isinstance(printed, str) and printed:
+            sys.stdout.write(printed)
+
+    def _class(self, news: dict[str, Any]) -> type:
+        key = (str(news["module"]), str(news["name"]))
+        known = self._classes_by_name.get(key)
+        mine = self._nature(int(news["class"]))
+        if known is not None and nature(known).generation < self._generation:
+            nature(known).number, nature(known).generation = mine.number, mine.generation
+            made = known
+        else:
+            made = self._make_class(news, mine)
+        self._classes_by_name[key] = made
+        return made
+
+    def _make_class(self, news: dict[str, Any], mine: Nature) -> type:
+        bases = tuple(
+            self._classes[base] if isinstance(base, int) else _python_class(base) for base in news["bases"]
+        )
+        name = str(news["name"])
+        if news["error"]:
+            return make_error_class(name, bases[0], mine)
+        return make_class(name, bases, [str(operator) for operator in news["operators"]], mine)
+
+    def _error(self, answer: dict[str, Any]) -> BaseException:
+        if "stop" in answer:
+            return StopIteration(self._value(answer["stop"]))
+        if "unfit" in answer:
+            self.failures.append("the agent's code gave what cannot cross")
+            return RefusedError(f"the agent's code gave what cannot cross: {answer['unfit']}")
+        told = answer["raised"]
+        if "foreign" in told:
+            error = self._foreign[told["foreign"]]
+            return error if isinstance(error, BaseException) else RefusedError("no error was raised")
+        kind: Any = told.get("class", "Exception")
+        cls = self._classes[kind] if isinstance(kind, int) else _python_class(kind)
+        if not issubclass(cls, Exception | SystemExit):
+            self.failures.append(f"the agent's code raised {cls.__name__}")
+            return RefusedError(f"the agent's code raised {cls.__name__}")
+        made = _make_error(cls, [self._value(tree) for tree in told["arguments"]])
+        if isinstance(made, RemoteError):
+            made.mirror(self._nature(int(told["handle"])), str(told["text"]))
+        return made
+
+
+def _make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException:
+    try:
+        return kind(*arguments)
+    except Exception:  # noqa: BLE001 # its constructor wants something else
+        made = kind.__new__(kind)
+        made.args = tuple(arguments)
+        return made
+
+
+def _python_class(name: str) -> Any:
+    """Return a class of Python's own that an answer may name: of plain values and of errors."""
+    if name in _PLAIN_CLASSES:
+        return _PLAIN_CLASSES[name]
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        return kind
+    raise DecodingError(f"a class that cannot be named: {name[:100]}")
+
+
+def _with_parents(modules: Sequence[str]) -> list[str]:
+    names: dict[str, None] = {}
+    for module in modules:
+        parts = module.split(".")
+        names.update(dict.fromkeys(".".join(parts[: end + 1]) for end in range(len(parts))))
+    return list(names)
+
+
+def read_json(payload: bytes) -> Any:
+    """Return what the server said.
+
+    Args:
+        payload: Its message.
+    """
+    return json.loads(payload)

@@ -1,0 +1,252 @@
+"""The program in the fresh sandbox: loads the agent's modules and does with them what it is told.
+
+Needs nothing but the standard library, runs on Python 3.9. It holds no expected value, no test and no
+verdict: an agent's code that takes it over has gained nothing but a pipe on which values are awaited.
+"""
+
+from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
+
+import builtins
+import importlib
+import importlib.util
+import io
+import os
+import sys
+import threading
+from typing import Any
+
+from ors_server.grading.channel import Channel, ChannelError, take_standard_streams
+from ors_server.grading.encoding import DecodingError, EncodingError, decode, from_text, to_text
+from ors_server.grading.handles import Foreign, Handles
+from ors_server.grading.operations import operate
+
+_MAX_PRINTED = 1 << 18
+
+
+class _Tree:
+    """An answer that is a tree already."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+
+
+class Worker:
+    """One conversation: messages in, messages out, the agent's code between.
+
+    Messages alternate strictly. While the agent's code runs, its answer may be a question of its own (a call
+    of something that the tests handed over); what then comes is the answer to that, or another order.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._handles = Handles(objects=False)
+        self._thread = threading.get_ident()
+        self._orders = {
+            "hello": self._hello,
+            "load": self._load,
+            "call": self._call,
+            "get": self._get,
+            "set": self._set,
+            "delete": self._delete,
+            "operate": self._operate,
+            "keep": self._keep,
+            "copy": self._copy,
+        }
+
+    def work(self) -> None:
+        """Answer messages until there are no more."""
+        while (payload := self._channel.receive()) is not None:
+            self._send(self._obey(from_text(payload)))
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if news := self._handles.take_news():
+            message["classes"] = news
+        if printed := _take_printed():
+            message["printed"] = printed
+        try:
+            self._channel.send(to_text(message))
+        except ChannelError as error:
+            self._channel.send(to_text({"unfit": str(error)}))
+
+    def _obey(self, message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            value = self._orders[message["order"]](message)
+        except EncodingError as error:
+            return {"unfit": str(error)}
+        except BaseException as error:  # noqa: BLE001 # whatever it is, it is the answer
+            return self._raised(error)
+        try:
+            return {"value": value.tree if isinstance(value, _Tree) else self._handles.tree(value)}
+        except (EncodingError, RecursionError) as error:
+            return {"unfit": str(error) or type(error).__name__}
+        except BaseException as error:  # noqa: BLE001 # an object may fail while it is looked at
+            return self._raised(error)
+
+    def _raised(self, error: BaseException) -> dict[str, Any]:
+        if isinstance(error, StopIteration):
+            return {"stop": self._handles.tree(error.value)}
+        return {"raised": self._handles.error(error)}
+
+    def _hello(self, _message: dict[str, Any]) -> Any:
+        return list(sys.version_info[:3])
+
+    def _load(self, message: dict[str, Any]) -> Any:
+        self._handles = Handles(objects=message["objects"])
+        for name, path in message["modules"]:
+            _import(name, path)
+
+    def _call(self, message: dict[str, Any]) -> Any:
+        function = self._value(message["target"])
+        arguments = [self._value(tree) for tree in message["arguments"]]
+        keywords = {name: self._value(tree) for name, tree in message["keywords"].items()}
+        return function(*arguments, **keywords)
+
+    def _get(self, message: dict[str, Any]) -> Any:
+        return getattr(self._value(message["target"]), message["name"])
+
+    def _set(self, message: dict[str, Any]) -> Any:
+        setattr(self._value(message["target"]), message["name"], self._value(message["value"]))
+
+    def _delete(self, message: dict[str, Any]) -> Any:
+        delattr(self._value(message["target"]), message["name"])
+
+    def _operate(self, message: dict[str, Any]) -> Any:
+        return operate(message["name"], [self._value(tree) for tree in message["operands"]])
+
+    def _keep(self, message: dict[str, Any]) -> Any:
+        return _Tree(self._handles.handle_tree(self._value(message["value"])))
+
+    def _copy(self, message: dict[str, Any]) -> Any:
+        return _Tree(Handles(objects=False).tree(self._value(message["target"])))
+
+    def _value(self, tree: Any) -> Any:
+        return decode(tree, self._incoming)
+
+    def _incoming(self, told: tuple[str, Any]) -> Any:
+        key, content = told
+        if key == "p":
+            found = sys.modules[content[0]]
+            for name in content[1:]:
+                found = getattr(found, name)
+            return found
+        if key == "h":
+            return self._handles.look_up(content)
+        if key == "n":
+            return getattr(builtins, content)
+        if key == "r":
+            number, is_callable, *about = content
+            return _Callable(number, self, *about) if is_callable else Foreign(number)
+        if key == "e":
+            return self._error(content)
+        raise DecodingError(f"unknown type {key!r}")
+
+    def _error(self, told: dict[str, Any]) -> Any:
+        kind = self._value(told["class"])
+        error: Any = kind(*[self._value(item) for item in told["arguments"]])
+        if told["foreign"] is not None:
+            error._ors_foreign = told["foreign"]  # noqa: SLF001 # hidden from the agent's sight only
+        return error
+
+    def call_back(self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call something of the other side's, and do what it asks meanwhile.
+
+        Args:
+            number: Of the foreign function.
+            arguments: By position.
+            keywords: By name.
+
+        Raises:
+            RuntimeError: This is not the thread that the other side waits for.
+        """
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a function of the caller's can only be called in the thread it was given to")
+        trees = {name: self._handles.tree(value) for name, value in keywords.items()}
+        told = {"callback": number, "arguments": [self._handles.tree(item) for item in arguments]}
+        self._send({**told, "keywords": trees})
+        while (payload := self._channel.receive()) is not None:
+            message = from_text(payload)
+            if "answer" in message:
+                return self._value(message["answer"])
+            if "failed" in message:
+                raise self._value(message["failed"])
+            self._send(self._obey(message))
+        os._exit(0)
+
+
+class _Callable(Foreign):
+    """A function of the tests'."""
+
+    def __init__(self, number: int, worker: Worker, name: str, doc: str) -> None:
+        super().__init__(number)
+        self._worker = worker
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = doc
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._worker.call_back(self.ors_number, arguments, keywords)
+
+
+def _import(name: str, path: str | None) -> None:
+    """Load a module from the work dir; its name may be one that the standard library has too."""
+    top = name.partition(".")[0]
+    place = path or next((p for p in (f"{top}.py", f"{top}/__init__.py") if os.path.isfile(p)), None)  # noqa: PTH113
+    if place is None:
+        if top in sys.modules or not os.path.isdir(top):  # noqa: PTH112 # a start-up path without imports
+            raise ModuleNotFoundError(f"there is no {top}.py and no folder {top} in the work dir", name=top)
+    elif top not in sys.modules or getattr(sys.modules[top], "__file__", None) != _absolute(place):
+        _load_file(top, _absolute(place))
+    if name != top:
+        importlib.import_module(name)
+
+
+def _absolute(path: str) -> str:
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 # a start-up path without imports
+
+
+def _load_file(name: str, path: str) -> None:
+    folders = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None  # noqa: PTH119, PTH120
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+
+
+def _take_printed() -> str:
+    """Return what was printed since the last message, as far as it is kept."""
+    out = sys.stdout
+    if not isinstance(out, _Printed):
+        return ""
+    return out.take()
+
+
+class _Printed(io.TextIOWrapper):
+    """Standard output as the agent's code sees it: kept until the next message takes it along."""
+
+    def __init__(self) -> None:
+        self._kept = io.BytesIO()
+        super().__init__(self._kept, encoding="utf-8", errors="backslashreplace", write_through=True)
+
+    def take(self) -> str:
+        if not self._kept.tell():
+            return ""
+        self.flush()
+        text = self._kept.getvalue()[:_MAX_PRINTED].decode(errors="replace")
+        self._kept.seek(0)
+        self._kept.truncate()
+        return text
+
+
+def main() -> None:
+    """Take over standard input and output, and work."""
+    channel = take_standard_streams()
+    sys.stdout = _Printed()
+    sys.argv = ["solution"]
+    sys.path.append(os.getcwd())  # noqa: PTH109 # last, so that no file shadows the standard library
+    Worker(channel).work()
+    os._exit(0)
