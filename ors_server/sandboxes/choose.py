@@ -7,6 +7,7 @@ from enum import StrEnum
 from ors_server.clock import Clock
 from ors_server.sandboxes.base import Backend
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.docker import DockerBackend
 from ors_server.sandboxes.errors import SandboxUnavailableError
 from ors_server.sandboxes.janitor import sweep
 from ors_server.sandboxes.landlock import LandlockBackend
@@ -20,6 +21,7 @@ class Choice(StrEnum):
 
     AUTO = "auto"
     BUBBLEWRAP = "bubblewrap"
+    DOCKER = "docker"
     LANDLOCK = "landlock"
     NONE = "none"
 
@@ -33,6 +35,10 @@ class Wanted:
     """Accept that nothing is isolated, when nothing better is to be had or nothing else was asked for."""
     at_least: Strength = Strength.PARTIAL
     """Refuse to start on less."""
+    docker_image: str | None = None
+    """The image of sessions' containers; without one Docker is not tried unless it is asked for by name."""
+    docker_host: str | None = None
+    """Where the Docker engine listens; as in `DOCKER_HOST` by default."""
 
 
 @dataclass
@@ -96,11 +102,18 @@ def _candidates(
     wanted: Wanted, state: ServerState, clock: Clock | None
 ) -> list[tuple[Choice, Callable[[], Backend]]]:
     """Return what to try, the strongest first."""
+    image, host = wanted.docker_image, wanted.docker_host
     everything: list[tuple[Choice, Callable[[], Backend]]] = [
         (Choice.BUBBLEWRAP, lambda: BubblewrapBackend(state, clock)),
+        (Choice.DOCKER, lambda: DockerBackend(state, clock, image=image, host=host)),
         (Choice.LANDLOCK, lambda: LandlockBackend(state, clock)),
         (Choice.NONE, lambda: NoneBackend(state, clock, allowed=wanted.allow_unsandboxed)),
     ]
-    if wanted.choice is Choice.AUTO:
-        return everything if wanted.allow_unsandboxed else everything[:-1]
-    return [candidate for candidate in everything if candidate[0] is wanted.choice]
+    if wanted.choice is not Choice.AUTO:
+        return [candidate for candidate in everything if candidate[0] is wanted.choice]
+    left_out = set[Choice]()
+    if not wanted.allow_unsandboxed:
+        left_out.add(Choice.NONE)
+    if image is None:
+        left_out.add(Choice.DOCKER)
+    return [candidate for candidate in everything if candidate[0] not in left_out]

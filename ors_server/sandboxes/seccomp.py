@@ -35,18 +35,18 @@ _AT_ARGUMENTS = 16
 _NEWEST_KNOWN = 462
 """mseal, Linux 6.10: a call with a larger number did not exist when the list was written."""
 
-_NAMESPACE_FLAGS = 0x7E020080
+NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME (linux/sched.h)."""
-_TERMINAL_INJECTION = (0x5412, 0x541C)
+TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX (asm-generic/ioctls.h): both can type on a terminal for somebody else."""
-_HARMLESS_PERSONALITIES = (0x0, 0x40000, 0xFFFFFFFF)
+HARMLESS_PERSONALITIES = (0x0, 0x40000, 0xFFFFFFFF)
 """PER_LINUX, ADDR_NO_RANDOMIZE (debuggers want it), and the question what is set (linux/personality.h)."""
 
 OPEN_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 """Socket families that a network namespace isolates; AF_VSOCK, for one, it does not."""
 
 # name: (x86_64, aarch64); None where the machine has no such call
-_REFUSED: dict[str, tuple[int | None, int | None]] = {
+REFUSED: dict[str, tuple[int | None, int | None]] = {
     "mount": (165, 40),
     "umount2": (166, 39),
     "swapon": (167, 224),
@@ -108,7 +108,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "sysfs": (139, None),
 }
 
-_MISSING: dict[str, tuple[int | None, int | None]] = {
+MISSING: dict[str, tuple[int | None, int | None]] = {
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -210,9 +210,9 @@ def program(policy: Policy | None = None, machine: str | None = None) -> bytes:
     # Also everything at or above the x32 bit, which no native number has.
     out.emit(_JUMP_ABOVE_OR_EQUAL, _NEWEST_KNOWN + 1, otherwise=1)
     out.answer(_ERRNO | errno.ENOSYS)
-    for number in _numbers(_MISSING, column):
+    for number in _numbers(MISSING, column):
         out.answer_if_equal(number, _ERRNO | errno.ENOSYS)
-    refused = _REFUSED if policy.shared_ipc else {**_REFUSED, **_SHARED_IPC}
+    refused = REFUSED if policy.shared_ipc else {**REFUSED, **_SHARED_IPC}
     for number in _numbers(refused, column):
         out.answer_if_equal(number, _ERRNO | errno.EPERM)
     _judge_arguments(out, policy, column)
@@ -222,16 +222,16 @@ def program(policy: Policy | None = None, machine: str | None = None) -> bytes:
 
 def _judge_arguments(out: _Assembler, policy: Policy, column: int) -> None:
     namespaces = _Assembler()
-    namespaces.emit(_JUMP_ANY_BIT, _NAMESPACE_FLAGS, otherwise=1)
+    namespaces.emit(_JUMP_ANY_BIT, NAMESPACE_FLAGS, otherwise=1)
     namespaces.answer(_ERRNO | errno.EPERM)
     namespaces.answer(_ALLOW)
     out.judge(_JUDGED["clone"][column], 0, namespaces)
     families = _only(policy.families, errno.EAFNOSUPPORT)
     out.judge(_JUDGED["socket"][column], 0, families)
     out.judge(_JUDGED["socketpair"][column], 0, families)
-    out.judge(_JUDGED["personality"][column], 0, _only(_HARMLESS_PERSONALITIES, errno.EPERM))
+    out.judge(_JUDGED["personality"][column], 0, _only(HARMLESS_PERSONALITIES, errno.EPERM))
     requests = _Assembler()
-    for request in _TERMINAL_INJECTION:
+    for request in TERMINAL_INJECTION:
         requests.answer_if_equal(request, _ERRNO | errno.EPERM)
     requests.answer(_ALLOW)
     out.judge(_JUDGED["ioctl"][column], 1, requests)

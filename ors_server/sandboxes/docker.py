@@ -1,0 +1,182 @@
+"""Sandboxes in Docker containers: an operator's own image, with the same shell, files and promises.
+
+The engine must be on this host. A session's shell does not speak through it: its container is given the
+shell's end of a pseudo-terminal and the folder of pipes, and the server sees its processes as the host's. So
+a command costs what it costs under bubblewrap, and only starts, freezes and copies wait for the engine.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+import anyio
+import anyio.to_thread
+from typing_extensions import override
+
+from ors_server.clock import Clock
+from ors_server.sandboxes import docker_containers as containers
+from ors_server.sandboxes.base import Limits, Sandbox
+from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.docker_cell import DockerCell, place_of
+from ors_server.sandboxes.docker_engine import Engine, EngineFacts
+from ors_server.sandboxes.errors import SandboxError, SandboxUnavailableError
+from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.state import MARK, OWNER, ServerState
+from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.uids import try_lock
+
+
+class DockerBackend(HostedBackend):
+    """Sandboxes in containers."""
+
+    name = "docker"
+
+    def __init__(
+        self,
+        state: ServerState,
+        clock: Clock | None = None,
+        *,
+        image: str | None = None,
+        host: str | None = None,
+    ) -> None:
+        """Take note of what to use; nothing is asked of the engine yet.
+
+        Args:
+            state: The server's folder.
+            clock: The source of time.
+            image: The image of sessions' containers; it must hold bash and the usual tools, tar among them.
+            host: Where the engine listens, as in `DOCKER_HOST`, which is the default.
+        """
+        super().__init__(state, clock)
+        self._image = image
+        self._host = host
+        self._engine: Engine | None = None
+        self._facts: EngineFacts | None = None
+        self._connecting = anyio.Lock()
+
+    @override
+    async def probe(self) -> TierReport:
+        await self._connect()
+        return await super().probe()
+
+    @override
+    async def start(self, session_id: str, limits: Limits | None = None) -> Sandbox:
+        if not self._is_closed:
+            await self._connect()
+        return await super().start(session_id, limits)
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self._engine is not None:
+            await anyio.to_thread.run_sync(self._engine.close)
+            self._engine = None
+
+    async def _connect(self) -> None:
+        """Reach the engine, and clean up after dead servers; once.
+
+        Raises:
+            SandboxUnavailableError: No image is named, or the engine cannot be used; the message says why.
+        """
+        async with self._connecting:
+            if self._engine is not None:
+                return
+            image = self._image
+            if not image:
+                raise SandboxUnavailableError("no image is named for the containers: set docker_image")
+
+            def connect() -> tuple[Engine, EngineFacts]:
+                engine = Engine(self._host)
+                facts = engine.facts(image)
+                sweep_containers(engine, self.state.base)
+                return engine, facts
+
+            self._engine, self._facts = await anyio.to_thread.run_sync(connect)
+
+    @override
+    def make_cell(self, limits: Limits) -> Cell:
+        """Make a session's containers' host side.
+
+        Args:
+            limits: What the session may use.
+        """
+        if self._engine is None or self._facts is None:
+            raise SandboxUnavailableError("the engine was not asked yet; start the sandbox through `start`")
+        return DockerCell(self.state, limits, self._engine, self._facts)
+
+    @override
+    def check_host(self) -> None:
+        """Nothing is needed beyond the engine."""
+
+    @override
+    def describe(self) -> TierReport:
+        """Tell what a session of this backend is held by on this machine."""
+        if self._facts is None:
+            raise SandboxUnavailableError("the engine was not asked yet")
+        return describe(self._facts, has_uids=self.state.uids is not None)
+
+
+def describe(facts: EngineFacts, *, has_uids: bool) -> TierReport:
+    """Tell what containers are held by.
+
+    Args:
+        facts: What the engine said.
+        has_uids: Whether each session has a uid of its own.
+    """
+    own_uid = ", own uid" if has_uids else ""
+    held = {
+        Resource.FILES: f"mount namespace of a container (image {facts.image})",
+        Resource.SESSIONS: "mount namespace" + own_uid,
+        Resource.PROCESSES: "pid namespace" + own_uid,
+        Resource.NETWORK: "network namespace, seccomp",
+        Resource.DISK: "tmpfs quota",
+    }
+    gaps = ["Whoever may use the engine's socket rules this host, and the server may."]
+    limited = {Resource.MEMORY: facts.memory, Resource.PIDS: facts.pids, Resource.CPU: facts.cpu}
+    for resource, is_limited in limited.items():
+        if is_limited:
+            held[resource] = "cgroup of the container"
+        elif resource is Resource.PIDS:
+            held[resource] = "process limit of the uid"
+        else:
+            gaps.append(f"The engine cannot limit {resource.value} here.")
+    if not has_uids:
+        gaps.append("Sessions share the server's uid: its quotas of inotify instances and processes.")
+    gaps += [
+        "What the kernel tells of the host under /sys and in /proc/meminfo and the like can be read.",
+        "The kernel is shared: a hole in it is a way out.",
+    ]
+    return TierReport("docker", Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
+
+
+def sweep_containers(engine: Engine, base: Path) -> list[str]:
+    """Remove the containers of dead servers; touches nothing whose owner lives or is a stranger.
+
+    Args:
+        engine: Whose containers.
+        base: Where servers keep their folders; of those who keep them elsewhere nothing can be told.
+
+    Returns:
+        The ids of what was removed.
+    """
+    removed: list[str] = []
+    for container, labels in engine.labelled(containers.PLACE_LABEL, place_of(base)).items():
+        if _is_dead(base / f"{MARK}{labels.get(containers.SERVER_LABEL, '')}"):
+            with suppress(SandboxError):
+                engine.remove(container)
+                removed.append(container)
+    return removed
+
+
+def _is_dead(folder: Path) -> bool:
+    if not folder.is_dir():
+        return True
+    try:
+        lock = try_lock(folder / OWNER)
+    except OSError:
+        return False
+    if lock is None:
+        return False
+    os.close(lock)
+    return True

@@ -1,0 +1,354 @@
+"""One session's containers, and how they begin and end; what the backend `docker` makes for each of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from typing_extensions import override
+
+from ors_server.sandboxes import docker_containers as containers
+from ors_server.sandboxes import docker_launcher
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cgroups import Cgroup
+from ors_server.sandboxes.docker_engine import Engine, EngineFacts
+from ors_server.sandboxes.docker_group import ContainerGroup
+from ors_server.sandboxes.errors import SandboxStartError
+from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
+from ors_server.sandboxes.fresh_files import write_files
+from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshPlace, HostCell
+from ors_server.sandboxes.processes import ended, namespace_of, send_signal
+from ors_server.sandboxes.programs import Ends
+from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
+from ors_server.sandboxes.state import ServerState, remove_tree
+
+_STATUS_BYTES = 65_536
+_NEWS_LIMIT = 10.0
+
+
+class DockerCell(HostCell):
+    """One session's containers."""
+
+    fresh_dir = containers.FRESH_DIR
+    fresh_ending = signal.SIGTERM
+
+    def __init__(self, state: ServerState, limits: Limits, engine: Engine, facts: EngineFacts) -> None:
+        self._engine = engine
+        self._facts = facts
+        self._programs = 0
+        self._launches = 0
+        self._container = ""
+        self._data_folder: str | None = None
+        self._news = -1
+        self._go = -1
+        self._leash = -1
+        self._terminal = ""
+        self._pid_namespace: str | None = None
+        self._init_fd = -1
+        self._group: ContainerGroup | None = None
+        self._is_paused = False
+        self._begun = -1
+        super().__init__(state, limits)
+
+    @override
+    def lay_out(self) -> Layout:
+        return containers.LAYOUT
+
+    @override
+    def make_group(self, suffix: str) -> Cgroup | None:
+        """Make none: the engine does."""
+        return None
+
+    @override
+    def enforced(self) -> Enforced:
+        return Enforced(memory=self._facts.memory, pids=self._facts.pids)
+
+    @override
+    def prepare(self) -> None:
+        """Write what the containers are shown beside the control folder."""
+        folder = self._folder.path
+        (self.control / "start").write_text(containers.START_SCRIPT)
+        (folder / "identity").mkdir(mode=0o755)
+        containers.write_identity(folder / "identity", self._user)
+        os.mkfifo(folder / "leash", 0o600)
+        if self.owner is not None:
+            os.chown(folder / "leash", self.owner, self.owner)
+        self._leash = os.open(folder / "leash", os.O_RDWR | os.O_CLOEXEC)
+
+    @property
+    def _user(self) -> int:
+        return self.owner if self.owner is not None else os.getuid()
+
+    @property
+    def _place(self) -> containers.Place:
+        path = self._facts.path
+        return containers.Place(
+            image=self._facts.image,
+            name=f"ors-{self._mark}",
+            labels={
+                containers.SERVER_LABEL: self._state.server_id,
+                containers.SESSION_LABEL: self._mark,
+                containers.PLACE_LABEL: place_of(self._state.base),
+            },
+            user=self._user,
+            limits=self.limits,
+            folder=self._folder.path,
+            static=self._state.static,
+            environment={"PATH": path} if path else {},
+        )
+
+    # The session's processes
+
+    @override
+    def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
+        self._close_pipes()
+        self._launches += 1
+        self._container = f"ors-{self._mark}-{self._launches}"
+        self._terminal = os.ttyname(slave)
+        if self.owner is not None:  # only while the container opens it: see `settle`
+            os.fchown(slave, 0, self.owner)
+            os.fchmod(slave, 0o660)
+        self._news, told = os.pipe()
+        waits, self._go = os.pipe()
+        orders = {
+            "name": self._container,
+            "container": containers.session(self._place, self._terminal),
+            "holder": containers.holder(self._place),
+            "data": self._data_folder,
+            "go": waits,
+        }
+        try:
+            return self._spawn(orders, Ends(slave, slave, slave, told), waits)
+        finally:
+            os.close(told)
+            os.close(waits)
+
+    @override
+    async def settle(self) -> None:
+        """Take hold of the container's first process and files, and shut its terminal's door."""
+        try:
+            news = await self._hear("init")
+            self.init = int(news["init"])
+            self._init_fd = os.pidfd_open(self.init)
+            self._pid_namespace = namespace_of(self.init, "pid")
+            self._require_ours()
+            self._group = ContainerGroup(self.init)
+            if self._data_folder is None:
+                self._data_folder = str(news["data"])
+                self.hold(f"/proc/{news['holder']}/root/data")
+            self._shut_terminal()
+            os.write(self._go, b"+")
+        except (OSError, ValueError, KeyError) as error:
+            raise SandboxStartError(f"the new container cannot be reached: {error}") from error
+        finally:
+            self._close_pipes()
+
+    async def _hear(self, what: str) -> dict[str, Any]:
+        """Return what the launcher told; the shell may answer before the engine has said that it started."""
+        said = b""
+        with anyio.move_on_after(_NEWS_LIMIT):
+            while what not in (news := _read_news(said)):
+                await anyio.wait_readable(self._news)
+                piece = os.read(self._news, _STATUS_BYTES)
+                if not piece:
+                    break
+                said += piece
+            return news
+        raise SandboxStartError(f"the engine did not say within {_NEWS_LIMIT:g} s that the container runs")
+
+    def _shut_terminal(self) -> None:
+        """What is open stays open, but nobody inside can open it again and say what only the shell says."""
+        if self.owner is not None:
+            Path(self._terminal).chmod(0o600)
+
+    def _require_ours(self) -> None:
+        """Make sure that the pid that the engine named is the process that took our terminal."""
+        seen = Path(f"/proc/{self.init}/root{self.layout.control}/init")
+        if not seen.samefile(self.control / "init") or self._pid_namespace == namespace_of(
+            os.getpid(), "pid"
+        ):
+            raise SandboxStartError("the engine's process ids are not this host's: it runs somewhere else")
+
+    @override
+    def is_inside(self, pid: int) -> bool:
+        """Tell whether a process lives in the container's pid namespace.
+
+        Args:
+            pid: As the server sees it.
+        """
+        return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
+
+    @override
+    def alive(self) -> int:
+        counted = self._group.alive() if self._group is not None else 0
+        return counted or len(self.processes())
+
+    @override
+    def denials(self) -> int:
+        return self._group.denials() if self._group is not None else 0
+
+    @override
+    async def end_processes(self) -> None:
+        """Kill process 1, with which the kernel ends the whole namespace.
+
+        Process 1 leads the terminal's session, so its end hangs up on the shell, which must not live to write
+        its state down: the others are killed first, while process 1 cannot start them again.
+        """
+        if self.init:
+            send_signal(self.init, signal.SIGSTOP, self.is_inside)
+            for pid in reversed(self.processes()):  # process 1 comes last
+                send_signal(pid, signal.SIGKILL, self.is_inside)
+            await self.thaw()
+            is_gone = await ended(self._init_fd, KILL_LIMIT)
+            os.close(self._init_fd)
+            self._init_fd = -1
+        elif self._first is not None:
+            self._first.terminate()  # it removes what it has made so far
+            is_gone = await ended(self._first_fd, KILL_LIMIT)
+        else:
+            is_gone = True
+        if not is_gone:
+            await anyio.to_thread.run_sync(self._engine.remove, self._container)
+        if self._group is not None:
+            self._group.close()
+        self._pid_namespace, self._group, self._is_paused = None, None, False
+        self._close_pipes()
+
+    @override
+    async def freeze(self) -> None:
+        if not self._is_paused:
+            await anyio.to_thread.run_sync(self._engine.pause, self._container)
+            self._is_paused = True
+
+    @override
+    async def thaw(self) -> None:
+        if self._is_paused:
+            await anyio.to_thread.run_sync(self._engine.unpause, self._container)
+            self._is_paused = False
+
+    @override
+    async def aclose(self) -> None:
+        """End everything; the volume goes with the container that holds it."""
+        try:
+            await super().aclose()
+        finally:
+            self._close_pipes()
+            if self._leash >= 0:
+                os.close(self._leash)
+                self._leash = -1
+                await anyio.to_thread.run_sync(self._remove_all)
+
+    def _remove_all(self) -> None:
+        for container in self._engine.labelled(containers.SESSION_LABEL, self._mark):
+            self._engine.remove(container)
+
+    def _close_pipes(self) -> None:
+        for descriptor in (self._news, self._go):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._news = self._go = -1
+
+    # Copiers and fresh programs
+
+    @override
+    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+        config = containers.copier(self._place, argv, reads=stdin == subprocess.DEVNULL)
+        return self._spawn_program(config, Ends(stdin, stdout, subprocess.PIPE, -1), -1)
+
+    @override
+    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
+        if not order.files:
+            return FreshPlace()
+        folder = self._folder.path / f"fresh-{number}"
+        await anyio.to_thread.run_sync(write_files, folder, order.files)
+        return FreshPlace(files=folder)
+
+    @override
+    def close_place(self, place: FreshPlace) -> None:
+        if place.files is not None:
+            remove_tree(place.files)
+
+    @override
+    async def start_fresh(self, order: FreshOrder) -> FreshProcess:
+        """Start a fresh program, and wait until there is a process: starting is not on the program's time."""
+        try:
+            process = await super().start_fresh(order)
+        finally:
+            begun, self._begun = self._begun, -1
+        try:
+            await anyio.wait_readable(begun)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await process.aclose()
+            raise
+        finally:
+            os.close(begun)
+        return process
+
+    @override
+    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+        lines = ulimits(self.limits, self.enforced())
+        config = containers.fresh(self._place, order, place.files, lines)
+        self._begun, begins = os.pipe()
+        try:
+            return self._spawn_program(config, ends, begins)
+        except SandboxStartError:
+            os.close(self._begun)
+            raise
+        finally:
+            os.close(begins)
+
+    def _spawn_program(self, config: containers.Config, ends: Ends, begins: int) -> "subprocess.Popen[bytes]":
+        self._programs += 1
+        name = f"ors-{self._mark}-p{self._programs}"
+        orders = {"name": name, "container": config, "data": self._data_folder, "begins": begins}
+        return self._spawn(orders, ends, begins)
+
+    def _spawn(self, orders: dict[str, Any], ends: Ends, *passed: int) -> "subprocess.Popen[bytes]":
+        """Start the process that talks to the engine."""
+        orders |= {"host": self._engine.host, "api": self._facts.api}
+        reading = _as_file(json.dumps(orders).encode())
+        try:
+            return subprocess.Popen(  # noqa: S603 # a list of our own making
+                [sys.executable, "-P", docker_launcher.__file__, str(reading), str(ends.status)],
+                stdin=ends.stdin,
+                stdout=ends.stdout,
+                stderr=ends.stderr,
+                pass_fds=[fd for fd in (reading, ends.status, *passed) if fd >= 0],
+                env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                cwd="/",
+            )
+        except OSError as error:
+            raise SandboxStartError(f"cannot start the launcher of containers: {error}") from error
+        finally:
+            os.close(reading)
+
+
+def place_of(base: Path) -> str:
+    """Return what tells one base folder from every other one on this host.
+
+    Args:
+        base: Where servers keep their folders.
+    """
+    found = base.stat()
+    return f"{found.st_dev}-{found.st_ino}"
+
+
+def _read_news(said: bytes) -> dict[str, Any]:
+    news: dict[str, Any] = {}
+    for line in said.splitlines():
+        news |= json.loads(line)
+    return news
+
+
+def _as_file(content: bytes) -> int:
+    """Return a descriptor from which the content can be read once."""
+    descriptor = os.memfd_create("ors-orders", os.MFD_CLOEXEC)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

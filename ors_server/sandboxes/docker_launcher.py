@@ -1,0 +1,178 @@
+"""Asks the engine for containers, in a process of its own: the `docker` package waits, the server must not.
+
+It reads its orders as JSON from the descriptor that its first argument names, and tells what becomes of them,
+one JSON object per line, on the one that its second argument names. For a session's container it is done once
+the server says that the shell has answered; until then it keeps the terminal open. For a program it stays,
+carries the three streams, and tells the status. Whatever ends it early, it removes what it made.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_BITE = 65_536
+_ANSWER_LIMIT = 60
+_FOLDERS_LIMIT = 10.0
+_LOOK_INTERVAL = 0.005
+_SET_PDEATHSIG = 1  # linux/prctl.h
+_FRAME = struct.Struct(">BxxxL")  # Docker Engine API, "Attach to a container": stream type, length
+_STDERR_FRAME = 2
+
+
+class _StoppedError(Exception):
+    """The server wants an end, or has met its own."""
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise _StoppedError
+
+
+class Launcher:
+    """One order on its way."""
+
+    def __init__(self, client: Any, orders: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
+        self._client = client
+        self._orders = orders
+        self._tell = tell
+        self._made: list[str] = []
+
+    def launch_session(self) -> None:
+        """Start a session's container, and before the first one the one that holds its files."""
+        data = self._orders["data"]
+        if data is None:
+            data = self._launch_holder()
+        container = self._create(self._orders["container"], self._orders["name"], data)
+        pid = self._start(container)
+        if not pid:
+            raise RuntimeError("the container ended at once; its image must hold sh and bash")
+        self._tell({"init": pid})
+        if self._is_wanted(pid):
+            self._made.clear()
+
+    def run_program(self) -> None:
+        """Run a program to its end, and remove its container."""
+        container = self._create(self._orders["container"], self._orders["name"], self._orders["data"])
+        streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        link = self._client.attach_socket(container, params=streams)._sock  # noqa: SLF001 # to write to it
+        if pid := self._start(container):
+            self._tell({"child-pid": pid})
+        if self._orders["begins"] >= 0:
+            os.close(self._orders["begins"])
+        threading.Thread(target=_feed, args=(link,), daemon=True).start()
+        _carry(link)
+        self._tell({"exit-code": self._client.wait(container)["StatusCode"]})
+
+    def clean_up(self) -> None:
+        """Remove what nobody needs any more; called however it ends."""
+        for container in reversed(self._made):
+            try:
+                self._client.remove_container(container, force=True, v=True)
+            except Exception:  # noqa: BLE001, S112 # it is gone, or the server's own clean-up finds it
+                continue
+
+    def _launch_holder(self) -> str:
+        container = self._create(self._orders["holder"], self._orders["name"] + "-files", None)
+        pid = self._start(container)
+        rows = self._client.inspect_container(container)["Mounts"]
+        data = next(str(row["Source"]) for row in rows if row["Type"] == "volume")
+        deadline = time.monotonic() + _FOLDERS_LIMIT
+        while not os.path.exists(f"/proc/{pid}/root/data/state"):  # noqa: PTH110 # a start-up path
+            if time.monotonic() > deadline or not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 # likewise
+                raise RuntimeError("the folders of the session could not be made in its container")
+            time.sleep(_LOOK_INTERVAL)
+        self._tell({"holder": pid, "data": data})
+        return data
+
+    def _create(self, config: dict[str, Any], name: str, data: str | None) -> str:
+        for mount in config["HostConfig"]["Mounts"]:
+            if data is not None and "Source" in mount:
+                mount["Source"] = mount["Source"].replace("{data}", data)
+        self._made.append(name)  # before it is there, so that an end meanwhile finds it
+        return str(self._client.create_container_from_config(config, name=name)["Id"])
+
+    def _start(self, container: str) -> int:
+        """Return the first process's pid as the host sees it; 0 when it has ended already."""
+        self._client.start(container)
+        return int(self._client.inspect_container(container)["State"]["Pid"])
+
+    def _is_wanted(self, pid: int) -> bool:
+        """Wait until the server says that the shell has answered; tell whether it said so."""
+        poll = select.poll()
+        go = int(self._orders["go"])
+        poll.register(go, select.POLLIN)
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        return go in ready and os.read(go, 1) == b"+"
+
+
+def _feed(link: Any) -> None:
+    """Carry standard input, and its end."""
+    try:
+        while piece := os.read(0, _BITE):
+            link.sendall(piece)
+        link.shutdown(1)  # SHUT_WR
+    except OSError:
+        return  # the program does not read any more
+
+
+def _carry(link: Any) -> None:
+    """Carry standard output and standard error until the container has closed both."""
+    with link.makefile("rb") as frames:
+        while len(head := frames.read(_FRAME.size)) == _FRAME.size:
+            kind, length = _FRAME.unpack(head)
+            _write(2 if kind == _STDERR_FRAME else 1, frames.read(length))
+    for descriptor in (1, 2):
+        os.close(descriptor)
+
+
+def _write(descriptor: int, piece: bytes) -> None:
+    view = memoryview(piece)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BrokenPipeError:
+        return  # nobody listens; the program is not told
+
+
+def main() -> int:
+    """Read the orders and obey them; return the exit status."""
+    signal.signal(signal.SIGTERM, _stop)
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
+    with open(int(sys.argv[1]), encoding="utf-8") as told:  # noqa: PTH123 # a descriptor
+        orders = json.load(told)
+    status = int(sys.argv[2])
+
+    def tell(news: dict[str, Any]) -> None:
+        if status >= 0:
+            os.write(status, json.dumps(news).encode() + b"\n")
+
+    docker = __import__("docker")
+    client = docker.APIClient(base_url=orders["host"], version=orders["api"], timeout=_ANSWER_LIMIT)
+    launcher = Launcher(client, orders, tell)
+    try:
+        if "go" in orders:
+            launcher.launch_session()
+        else:
+            launcher.run_program()
+    except _StoppedError:
+        return 1
+    except Exception as error:  # noqa: BLE001 # told to whoever listens on the terminal or the pipe
+        os.write(2, f"{getattr(error, 'explanation', None) or error}\n".encode(errors="replace"))
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        launcher.clean_up()
+    return 0
+
+
+if __name__ == "__main__":
+    os._exit(main())  # not waiting for a thread that may be reading
