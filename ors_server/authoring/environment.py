@@ -4,10 +4,21 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 from ors_server.authoring.tool import Toolset
+from ors_server.authoring.toolsets.milestones import Milestone
+from ors_server.authoring.toolsets.submit import Submission
 from ors_server.policy import EpisodePolicy
 from ors_server.sandboxes.base import Limits, Sandbox
 from ors_server.visibility import Visibility
-from ors_server.wire import GroupCandidate, GroupScore, ImageBlock, JSONObject, Message, Split, TextBlock
+from ors_server.wire import (
+    GroupCandidate,
+    GroupScore,
+    ImageBlock,
+    JSONObject,
+    Message,
+    Split,
+    TextBlock,
+    ToolOutput,
+)
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
@@ -39,6 +50,10 @@ class Environment:
     sandbox_limits: ClassVar[Limits | None] = None
     """What a session's sandbox may use. Without it the default limits hold, and a session has a sandbox only
     if one of its toolsets needs it."""
+
+    milestones: ClassVar[Sequence[Milestone]] = ()
+    """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and `files`
+    toolsets, in order."""
 
     _sandbox: Sandbox | None = None
 
@@ -148,6 +163,17 @@ class Environment:
 
     def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
         """Return the prompt as a conversation that the agent continues."""
+        raise NotImplementedError
+
+    def grade_submission(self, submission: Submission) -> ToolOutput | float | Awaitable[ToolOutput | float]:
+        """Judge what the agent handed in with the `submit` toolset, which ends the episode.
+
+        Args:
+            submission: The answer, and what the agent left in its work dir; nothing of the agent's runs.
+
+        Returns:
+            The reward, or an output with one.
+        """
         raise NotImplementedError
 
     def list_task_tools(self) -> Sequence[str] | Awaitable[Sequence[str]]:

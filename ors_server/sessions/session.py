@@ -15,6 +15,7 @@ from ors_server.authoring.definition import (
     Instance,
     ToolsetDefinition,
 )
+from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
@@ -161,6 +162,7 @@ class Session:
             StoreError: If the record could not be written.
         """
         await self._setup.adopt(self.definition, self._instance, snapshot.memory, snapshot.files)
+        load_reached_milestones(self._instance, snapshot.milestones)
         await self.book.go_on(snapshot.resumed_at(self.book.now), steps)
 
     async def prompt(self) -> Blocks:

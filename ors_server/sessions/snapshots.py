@@ -7,6 +7,7 @@ from secrets import token_hex
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.episode import EpisodeState
 from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
@@ -106,7 +107,15 @@ class Snapshots:
             sandbox = self._setup.sandbox
             files = None if sandbox is None else await sandbox.snapshot()
             now = self._book.now
-            return SessionSnapshot(token_hex(8), self._book.state, now, memory, files, duration=now - started)
+            return SessionSnapshot(
+                id=token_hex(8),
+                state=self._book.state,
+                taken_at=now,
+                memory=memory,
+                files=files,
+                milestones=tuple(reached_milestones(self._instance)),
+                duration=now - started,
+            )
 
     async def keep(self) -> SessionSnapshot:
         """Take a snapshot and keep it.
