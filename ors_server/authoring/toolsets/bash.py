@@ -13,6 +13,7 @@ from ors_server.authoring.toolsets.commands import (
     find_violation,
     parse_patterns,
 )
+from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
 from ors_server.authoring.toolsets.results import (
     clamp_time_limit,
     describe_end,
@@ -37,6 +38,7 @@ class BashTools(Toolset):
     @override
     @classmethod
     def check_environment(cls, environment: type) -> None:
+        check_milestones(environment)
         try:
             parse_patterns(environment.policy.forbidden_commands)  # type: ignore[attr-defined]
         except ValueError as error:
@@ -69,7 +71,7 @@ class BashTools(Toolset):
         if restart:
             await self.sandbox.restart()
         if checked is None:
-            return _restart_output(self.sandbox)
+            return await pay_progress(self.environment, _restart_output(self.sandbox))
         try:
             result = await self.sandbox.exec(checked, time_limit=seconds)
         except SandboxCommandError as error:
@@ -77,10 +79,11 @@ class BashTools(Toolset):
         if result.exit_code != 0:
             context.charge(PenaltyCause.COMMAND_ERROR)
         notes = [*([_RESTARTED] if restart else []), *describe_end(result, seconds, self.sandbox.limits)]
-        return ToolOutput(
+        output = ToolOutput(
             blocks=[*result_blocks(result, notes)],
             metadata={"bash": result_metadata(result, restarted=restart or result.shell_restarted)},
         )
+        return await pay_progress(self.environment, output)
 
     @property
     def sandbox(self) -> Sandbox:

@@ -13,8 +13,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
 from ors_server.authoring.toolsets.results import clamp_time_limit, result_blocks, result_metadata
 from ors_server.authoring.toolsets.results import seconds as shown_seconds
 from ors_server.errors import EnvironmentFailedError
@@ -47,6 +50,11 @@ class PythonTools(Toolset):
     """One interpreter per session."""
 
     needs_sandbox: ClassVar[bool] = True
+
+    @override
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        check_milestones(environment)
 
     def __init__(self, environment: Any) -> None:
         """Keep the environment; nothing is started before the first call.
@@ -86,7 +94,9 @@ class PythonTools(Toolset):
         if metadata["exit_code"] != 0:
             context.charge(PenaltyCause.COMMAND_ERROR)
         blocks = result_blocks(run.result, _notes(run, limit, restart=restart))
-        return ToolOutput(blocks=[*blocks], metadata={"python": metadata})
+        return await pay_progress(
+            self.environment, ToolOutput(blocks=[*blocks], metadata={"python": metadata})
+        )
 
     @property
     def sandbox(self) -> Sandbox:

@@ -1,0 +1,140 @@
+"""How files and folders are shown to an agent. Pure."""
+
+from collections.abc import Sequence
+
+from ors_server.authoring.tool import ToolError
+from ors_server.authoring.toolsets.file_names import show_name
+from ors_server.authoring.toolsets.text_files import TextFile
+from ors_server.sandboxes.base import Entry, EntryKind
+
+MOST_CHARACTERS = 64_000
+"""Characters of a file that one view shows."""
+MOST_LINE = 2_000
+"""Characters of one line that a view shows."""
+MOST_ROWS = 1_000
+"""Rows of a listing that are shown."""
+_AROUND = 4
+
+
+def check_range(wanted: Sequence[int] | None, total: int) -> tuple[int, int]:
+    """Return the first and the last line to show, from 1.
+
+    Args:
+        wanted: What the agent asked for; everything without it.
+        total: Lines of the file.
+
+    Raises:
+        ToolError: It is no range of the file's lines.
+    """
+    if wanted is None:
+        return 1, total
+    if len(wanted) != 2:  # noqa: PLR2004  (first, last)
+        raise ToolError(f"view_range is two numbers, first and last line, not {list(wanted)}")
+    first, last = wanted[0], total if wanted[1] == -1 else wanted[1]
+    if not 1 <= first <= max(total, 1) or last < first - (total == 0):
+        raise ToolError(
+            f"view_range is within the {total} lines of the file, first before last, not {list(wanted)}"
+        )
+    return first, min(last, total)
+
+
+def show_lines(file: TextFile, first: int, last: int) -> str:
+    """Return lines with their numbers, and in words what is left out or unusual.
+
+    Args:
+        file: The file.
+        first: Number of the first line, from 1.
+        last: Number of the last one.
+    """
+    lines = file.lines
+    if not lines:
+        return "[the file is empty]"
+    shown: list[str] = []
+    room = MOST_CHARACTERS
+    for number, line in enumerate(lines[first - 1 : last], first):
+        row = f"{number:6}\t{_shorten(line)}"
+        room -= len(row) + 1
+        if room < 0:
+            shown.append(f"[{len(lines)} lines in all; give view_range to see those from {number} on]")
+            break
+        shown.append(row)
+    else:
+        shown += _remarks(file, last, len(lines))
+    return "\n".join(shown)
+
+
+def _shorten(line: str) -> str:
+    return (
+        line
+        if len(line) <= MOST_LINE
+        else f"{line[:MOST_LINE]} [... {len(line) - MOST_LINE} characters more]"
+    )
+
+
+def _remarks(file: TextFile, last: int, total: int) -> list[str]:
+    remarks: list[str] = []
+    if file.uses_crlf:
+        remarks.append("lines end with CR LF")
+    if file.encoding != "utf-8" or file.mark:
+        remarks.append(f"encoded as {file.encoding}{' with a byte order mark' if file.mark else ''}")
+    if last == total and file.lacks_newline:
+        remarks.append("no newline at the end of the file")
+    return [f"[{'; '.join(remarks)}]"] if remarks else []
+
+
+def show_entries(entries: Sequence[Entry]) -> str:
+    """Return a listing, one entry a line.
+
+    Args:
+        entries: Sorted by path.
+    """
+    if not entries:
+        return "[the folder is empty]"
+    rows = [_row(entry) for entry in entries[:MOST_ROWS]]
+    if len(entries) > MOST_ROWS:
+        rows.append(f"[{len(entries) - MOST_ROWS} more; list a folder further down, or less deep]")
+    return "\n".join(rows)
+
+
+def _row(entry: Entry) -> str:
+    name = show_name(entry.path)
+    if entry.kind is EntryKind.FILE:
+        return f"{name} ({entry.size} bytes)"
+    return name + {EntryKind.FOLDER: "/", EntryKind.LINK: "@"}.get(entry.kind, "?")
+
+
+def show_edit(name: str, file: TextFile, first: int, last: int) -> str:
+    """Return what an edited file looks like around the edit.
+
+    Args:
+        name: The file, as it is shown.
+        file: The file afterwards.
+        first: First line of the edit, from 1.
+        last: Last line of it.
+    """
+    total = len(file.lines)
+    around = show_lines(file, max(1, first - _AROUND), min(total, last + _AROUND))
+    return f"Edited {name}, which now has {count_lines(file.text)}:\n{around}"
+
+
+def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> str:
+    """Return the matches of a search, one a line.
+
+    Args:
+        matches: Path, number of the line from 1, and the line.
+        is_cut: Whether there are more.
+    """
+    rows = [f"{show_name(path)}:{number}: {line}" for path, number, line in matches]
+    if is_cut:
+        rows.append(f"[more than {len(rows)} matches; narrow the pattern, the path or the glob]")
+    return "\n".join(rows) or "[no match]"
+
+
+def count_lines(text: str) -> str:
+    """Return how many lines a text has, in words.
+
+    Args:
+        text: Any text.
+    """
+    number = len(TextFile(text).lines)
+    return "1 line" if number == 1 else f"{number} lines"

@@ -1,0 +1,306 @@
+"""The file tools: looking at files of the work dir and changing them, without a shell."""
+
+import base64
+import json
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.file_names import read_name, show_name
+from ors_server.authoring.toolsets.file_views import (
+    check_range,
+    count_lines,
+    show_edit,
+    show_entries,
+    show_lines,
+    show_matches,
+)
+from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.toolsets.text_files import TextFile, image_type
+from ors_server.errors import EnvironmentFailedError
+from ors_server.sandboxes.base import Entry, Sandbox
+from ors_server.sandboxes.errors import (
+    SandboxFileError,
+    SandboxFileMissingError,
+    SandboxFileTooLargeError,
+    SandboxPathError,
+)
+from ors_server.wire import ImageBlock, ToolOutput
+
+MOST_IMAGE_BYTES = 2 << 20
+"""Length of an image file that is shown as an image."""
+SEARCH_SECONDS = 20.0
+"""Seconds that one search may take."""
+_NOT_FOUND = 127
+_MOST_PLACES = 20
+_SEARCH_BYTES = 8 << 20
+
+
+class FileTools(Toolset):
+    """View, create and edit files of the work dir."""
+
+    needs_sandbox: ClassVar[bool] = True
+
+    @override
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        check_milestones(environment)
+
+    @tool
+    async def view(self, path: str, view_range: list[int] | None = None) -> ToolOutput:
+        """Look at a file or a folder.
+
+        A text file is shown with line numbers, a folder as a listing two levels deep, a small PNG, JPEG, GIF
+        or WebP file as an image.
+
+        Args:
+            path: Relative to the work dir.
+            view_range: First and last line to show, counted from 1, such as [20, 40]; -1 as the last line
+                means the end of the file. Leave it out for the whole file.
+        """
+        with _refusals():
+            try:
+                place, content = await self._read(path)
+            except SandboxPathError:
+                entries = await self._list(path, 2)
+                return await self._done(show_entries(entries))
+        mime_type = image_type(content)
+        if mime_type is not None and len(content) <= MOST_IMAGE_BYTES:
+            shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
+            data = base64.b64encode(content).decode()
+            return await self._done(shown, ImageBlock(data=data, mimeType=mime_type))
+        text = TextFile.read(content)
+        if text is None:
+            kind = mime_type or "a binary file"
+            return await self._done(
+                f"{show_name(place)} is {kind} of {len(content)} bytes and cannot be shown."
+            )
+        return await self._done(show_lines(text, *check_range(view_range, len(text.lines))))
+
+    @tool
+    async def create(self, path: str, content: str) -> ToolOutput:
+        """Write a whole file, new or in place of an old one. Missing folders are made.
+
+        Args:
+            path: Relative to the work dir.
+            content: Everything that shall be in the file.
+        """
+        data = _encode(content)
+        with _refusals():
+            place, old = await self._read_old(path)
+            await self.sandbox.write_file(place, data)
+        verb = "Created" if old is None else "Replaced"
+        return await self._done(f"{verb} {show_name(place)}: {count_lines(content)}, {len(data)} bytes.")
+
+    @tool
+    async def str_replace(self, path: str, old_str: str, new_str: str) -> ToolOutput:
+        """Replace a piece of a text file that occurs exactly once.
+
+        Args:
+            path: Relative to the work dir.
+            old_str: The piece to be replaced, exactly as it stands in the file, white space included. Take
+                enough lines around it that it occurs only once.
+            new_str: What shall stand there instead; may be empty.
+        """
+        if not old_str:
+            raise ToolError("old_str is empty; give the text to be replaced, or use insert")
+        with _refusals():
+            place, file, before = await self._read_text(path)
+        old, new = file.adapt(old_str), file.adapt(new_str)
+        at = _only_place(file, old, show_name(place))
+        if old == new:
+            raise ToolError("new_str is the same as old_str; nothing would change")
+        text = file.text[:at] + new + file.text[at + len(old) :]
+        await self._store(place, file, text, before)
+        first = file.text.count("\n", 0, at) + 1
+        return await self._done(
+            show_edit(show_name(place), TextFile(text, file.encoding), first, first + new.count("\n"))
+        )
+
+    @tool
+    async def insert(self, path: str, insert_line: int, text: str) -> ToolOutput:
+        """Insert lines into a text file.
+
+        Args:
+            path: Relative to the work dir.
+            insert_line: The line after which the text goes, counted from 1; 0 puts it before the first line.
+            text: The lines to insert.
+        """
+        with _refusals():
+            place, file, before = await self._read_text(path)
+        lines = file.text.split("\n")
+        total = len(file.lines)
+        if not 0 <= insert_line <= total:
+            raise ToolError(f"insert_line is from 0 to {total}, the number of lines; {insert_line} came")
+        end = "\r\n" if file.uses_crlf else "\n"
+        new = file.adapt(text)
+        at = sum(len(line) + 1 for line in lines[:insert_line])
+        if at > len(file.text):  # after a last line that is not ended
+            at, new = len(file.text), end + new
+        elif not new.endswith("\n"):
+            new += end
+        whole = file.text[:at] + new + file.text[at:]
+        await self._store(place, file, whole, before)
+        last = insert_line + len(TextFile(text).lines)
+        return await self._done(
+            show_edit(show_name(place), TextFile(whole, file.encoding), insert_line + 1, last)
+        )
+
+    @tool(name="list")
+    async def list_files(self, path: str = ".", depth: int = 2) -> ToolOutput:
+        """List a folder; folders end with a slash, links with an at sign, files show their size in bytes.
+
+        Args:
+            path: Relative to the work dir.
+            depth: How many levels below the folder, from 1.
+        """
+        if depth < 1:
+            raise ToolError(f"depth is at least 1, not {depth}")
+        with _refusals():
+            entries = await self._list(path, depth)
+        return await self._done(show_entries(entries))
+
+    @tool
+    async def search(self, pattern: str, path: str = ".", glob: str | None = None) -> ToolOutput:
+        """Find the lines of text files that match a regular expression; links are not followed.
+
+        Args:
+            pattern: A regular expression of Python's.
+            path: The file or folder to search, relative to the work dir.
+            glob: Which files, such as *.py; with a slash in it, it is matched with the whole path.
+        """
+        inside = path.removeprefix(self.sandbox.work_dir).lstrip("/") if path.startswith("/") else path
+        if path.startswith("/") and not (path + "/").startswith(self.sandbox.work_dir + "/"):
+            raise ToolError(
+                f"{path!r} is outside the work dir; use a path relative to {self.sandbox.work_dir}"
+            )
+        return await self._done(await self._search(pattern, inside or ".", glob or ""))
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The session's sandbox."""
+        found: Sandbox = self.environment.sandbox
+        return found
+
+    async def _done(self, *content: str | ImageBlock) -> ToolOutput:
+        return await pay_progress(self.environment, ToolOutput.ongoing(*content))
+
+    async def _read(self, path: str) -> tuple[str, bytes]:
+        """Return a file's path as the file system has it, and its content."""
+        try:
+            return path, await self.sandbox.read_file(path)
+        except SandboxFileMissingError:
+            meant = read_name(path)
+            if meant == path:
+                raise
+        return meant, await self.sandbox.read_file(meant)
+
+    async def _read_old(self, path: str) -> tuple[str, bytes | None]:
+        """Return where to write, and what stands there."""
+        try:
+            return await self._read(path)
+        except SandboxFileMissingError:
+            return path, None
+        except SandboxFileTooLargeError:
+            return path, b""
+
+    async def _list(self, path: str, depth: int) -> list[Entry]:
+        try:
+            return await self.sandbox.list_files(path, depth=depth)
+        except SandboxFileMissingError:
+            meant = read_name(path)
+            if meant == path:
+                raise
+        return await self.sandbox.list_files(meant, depth=depth)
+
+    async def _read_text(self, path: str) -> tuple[str, TextFile, bytes]:
+        place, content = await self._read(path)
+        file = TextFile.read(content)
+        if file is None:
+            raise ToolError(f"{show_name(place)} is a binary file and cannot be edited here")
+        return place, file, content
+
+    async def _store(self, place: str, file: TextFile, text: str, before: bytes) -> None:
+        try:
+            content = file.with_text(text)
+        except UnicodeEncodeError as error:
+            wrong = error.object[error.start : error.end]
+            raise ToolError(
+                f"{show_name(place)} is encoded as {file.encoding}, which has no {wrong!r}"
+            ) from None
+        with _refusals():
+            try:
+                await self.sandbox.write_file(place, content)
+            except SandboxFileTooLargeError:
+                raise  # nothing was written
+            except SandboxFileError:
+                with suppress(SandboxFileError):  # a full disk: the old content had room
+                    await self.sandbox.write_file(place, before)
+                raise
+
+    async def _search(self, pattern: str, path: str, glob: str) -> str:
+        request = {"pattern": _encodable(pattern), "path": path, "meant": read_name(path), "glob": glob}
+        run = await self.sandbox.run_fresh(
+            ["python3", "-I", "-S", f"{self.sandbox.fresh_dir}/search.py"],
+            files={"search.py": _search_program()},
+            stdin=json.dumps(request).encode(),
+            time_limit=SEARCH_SECONDS,
+            output_bytes=_SEARCH_BYTES,
+        )
+        if run.timed_out:
+            raise ToolError(f"the search took longer than {SEARCH_SECONDS:g} seconds; simplify or narrow it")
+        if run.exit_code == _NOT_FOUND:
+            raise EnvironmentFailedError("the search tool needs a python3 inside the sandbox; it has none")
+        if run.exit_code != 0:
+            raise ToolError(f"the search failed: {run.stderr.text.strip()[-500:]}")
+        answer = json.loads(run.stdout.text)
+        if "error" in answer:
+            raise ToolError(answer["error"])
+        return show_matches(answer["matches"], is_cut=answer["cut"])
+
+
+@cache
+def _search_program() -> bytes:
+    return Path(__file__).with_name("inside").joinpath("search.py").read_bytes()
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    try:
+        yield
+    except SandboxFileError as error:
+        raise ToolError(str(error)) from error
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
+        ) from None
+    return text
+
+
+def _encode(content: str) -> bytes:
+    return _encodable(content).encode()
+
+
+def _only_place(file: TextFile, old: str, name: str) -> int:
+    at = file.text.find(old)
+    if at < 0:
+        raise ToolError(f"old_str was not found in {name}; it must match exactly, white space included")
+    places: list[int] = []
+    while at >= 0 and len(places) <= _MOST_PLACES:
+        places.append(at)
+        at = file.text.find(old, at + 1)
+    if len(places) == 1:
+        return places[0]
+    count = f"more than {_MOST_PLACES}" if len(places) > _MOST_PLACES else str(len(places))
+    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MOST_PLACES])
+    raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; add lines around it")

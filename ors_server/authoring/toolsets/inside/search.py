@@ -1,0 +1,95 @@
+"""Looks for a pattern in the files of the work dir; runs apart, since a pattern may never come to an end.
+
+It reads a request from standard input and prints one answer, both JSON.
+"""
+
+import fnmatch
+import json
+import os
+import re
+import stat
+import sys
+
+_MOST_MATCHES = 200
+_MOST_CHARACTERS = 300
+_MOST_BYTES = 16 << 20
+_LOOK_BYTES = 8192
+
+
+def search(request: dict[str, str]) -> dict[str, object]:
+    """Return the matches, or why there cannot be any.
+
+    Args:
+        request: `pattern`, `path` relative to the current folder, `meant` if there is no such path, and
+            `glob`, empty for all files.
+    """
+    try:
+        pattern = re.compile(request["pattern"])
+    except (re.error, OverflowError, RecursionError) as error:
+        return {"error": f"the pattern is not a regular expression of Python's: {error}"}
+    root = os.path.realpath(".")
+    start = os.path.realpath(request["path"] if os.path.lexists(request["path"]) else request["meant"])
+    if start != root and not start.startswith(root + "/"):
+        return {"error": "the path leads out of the work dir"}
+    if not os.path.exists(start):  # noqa: PTH110  (pathlib is slow to import)
+        return {"error": "no such file or folder"}
+    matches: list[tuple[str, int, str]] = []
+    for path in walk(start):
+        name = os.path.relpath(path, root)
+        if request["glob"] and not is_named(name, request["glob"]):
+            continue
+        for number, line in matching_lines(pattern, path):
+            if len(matches) >= _MOST_MATCHES:
+                return {"matches": matches, "cut": True}
+            matches.append((name, number, line[:_MOST_CHARACTERS]))
+    return {"matches": matches, "cut": False}
+
+
+def walk(start: str) -> "list[str]":
+    """Return the plain files at or below a path, sorted; links are not followed.
+
+    Args:
+        start: A file or a folder.
+    """
+    if not os.path.isdir(start):  # noqa: PTH112
+        return [start]
+    found: list[str] = []
+    for folder, _, names in os.walk(start):
+        found += [os.path.join(folder, name) for name in names]  # noqa: PTH118
+    return sorted(found)
+
+
+def is_named(name: str, glob: str) -> bool:
+    """Say whether a file is meant: by its whole path if the pattern has a slash, else by its last component.
+
+    Args:
+        name: Relative to the work dir.
+        glob: The pattern.
+    """
+    return fnmatch.fnmatchcase(name if "/" in glob else os.path.basename(name), glob)  # noqa: PTH119
+
+
+def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, str]]":
+    """Return the lines of a text file in which the pattern is found, with their numbers from 1.
+
+    Args:
+        pattern: What to look for.
+        path: Anything; only plain files of some size are read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return []
+    with open(descriptor, "rb") as file:  # noqa: PTH123
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            return []
+        content = file.read()
+    if b"\0" in content[:_LOOK_BYTES]:
+        return []
+    lines = content.decode(errors="replace").split("\n")
+    return [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if pattern.search(line)]
+
+
+if __name__ == "__main__":
+    json.dump(search(json.load(sys.stdin)), sys.stdout)

@@ -1,0 +1,90 @@
+"""The `submit` tool: the agent says that it is done, and the environment judges."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from ors_server.authoring.boundary import AuthorRaisedError, call_author
+from ors_server.authoring.tool import Toolset, tool
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
+from ors_server.grading.evidence import Evidence, gather_evidence
+from ors_server.sandboxes.base import Sandbox
+from ors_server.sandboxes.errors import SandboxFileError
+from ors_server.wire import ToolOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What an agent hands in."""
+
+    answer: str | None
+    """Its words; `None` where the work dir is all there is."""
+    evidence: Evidence | None
+    """The work dir, after every process of the agent was ended; `None` where the session has no sandbox."""
+
+
+Grade: TypeAlias = Callable[[Submission], Awaitable[ToolOutput | float] | ToolOutput | float]
+"""An environment's `grade_submission`."""
+
+
+class SubmitTools(Toolset):
+    """Ends the episode with the reward of `grade_submission`."""
+
+    @override
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
+        if home is None or home.__module__ == "ors_server.authoring.environment":
+            raise EnvironmentDefinitionError(
+                f"{environment.__name__} takes the submit tool and must define grade_submission"
+            )
+
+    @tool(exclusive=True)
+    async def submit(self, answer: str | None = None) -> ToolOutput:
+        """Hand in your work and end the episode. Call this once, when you are done.
+
+        Your answer and the files in the work dir are judged as they are now; nothing can be changed later.
+
+        Args:
+            answer: Your answer, if the task asks for one.
+        """
+        async with AsyncExitStack() as stack:
+            evidence: Evidence | None = None
+            sandbox = _sandbox_of(self.environment)
+            if sandbox is not None:
+                evidence = await stack.enter_async_context(gather_evidence(sandbox, final=True))
+            judged = await _judge(self.environment.grade_submission, Submission(answer, evidence))
+        return _close(judged, type(self.environment).__name__)
+
+
+def _sandbox_of(environment: Any) -> Sandbox | None:
+    try:
+        found: Sandbox = environment.sandbox
+    except RuntimeError:  # how an environment says that its session has none
+        return None
+    return found
+
+
+async def _judge(grade: Grade, submission: Submission) -> Any:
+    try:
+        return await call_author(grade, submission)
+    except AuthorRaisedError as raised:
+        raise raised.error from None  # a ToolError keeps its meaning; anything else is the author's failure
+    except SandboxFileError as error:
+        raise EnvironmentFailedError(f"grade_submission looked at what is not there: {error}") from error
+
+
+def _close(judged: Any, where: str) -> ToolOutput:
+    if isinstance(judged, ToolOutput):
+        if judged.reward is None:
+            raise ToolOutputError(
+                f"{where}.grade_submission gave no reward; raise an error if nothing can be judged"
+            )
+        return judged.model_copy(update={"finished": True})
+    if isinstance(judged, int | float) and not isinstance(judged, bool):
+        return ToolOutput.final("Submitted.", reward=float(judged))
+    kind = type(judged).__name__
+    raise ToolOutputError(f"{where}.grade_submission returns a number or a ToolOutput, not {kind}")

@@ -1,0 +1,111 @@
+"""A file's text with its encoding and its line ends, so that an edit changes nothing else. Pure."""
+
+import codecs
+import re
+from dataclasses import dataclass
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte order marks, the longer ones before those that they begin with (Unicode 15, section 23.8)."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_MOST_CONTROLS = 0.05
+"""Part of a text's characters that may be control characters before it counts as binary."""
+_IMAGES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file's content, taken apart."""
+
+    text: str
+    """Without a byte order mark, with the line ends that it has."""
+    encoding: str = "utf-8"
+    mark: bytes = b""
+    """The byte order mark, if there is one."""
+
+    @classmethod
+    def read(cls, content: bytes) -> "TextFile | None":
+        """Take a file's content apart; `None` for what is not text.
+
+        What has no mark is UTF-8, or else Latin-1, which gives every byte a character.
+
+        Args:
+            content: The whole file.
+        """
+        for mark, encoding in _MARKS:
+            if content.startswith(mark):
+                text = _decode(content[len(mark) :], encoding)
+                return None if text is None else cls(text, encoding, mark)
+        for encoding in ("utf-8", "latin-1"):
+            text = _decode(content, encoding)
+            if text is not None:
+                return None if _is_binary(text) else cls(text, encoding)
+        return None
+
+    def with_text(self, text: str) -> bytes:
+        """Return the content of the file with another text.
+
+        Args:
+            text: The new text.
+
+        Raises:
+            UnicodeEncodeError: The file's encoding cannot express it.
+        """
+        return self.mark + text.encode(self.encoding)
+
+    @property
+    def uses_crlf(self) -> bool:
+        """Whether every line ends with a carriage return and a line feed."""
+        return "\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
+
+    def adapt(self, text: str) -> str:
+        """Return a text with the line ends that the file uses.
+
+        Args:
+            text: To be put into the file, or looked for in it.
+        """
+        return text.replace("\r\n", "\n").replace("\n", "\r\n") if self.uses_crlf else text
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without their ends; a last line feed ends a line and begins none."""
+        parts = self.text.split("\n")
+        if parts[-1] == "":
+            parts.pop()
+        return [part.removesuffix("\r") for part in parts] if self.uses_crlf else parts
+
+    @property
+    def lacks_newline(self) -> bool:
+        """Whether the last line is not ended."""
+        return bool(self.text) and not self.text.endswith("\n")
+
+
+def image_type(content: bytes) -> str | None:
+    """Return the MIME type of a PNG, JPEG, GIF or WebP image, told by its first bytes; `None` for others.
+
+    Args:
+        content: A file's content.
+    """
+    return next((mime_type for magic, mime_type in _IMAGES if magic.match(content)), None)
+
+
+def _decode(content: bytes, encoding: str) -> str | None:
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return text if text.encode(encoding) == content else None
+
+
+def _is_binary(text: str) -> bool:
+    return "\0" in text or len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text)
