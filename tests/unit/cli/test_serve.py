@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -24,6 +25,8 @@ from ors_server.cli.announcement import Announcement, Served, lines_of
 from ors_server.cli.listening import bind, listen
 from ors_server.cli.output import CommandError
 from ors_server.cli.serve import ServeOptions, settings_of
+from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.settings import Settings
 
 ENVIRONMENT_ONLY = {"api_keys", "token_secret"}
@@ -342,3 +345,44 @@ def test_an_environment_that_cannot_start_ends_the_server(tmp_path):
     assert ran.returncode == 1
     assert ran.stderr.count("\n") == 1
     assert "no data" in ran.stderr
+
+
+SHELL = "tests/fixtures/shell_environment.py"
+
+
+def test_what_isolates_agents_is_said_at_start_in_health_and_on_record(serve):
+    server = serve(SHELL)
+    told = server.ready["sandbox"]
+    assert (told["backend"], told["level"]) == ("bubblewrap", 3)
+    assert ask(server.url, "/health") == {"status": "ok", "sandbox": told}
+    assert ask(server.url, "/_ors/health") == {"status": "ok", "sandbox": told}
+    made = ask(server.url, "/_ors/sessions", {"split": "test", "index": 0})
+    assert made["status"]["sandbox"] == told
+
+
+def test_no_isolation_at_all_has_to_be_allowed(run, serve):
+    refused = run("serve", SHELL, "--sandbox", "none", "--port", "0")
+    assert refused.status != 0
+    assert "--allow-unsandboxed" in refused.err
+    server = serve(SHELL, "--sandbox", "none", "--allow-unsandboxed")
+    assert server.ready["sandbox"]["level"] == 0
+    assert server.ready["sandbox"]["isolates"]["files"] is None
+
+
+def test_less_isolation_than_is_asked_for_is_refused(run):
+    refused = run("serve", SHELL, "--sandbox", "landlock", "--min-isolation", "3", "--port", "0")
+    assert refused.status != 0
+    assert "level" in refused.err
+
+
+def test_the_announcement_names_what_is_not_held():
+    report = TierReport("fence", Strength.PARTIAL, MappingProxyType({Resource.FILES: "a fence"}), ("Moles.",))
+    said = Announcement(
+        "http://127.0.0.1:1", has_keys=False, environments=[], sandbox=Sandboxes(None, report)
+    )
+    lines = "\n".join(lines_of(said))
+    assert "  fence, level 1 of 3\n  isolates files (a fence)\n  not held: Moles.\n" in lines
+    without = Announcement(
+        "http://127.0.0.1:1", has_keys=False, environments=[], sandbox=Sandboxes(refusal="no kernel")
+    )
+    assert "  none: no kernel\n  Environments that need one cannot be played." in "\n".join(lines_of(without))
