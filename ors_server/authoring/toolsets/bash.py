@@ -1,6 +1,6 @@
 """The `bash` tool: a persistent shell in the session's sandbox."""
 
-from functools import cached_property
+from functools import cache
 from typing import ClassVar
 
 from typing_extensions import override
@@ -8,7 +8,6 @@ from typing_extensions import override
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, tool
 from ors_server.authoring.toolsets.commands import (
-    CommandPattern,
     UncheckableError,
     find_violation,
     parse_patterns,
@@ -67,7 +66,7 @@ class BashTools(Toolset):
         """
         checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
         seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
-        await self._refuse_forbidden(checked)
+        await _refuse_forbidden(checked, context.policy.forbidden_commands)
         if restart:
             await self.sandbox.restart()
         if checked is None:
@@ -91,19 +90,19 @@ class BashTools(Toolset):
         found: Sandbox = self.environment.sandbox
         return found
 
-    @cached_property
-    def _forbidden(self) -> tuple[CommandPattern, ...]:
-        return parse_patterns(self.environment.policy.forbidden_commands)
 
-    async def _refuse_forbidden(self, command: str | None) -> None:
-        try:
-            found = await find_violation(self._forbidden, command or "")
-        except UncheckableError as error:
-            raise ToolError(f"the command was not run, since {error}; write it more plainly") from error
-        if found is not None:
-            raise ForbiddenActionError(
-                f"forbidden: the rule {found.rule!r} matches {found.command!r}; nothing was run"
-            )
+_patterns = cache(parse_patterns)
+
+
+async def _refuse_forbidden(command: str | None, rules: tuple[str, ...]) -> None:
+    try:
+        found = await find_violation(_patterns(rules), command or "")
+    except UncheckableError as error:
+        raise ToolError(f"the command was not run, since {error}; write it more plainly") from error
+    if found is not None:
+        raise ForbiddenActionError(
+            f"forbidden: the rule {found.rule!r} matches {found.command!r}; nothing was run"
+        )
 
 
 def _check_command(command: str | None, most: int, *, restart: bool) -> str | None:

@@ -139,12 +139,13 @@ class CommandSucceeds:
         """Refuse what is no program.
 
         Raises:
-            ValueError: A string was given, or nothing, or the time limit is not above 0.
+            TypeError: A string was given.
+            ValueError: The list is empty, or the time limit is not above 0.
         """
-        if isinstance(self.argv, str) or not self.argv:
-            raise ValueError(
-                f"CommandSucceeds takes a list, the program and its arguments, not {self.argv!r}"
-            )
+        if isinstance(self.argv, str):
+            raise TypeError(f"CommandSucceeds takes a list, the program and its arguments, not {self.argv!r}")
+        if not self.argv:
+            raise ValueError("CommandSucceeds takes at least a program")
         if not self.time_limit > 0:
             raise ValueError(f"time_limit is a number of seconds above 0, not {self.time_limit}")
 

@@ -121,14 +121,15 @@ async def test_a_restart_is_said_and_may_be_followed_by_a_command(call, scripted
 
 
 async def test_a_forbidden_command_is_not_run_and_its_rule_is_named(call, scripted):
-    bash = BashTools(await scripted(answers({}), policy=EpisodePolicy(forbidden_commands=("curl", "rm -rf"))))
+    bash = BashTools(await scripted(answers({})))
+    policy = EpisodePolicy(forbidden_commands=("curl", "rm -rf"))
     with pytest.raises(ForbiddenActionError, match=r"the rule 'rm -rf' matches 'rm -fr x'"):
-        await bash.bash(call(), command="ls; rm -fr x", restart=True)
+        await bash.bash(call(policy=policy), command="ls; rm -fr x", restart=True)
     assert bash.environment.sandbox.commands == []
     assert bash.environment.sandbox.restarts == 0
     with pytest.raises(ToolError, match="more plainly"):
-        await bash.bash(call(), command="sudo " * 40 + "ls")
-    await bash.bash(call(), command="echo 'rm -rf x'")
+        await bash.bash(call(policy=policy), command="sudo " * 40 + "ls")
+    await bash.bash(call(policy=policy), command="echo 'rm -rf x'")
     assert bash.environment.sandbox.commands == ["echo 'rm -rf x'"]
 
 
