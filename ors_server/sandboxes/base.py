@@ -74,8 +74,7 @@ class Killed(StrEnum):
     TIME_LIMIT = "time limit"
     OUTPUT_LIMIT = "output limit"
     PROCESS_LIMIT = "process limit"
-    SHELL_DIED = "shell died"
-    """Nobody here killed it: the shell was gone and its status with it."""
+    SHELL_DIED = "shell died"  # nobody here killed it: the shell was gone and its status with it
 
 
 @dataclass(frozen=True)
@@ -258,6 +257,8 @@ class Sandbox(ABC):
     async def snapshot(self) -> Snapshot:
         """Copy work dir, home, /tmp and the shell's state; processes stand still meanwhile and go on after.
 
+        The shell of a frozen sandbox cannot write its state down, so that copy has none.
+
         Raises:
             SnapshotError: A file could not be copied.
             SandboxClosedError: The sandbox is closed.
@@ -318,8 +319,8 @@ class Sandbox(ABC):
         processes no more than they see it. It has an empty writable /tmp of its own of at most `disk_bytes`
         (`HOME` and `TMPDIR` name it), a clean environment (`PATH`, `LANG`, `HOME`, `TMPDIR`), no network, the
         same seccomp filter, and the sandbox's limits once more, all fresh programs of the sandbox together.
-        It runs while the sandbox is frozen, and is killed with it. What a tier does not hold here, its report
-        says; where programs share the agent's uid, freeze or kill the agent's processes first.
+        It runs while the sandbox is frozen, and is killed with it. Where it shares the agent's uid, freeze or
+        kill the agent's processes first.
 
         Args:
             argv: The program and its arguments; a name without a slash is looked up in `PATH`.

@@ -26,7 +26,7 @@ from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.processes import namespace_of, send_signal
+from ors_server.sandboxes.processes import kill_with_children, namespace_of, send_signal
 from ors_server.sandboxes.programs import Ends
 from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
@@ -136,7 +136,7 @@ class BubblewrapCell(HostCell):
         if self.init:
             send_signal(self.init, signal.SIGKILL, self.is_inside)
         elif self._first is not None:
-            self._first.kill()  # the launch never came far enough; its death takes the rest along
+            await kill_with_children(self._first.pid)  # the launch never came far enough
         if self._cgroup is not None:
             self._cgroup.thaw()
             self._cgroup.kill()

@@ -197,6 +197,7 @@ class HostCell(Cell):
         self.close_namespaces()
         for group in (self._cgroup, self._fresh_cgroup):
             if group is not None:
+                group.kill()
                 await group.remove()
         self._cgroup = self._fresh_cgroup = None
         if self._folder.path.exists():

@@ -2,9 +2,8 @@
 
 import contextlib
 import os
-import subprocess
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -16,6 +15,7 @@ from typing_extensions import override
 from ors_server.clock import Clock, SystemClock
 from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
 from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.copies import HostedSnapshot, pack, pour, together, unpack
 from ors_server.sandboxes.errors import (
     SandboxClosedError,
     SandboxError,
@@ -25,8 +25,7 @@ from ors_server.sandboxes.errors import (
     SnapshotError,
 )
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
-from ors_server.sandboxes.processes import ended
-from ors_server.sandboxes.scripts import DUMP
+from ors_server.sandboxes.scripts import DUMP, restore_command
 from ors_server.sandboxes.self_check import check_isolation
 from ors_server.sandboxes.shell import Shell
 from ors_server.sandboxes.state import ServerState
@@ -35,31 +34,14 @@ from ors_server.sandboxes.tier import TierReport
 from ors_server.sandboxes.workdir import WorkDir
 
 _T = TypeVar("_T")
-_COPY_LIMIT = 120.0
 _DUMP_LIMIT = 5.0
-_PACK = ["/bin/tar", "--create", "--sparse", "--file=-", "work", "home", "tmp", "state"]
-_REPLACE = """\
-chmod -R u+rwX work home tmp state
-find work home tmp state -mindepth 1 -delete && exec tar --extract --preserve-permissions --file=-
-"""
-_UNPACK = ["/bin/sh", "-c", _REPLACE]
-
-
-class HostedSnapshot(Snapshot):
-    """An archive on the server's disk."""
-
-    def __init__(self, path: Path, backend: str) -> None:
-        self.path = path
-        self.backend = backend
-        self.size_bytes = path.stat().st_size
-
-    @override
-    async def aclose(self) -> None:
-        self.path.unlink(missing_ok=True)
 
 
 class HostedSandbox(Sandbox):
     """A cell with a shell in it."""
+
+    cell: Cell
+    """The isolated place, for another sandbox that copies it."""
 
     def __init__(self, session_id: str, cell: Cell, backend: "HostedBackend") -> None:
         self.session_id = session_id
@@ -67,7 +49,7 @@ class HostedSandbox(Sandbox):
         self.limits = cell.limits
         self.work_dir = cell.layout.work
         self.fresh_dir = cell.fresh_dir
-        self._cell = cell
+        self.cell = cell
         self._backend = backend
         self._shell = Shell(cell, backend.clock)
         self._turn = anyio.Lock()
@@ -119,11 +101,8 @@ class HostedSandbox(Sandbox):
 
     @override
     async def snapshot(self) -> Snapshot:
-        async with self._my_turn():
-            if not self._is_frozen:
-                await self._shell.run(DUMP, _DUMP_LIMIT)
-            async with self._standing_still():
-                return await self._pack()
+        async with self._my_turn(), self._written_down():
+            return await pack(self.cell, self._backend.new_snapshot_path(), self._backend.name)
 
     @override
     async def restore(self, snapshot: Snapshot) -> None:
@@ -133,31 +112,36 @@ class HostedSandbox(Sandbox):
             )
         async with self._my_turn():
             await self._end_freeze()
-            await self._cell.kill()
-            await self._unpack(snapshot)
+            await self.cell.kill()
+            await unpack(self.cell, snapshot)
             await self._shell.restart()
 
     @override
     async def fork(self, session_id: str) -> Self:
-        snapshot = await self.snapshot()
-        try:
+        others: list[Self] = []
+
+        async def start() -> None:
             other = await self._backend.start(session_id, self.limits)
+            if not isinstance(other, type(self)):
+                raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
+            others.append(other)
+
+        async with self._my_turn():
             try:
-                await other.restore(snapshot)
+                async with self._written_down(start):
+                    await pour(self.cell, others[0].cell)
+                await others[0].take_over()
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await other.aclose()
+                    for other in others:
+                        await other.aclose()
                 raise
-        finally:
-            await snapshot.aclose()
-        if not isinstance(other, type(self)):
-            raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
-        return other
+        return others[0]
 
     @override
     async def freeze(self) -> None:
         async with self._my_turn():
-            await self._cell.freeze()
+            await self.cell.freeze()
             self._is_frozen = True
 
     @override
@@ -175,7 +159,7 @@ class HostedSandbox(Sandbox):
     ) -> FreshProcess:
         order = FreshOrder(tuple(argv), dict(files or {}), dict(environment or {}))
         async with self._my_turn():
-            return await self._cell.start_fresh(order)
+            return await self.cell.start_fresh(order)
 
     @override
     async def aclose(self) -> None:
@@ -184,10 +168,14 @@ class HostedSandbox(Sandbox):
         self._is_closed = True
         with anyio.CancelScope(shield=True):
             try:
-                await self._cell.aclose()
+                await self.cell.aclose()
             finally:
                 self._shell.close()
                 self._backend.forget(self)
+
+    async def take_over(self) -> None:
+        """Give the shell the state that a copier has put among its files."""
+        await self._shell.run(restore_command(self.cell.layout), _DUMP_LIMIT)
 
     # What the operations share
 
@@ -214,7 +202,7 @@ class HostedSandbox(Sandbox):
 
     async def _end_freeze(self) -> None:
         if self._is_frozen:
-            await self._cell.thaw()
+            await self.cell.thaw()
             self._is_frozen = False
 
     def _forget_state(self) -> None:
@@ -222,67 +210,44 @@ class HostedSandbox(Sandbox):
         resolve = Resolve.BENEATH | Resolve.NO_MAGICLINKS | Resolve.NO_SYMLINKS
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
         with contextlib.suppress(OSError):
-            os.close(openat2(self._cell.files_folder(), b"state/dump", flags, resolve=resolve))
+            os.close(openat2(self.cell.files_folder(), b"state/dump", flags, resolve=resolve))
 
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
         async with self._my_turn():
-            files = WorkDir(self._cell.work_folder(), self.work_dir, self.limits, self._cell.owner)
+            files = WorkDir(self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner)
             return await anyio.to_thread.run_sync(partial(work, files))
+
+    @contextlib.asynccontextmanager
+    async def _written_down(
+        self, meanwhile: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[None]:
+        """Have the shell's state among its files, and every process standing still.
+
+        Args:
+            meanwhile: Done while the shell writes.
+        """
+        dump = self._forget_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
+        try:
+            await together(dump, *([meanwhile] if meanwhile is not None else []))
+            async with self._standing_still():
+                yield
+        finally:
+            self._forget_state()  # a shell that is killed later must not come back as it was now
+
+    async def _forget_if_frozen(self) -> None:
+        self._forget_state()
 
     @contextlib.asynccontextmanager
     async def _standing_still(self) -> AsyncGenerator[None]:
         if self._is_frozen:
             yield
             return
-        await self._cell.freeze()
+        await self.cell.freeze()
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                await self._cell.thaw()
-
-    async def _pack(self) -> HostedSnapshot:
-        path = self._backend.new_snapshot_path()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            await self._run_beside(_PACK, stdin=subprocess.DEVNULL, stdout=descriptor)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
-        return HostedSnapshot(path, self._backend.name)
-
-    async def _unpack(self, snapshot: HostedSnapshot) -> None:
-        try:
-            descriptor = os.open(snapshot.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise SnapshotError(f"the snapshot is gone: {error}") from error
-        try:
-            await self._run_beside(_UNPACK, stdin=descriptor, stdout=subprocess.DEVNULL)
-        finally:
-            os.close(descriptor)
-
-    async def _run_beside(self, argv: list[str], *, stdin: int, stdout: int) -> None:
-        """Run a copier and wait; one that says more than a pipe holds is killed for waiting."""
-        process = self._cell.start_beside(argv, stdin=stdin, stdout=stdout)
-        held = os.pidfd_open(process.pid)
-        try:
-            if not await ended(held, _COPY_LIMIT):
-                raise SnapshotError(f"copying the files took longer than {_COPY_LIMIT:g} s")
-        finally:
-            os.close(held)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            said = b""
-            if process.stderr is not None:
-                os.set_blocking(process.stderr.fileno(), False)
-                with contextlib.suppress(OSError):
-                    said = process.stderr.read() or b""
-                process.stderr.close()
-        if process.returncode:
-            raise SnapshotError(f"copying the files failed: {said.decode(errors='replace').strip()[-500:]}")
+                await self.cell.thaw()
 
 
 class HostedBackend(Backend):
@@ -337,11 +302,15 @@ class HostedBackend(Backend):
             raise SandboxUnavailableError(f"the {self.name} backend is closed")
         try:
             cell = self.make_cell(limits or Limits())
+            try:
+                sandbox = HostedSandbox(session_id, cell, self)
+            except BaseException:
+                await cell.aclose()
+                raise
+            self._alive.add(sandbox)
+            await sandbox.begin()
         except OSError as error:
             raise SandboxStartError(f"cannot make a place for {session_id!r}: {error}") from error
-        sandbox = HostedSandbox(session_id, cell, self)
-        self._alive.add(sandbox)
-        await sandbox.begin()
         return sandbox
 
     @override

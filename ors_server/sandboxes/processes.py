@@ -16,6 +16,9 @@ import anyio
 
 _PROC = Path("/proc")
 _COMM_END = b")"
+_STANDS_STILL = "TtZX"
+_STOP_TRIES = 100
+_STOP_PAUSE = 0.001
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,33 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
         return False
     finally:
         os.close(held)
+
+
+async def kill_with_children(pid: int) -> None:
+    """Kill a child of this process together with its own children, of which it makes none meanwhile.
+
+    A program that is killed while it makes a namespace would leave behind whom it has just started, and whom
+    nothing binds to it yet.
+
+    Args:
+        pid: Of a child that nobody has waited for, so it is nobody else's.
+    """
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGSTOP)
+    for _ in range(_STOP_TRIES):
+        row = process_row(pid)
+        if row is None or row.state in _STANDS_STILL:
+            break
+        await anyio.sleep(_STOP_PAUSE)
+    for child in _children(pid):
+
+        def is_child(other: int) -> bool:
+            row = process_row(other)
+            return row is not None and row.parent == pid
+
+        send_signal(child, signal.SIGKILL, is_child)
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
 
 
 async def ended(pidfd: int, time_limit: float) -> bool:

@@ -25,7 +25,7 @@ from ors_server.sandboxes.errors import (
 )
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.output import Capture, Output
-from ors_server.sandboxes.processes import ended
+from ors_server.sandboxes.processes import ended, kill_with_children
 from ors_server.sandboxes.pump import Pump
 
 _BITE = 65_536
@@ -190,12 +190,12 @@ class HostedProcess(FreshProcess):
 
     async def _end(self) -> None:
         """Kill it, and wait until everything it started is dead."""
-        for number in (self._care.ending, signal.SIGKILL):
-            if self._guardian.poll() is None:
-                self._guardian.send_signal(number)
-            if await ended(self._held, _KILL_LIMIT):
-                break
-        else:
+        if self._guardian.poll() is None and self._care.ending is not signal.SIGKILL:
+            self._guardian.send_signal(self._care.ending)
+            await ended(self._held, _KILL_LIMIT)
+        if self._guardian.poll() is None:
+            await kill_with_children(self._guardian.pid)
+        if not await ended(self._held, _KILL_LIMIT):
             raise SandboxError(f"process {self._guardian.pid} of a fresh program cannot be killed")
         self._guardian.wait()
         if self._child >= 0:

@@ -32,16 +32,41 @@ done
 sleep 0.1  # dash reaps orphans while it waits for something
 """
 
+# Both parts run where nothing is local; inside a function, what `declare -p` said would be.
+_RESTORE = """\
+if [[ -s $__ors_state/dump ]]; then
+  builtin source {state}/dump >/dev/null 2>&1
+  set +e +u +x +v +n +T +E
+  set +o history +o noclobber
+  shopt -u extdebug
+  unset TMOUT BASH_XTRACEFD HISTFILE
+  PS1= PS2= PS0=
+  __ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_cmd=
+  if [[ $__ors_from != {state} ]]; then  # a copy of another session, whose paths may be its own
+    for __ors_name in HOME TMPDIR OLDPWD __ors_cwd; do
+      printf -v "$__ors_name" %s "${{!__ors_name/#"${{__ors_from%/state}}"/"${{__ors_state%/state}}"}}"
+    done
+  fi
+  cd -- "$__ors_cwd"
+fi 2>/dev/null
+: >|"$__ors_state/dump"
+"""
+
+# There is one trap on EXIT, and the dump needs it: what a command has set there is found out when the command
+# ends, or calls `exit`, and then runs after the dump. The dump misses a shell that sets one and dies of
+# `set -e` in the same command. Nothing of this forks: it happens around every command.
 _RC = """\
 set +o history
 set +H
 unset HISTFILE MAILCHECK
 PS1= PS2= PS0= PS4='+ '
 __ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_rc=0 __ors_cmd= __ors_from=
+__ors_trap=
 __ors_ret() {{ return "$1"; }}
 __ors_end() {{
   builtin local IFS=' '
   __ors_done=$__ors_seq
+  __ors_arm
   case $PWD in
     *[!a-zA-Z0-9/._-]*) builtin printf '\\e]ors;p;%s;%s;%s;%q\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
     *) builtin printf '\\e]ors;p;%s;%s;%s;%s\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
@@ -63,27 +88,33 @@ __ors_dump() {{
   }} >|"$__ors_state/dump" 2>/dev/null
   builtin return "$__ors_rc"
 }}
-cd -- "$(<"$__ors_control/cwd")" 2>/dev/null
-if [[ -s $__ors_state/dump ]]; then
-  builtin source {state}/dump >/dev/null 2>&1
-  set +e +u +x +v +n +T +E
-  set +o history +o noclobber
-  shopt -u extdebug
-  unset TMOUT BASH_XTRACEFD HISTFILE
-  PS1= PS2= PS0=
-  __ors_control={control} __ors_state={state} __ors_seq=0 __ors_done=-1 __ors_cmd=
-  if [[ $__ors_from != {state} ]]; then  # a copy of another session, whose paths may be its own
-    for __ors_name in HOME TMPDIR OLDPWD __ors_cwd; do
-      printf -v "$__ors_name" %s "${{!__ors_name/#"${{__ors_from%/state}}"/"${{__ors_state%/state}}"}}"
-    done
+__ors_arm() {{
+  builtin local now
+  builtin trap -p EXIT >|"$__ors_state/trap" || builtin return
+  IFS= builtin read -r -d '' now <"$__ors_state/trap"
+  if [[ $now != *'; __ors_dump; builtin eval "$__ors_trap"'* ]]; then
+    builtin eval "set -- ${{now#trap -- }}"
+    __ors_trap=${{1-}}
+    builtin trap '__ors_rc=$?; __ors_dump; builtin eval "$__ors_trap"' EXIT
   fi
-  cd -- "$__ors_cwd"
-fi 2>/dev/null
-: >|"$__ors_state/dump"
-__ors_rc=0
-trap '__ors_rc=$?; __ors_dump' EXIT
-readonly -f __ors_ret __ors_end __ors_prompt __ors_dump
+}} 2>/dev/null
+exit() {{
+  builtin local status=$?
+  if [[ $BASHPID == "$$" ]]; then __ors_arm; fi
+  builtin exit "${{@:-$status}}"
+}}
+cd -- "$(<"$__ors_control/cwd")" 2>/dev/null
+{restore}__ors_rc=0
+__ors_arm
+readonly -f __ors_ret __ors_end __ors_prompt __ors_dump __ors_arm
 PROMPT_COMMAND='__ors_prompt "$?"'
+"""
+
+# The dump resets what the protocol counts with; the number of this very command is kept for its end.
+_RESTORE_COMMAND = """\
+set -- "$__ors_seq"
+{restore}__ors_seq=$1
+set --
 """
 
 _LINE = (
@@ -177,7 +208,20 @@ def rc_script(layout: Layout) -> str:
     Args:
         layout: Where things stand.
     """
-    return _RC.format(control=layout.control, state=layout.state)
+    return _RC.format(control=layout.control, state=layout.state, restore=_restore(layout))
+
+
+def restore_command(layout: Layout) -> str:
+    """Return the command that gives a shell the state that stands in its state folder.
+
+    Args:
+        layout: Where things stand.
+    """
+    return _RESTORE_COMMAND.format(restore=_restore(layout))
+
+
+def _restore(layout: Layout) -> str:
+    return _RESTORE.format(control=layout.control, state=layout.state)
 
 
 def typed_line(layout: Layout, sequence: int) -> bytes:

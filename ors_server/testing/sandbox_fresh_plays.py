@@ -143,7 +143,7 @@ async def _results(backend: Backend) -> None:
 async def _limits(backend: Backend) -> None:
     async with _sandbox(backend, "fresh-limits") as sandbox:
         tag = _tag()
-        late = await sandbox.run_fresh(["sh", "-c", f"echo early; sleep {tag}"], time_limit=0.5)
+        late = await sandbox.run_fresh(["sh", "-c", f"echo early; sleep {tag}"], time_limit=2.0)
         require(
             holds=(late.timed_out, late.exit_code, late.stdout.text) == (True, None, "early\n"),
             what=f"a time limit that leaves the partial output, not {late}",

@@ -79,6 +79,13 @@ SHELL_ROWS: dict[str, tuple[Said, ...]] = {
         Said("x=kept; cd /; exit 5", 5, restarted=True),
         Said("echo $x; pwd", 0, "kept\n/\n"),
     ),
+    "a trap on exit runs, and costs the next shell nothing": (
+        Said("x=kept; trap 'echo bye $?' EXIT; cd /"),
+        Said("exit 5", 5, "bye 5\n", restarted=True),
+        Said("echo $x; pwd; trap 'echo other' EXIT; exit", 0, "kept\n/\nother\n", restarted=True),
+        Said("echo $x; trap - EXIT", 0, "kept\n"),
+        Said("exit 3", 3, "", restarted=True),
+    ),
     "a shell that is killed is replaced, and says so": (
         Said("kill -9 $$", 137, restarted=True),
         Said("echo on", 0, "on\n"),
