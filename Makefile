@@ -43,9 +43,9 @@ unit: $(VENV)/.dev ## The tests that need no client environments, without covera
 	$(BIN)/pytest tests/unit tests/contract
 
 .PHONY: stress
-stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults.
+stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/system_packages.sh $(SYSTEM_PACKAGES)
-	$(BIN)/pytest -m stress
+	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: lint
 lint: $(VENV)/.dev node ## Every static check.
@@ -75,7 +75,7 @@ lock: $(VENV)/.dev ## Compile the lock files again (needs uv).
 
 .PHONY: clean
 clean: ## Remove everything that make made.
-	rm -rf $(VENV) .venvs .node build dist .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .venvs .node .docker-image build dist .coverage .coverage.* htmlcov \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # Environments. Each stamp stands for an installation that a lock file describes.

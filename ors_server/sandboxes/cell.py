@@ -8,6 +8,7 @@ import signal
 import subprocess
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
@@ -18,6 +19,8 @@ from ors_server.sandboxes.scripts import Layout
 class Cell(ABC):
     """One session's isolated place."""
 
+    start_limit: ClassVar[float] = 10.0
+    """Seconds that a shell may take from its launch to its first prompt."""
     layout: Layout
     limits: Limits
     control: Path

@@ -28,12 +28,13 @@ from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
 from ors_server.sandboxes.state import ServerState, remove_tree
 
 _STATUS_BYTES = 65_536
-_NEWS_LIMIT = 10.0
+_NEWS_LIMIT = 60.0
 
 
 class DockerCell(HostCell):
     """One session's containers."""
 
+    start_limit = 60.0
     fresh_dir = containers.FRESH_DIR
     fresh_ending = signal.SIGTERM
 

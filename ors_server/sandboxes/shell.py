@@ -22,8 +22,6 @@ from ors_server.sandboxes.scripts import sync_line, typed_line
 from ors_server.sandboxes.streams import Background, CommandStreams
 from ors_server.sandboxes.terminal import Terminal
 
-START_LIMIT = 10.0
-"""Seconds that a shell may take until its first prompt."""
 _INTERRUPT_LIMIT = 0.4
 _RUNG_LIMIT = 1.0
 _SHOT_INTERVAL = 0.1
@@ -73,12 +71,11 @@ class Shell:
             SandboxStartError: No shell answered in time.
         """
         self._launch()
-        if not await self._until(lambda: self._is_up or self._is_gone, START_LIMIT) or self._is_gone:
+        limit = self._cell.start_limit
+        if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
             said = self._terminal.remarks.strip()[-500:]
             await self._cell.kill()
-            raise SandboxStartError(
-                f"no shell answered (it has {START_LIMIT:g} s); the sandbox said: {said!r}"
-            )
+            raise SandboxStartError(f"no shell answered (it has {limit:g} s); the sandbox said: {said!r}")
         await self._cell.settle()
 
     async def restart(self) -> None:
@@ -257,7 +254,7 @@ class Shell:
     async def _in_step(self) -> bool:
         """After a ^C: make sure that none is left over to hit the next command."""
         if self._finish is None:
-            return await self._until(lambda: self._is_up, START_LIMIT)
+            return await self._until(lambda: self._is_up, self._cell.start_limit)
         finish = self._finish
         try:
             for _ in range(_SYNC_TRIES):
@@ -279,7 +276,7 @@ class Shell:
     async def _bring_up(self) -> None:
         """Have a shell that listens."""
         if not self._is_gone:
-            await self._until(lambda: self._is_up or self._is_gone, START_LIMIT)
+            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         if self._is_gone or not self._is_up:
             self._is_news = True
             await self._relaunch()
