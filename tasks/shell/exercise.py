@@ -1,0 +1,142 @@
+"""What an exercise is: the files before, the files wanted after, the words, and one command that does it.
+
+This module knows neither the exercises nor sandboxes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ors_server_tasks.shell.draw import Draw
+from ors_server_tasks.shell.repository import RepositoryState
+
+LEVELS = (1, 2, 3)
+"""Difficulty levels: 1 one idea, 2 two or three ideas together, 3 several, with a trap in the data."""
+
+EPOCH = 1_767_225_600
+"""2026-01-01 00:00:00 UTC in Unix seconds: the modification time of a given file that needs none."""
+
+
+_BLOCK = 0xFFFF
+"""Bytes of the longest stored block of deflate (RFC 1951, 3.2.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A plain file."""
+
+    content: bytes
+    mode: int | None = None
+    """Permission bits, special ones included; `None`: 0o644 when given, not looked at when wanted."""
+    mtime: int = EPOCH
+    """Modification time in Unix seconds; used when given only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder; folders above a file need no entry of their own."""
+
+    mode: int | None = None
+    """As for a file; 0o755 when given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A plain file that holds this JSON value in any layout; only wanted, never given."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A tar archive, gzipped or not, with exactly these files in it; only wanted, never given."""
+
+    members: Mapping[str, bytes]
+    """Path to content; folders in the archive do not matter, a leading `./` neither."""
+    gzipped: bool = True
+
+
+Node: TypeAlias = File | Folder | Link | Json | Archive
+Tree: TypeAlias = dict[str, Node]
+"""Paths relative to the work dir to what stands there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One exercise with everything that is known of it."""
+
+    ask: str
+    """What the agent is told to do, complete in itself; how to finish is said elsewhere."""
+    before: Mapping[str, Node]
+    """What stands in the work dir at the start."""
+    after: Mapping[str, Node]
+    """What must stand there at the end. What stands in `before` and not here must be gone."""
+    gold: str
+    """A bash command that leads from the one to the other."""
+    whole: tuple[str, ...] = ()
+    """Folders below which nothing may stand that is not in `after`."""
+    hidden: Mapping[str, Node] = field(default_factory=dict[str, "Node"])
+    """What else stands in the work dir at the start and is not compared (the inside of `.git`)."""
+    repositories: tuple[RepositoryState, ...] = ()
+    """What git repositories must hold at the end."""
+
+
+Choices: TypeAlias = tuple[int, ...]
+"""One number for each way in which an exercise of a kind can be another exercise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of exercise."""
+
+    name: str
+    level: int
+    """Difficulty, one of `LEVELS`."""
+    ways: Choices
+    """How many there are of each choice; their product is the number of different exercises of the kind,
+    beside which only data, names and numbers vary."""
+    make: Callable[[Draw, Choices], Exercise]
+    """Draws an exercise; each choice is in [0, its number of ways)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Kinds of exercise that ask for the same craft."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+
+
+def text_file(text: str, mode: int | None = None) -> File:
+    """Make a file of a text in UTF-8."""
+    return File(text.encode(), mode)
+
+
+def lines_file(lines: list[str]) -> File:
+    """Make a file of lines, each ended by a newline."""
+    return File("".join(f"{line}\n" for line in lines).encode())
+
+
+def changed(before: Mapping[str, Node], changes: Mapping[str, Node], without: tuple[str, ...] = ()) -> Tree:
+    """Return a tree with nodes replaced or added, and without some."""
+    return {path: node for path, node in {**before, **changes}.items() if path not in without}
+
+
+def gzip_stored(content: bytes) -> bytes:
+    """Wrap content as gzip (RFC 1952) without compressing it: the same bytes with every version of zlib."""
+    blocks = [content[at : at + _BLOCK] for at in range(0, len(content), _BLOCK)] or [b""]
+    body = b"".join(
+        struct.pack("<BHH", block is blocks[-1], len(block), len(block) ^ _BLOCK) + block for block in blocks
+    )
+    return b"\x1f\x8b\x08" + bytes(6) + b"\xff" + body + struct.pack("<II", zlib.crc32(content), len(content))

@@ -1,0 +1,83 @@
+"""Looks at what stands in the work dir, without following links and without running anything of the agent's.
+
+The looking is done by `find` of the system, in a fresh program over a read-only view of the work dir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ors_server import Evidence
+
+_FORMAT = r"%y\0%m\0%n\0%s\0%l\0%p\0"
+_FIELDS = 6
+_FOUND_ALL = (0, 1)
+"""Exit codes of find: 1 says that some path was not there."""
+
+
+class UnjudgedError(RuntimeError):
+    """The grader could not look, so there is no judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What stands at a path."""
+
+    kind: str
+    """As find writes it: f, d, l, p, s, b or c."""
+    mode: int
+    links: int
+    """Names that the file has."""
+    size: int
+    """Bytes."""
+    target: str
+    """Of a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What stands in the work dir, as far as it was asked for."""
+
+    nodes: dict[str, Seen]
+    """By path relative to the work dir; what is not there has no entry."""
+    is_complete: bool
+    """Whether everything fitted; there is far more than any exercise wants if not."""
+
+
+async def observe(evidence: Evidence, paths: Iterable[str], folders: Sequence[str]) -> Observation:
+    """Look at paths, and at everything below folders except the insides of `.git` of these folders.
+
+    Args:
+        evidence: The work dir as the agent left it.
+        paths: Relative to the work dir.
+        folders: Likewise; they need not exist.
+
+    Raises:
+        UnjudgedError: The program that looks did not come to its end.
+    """
+    exact = await _find(evidence, [*(f"./{path}" for path in sorted(set(paths))), "-maxdepth", "0"])
+    if not folders:
+        return exact
+    starts = [f"./{folder}" for folder in folders]
+    skip = [word for start in starts for word in ("-path", f"{start}/.git", "-prune", "-o")]
+    below = await _find(evidence, [*starts, "-mindepth", "1", *skip])
+    return Observation({**below.nodes, **exact.nodes}, exact.is_complete and below.is_complete)
+
+
+async def _find(evidence: Evidence, arguments: list[str]) -> Observation:
+    run = await evidence.run(["find", *arguments, "-printf", _FORMAT])
+    if run.output_limit or run.stdout.omitted:
+        return Observation({}, is_complete=False)
+    if run.timed_out or run.exit_code not in _FOUND_ALL:
+        raise UnjudgedError(f"find ended with {run.exit_code}: {run.stderr.text.strip()[:500]}")
+    fields = [field.decode(errors="surrogateescape") for field in run.stdout.kept.split(b"\0")]
+    nodes = {
+        path.removeprefix("./"): Seen(kind, int(mode, 8), int(links), int(size), target)
+        for kind, mode, links, size, target, path in zip(
+            *(fields[at:-1:_FIELDS] for at in range(_FIELDS)), strict=True
+        )
+    }
+    return Observation(nodes, is_complete=True)
