@@ -31,7 +31,7 @@ fi
 mkdir -p "$1"
 cache=$(cd "$1" && pwd)
 shift
-archive=$cache/$suite-$(sha256sum "$0" | cut -c1-12).tar
+archive=$cache/$suite-${packages//,/-}.tar
 "$here/system_packages.sh" docker.io debootstrap curl
 
 work=$(mktemp -d /var/tmp/ors-docker.XXXXXX)

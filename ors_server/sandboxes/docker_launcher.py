@@ -21,7 +21,7 @@ from typing import Any
 
 _BITE = 65_536
 _ANSWER_LIMIT = 60
-_FOLDERS_LIMIT = 10.0
+_FOLDERS_LIMIT = 30.0
 _LOOK_INTERVAL = 0.005
 _SET_PDEATHSIG = 1  # linux/prctl.h
 _FRAME = struct.Struct(">BxxxL")  # Docker Engine API, "Attach to a container": stream type, length
