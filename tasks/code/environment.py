@@ -1,0 +1,102 @@
+"""The environment: a sandbox with a file to write or to mend, and hidden tests that judge it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from ors_server import Environment, EpisodePolicy, JSONObject, SandboxLimits, Split, Submission, ToolOutput
+from ors_server_tasks.code.catalogue import SPLITS, load_problem
+from ors_server_tasks.code.grading import judge
+from ors_server_tasks.code.problem import Problem
+
+EDITION = "1"
+
+
+class CodeTasks(Environment):
+    """Functions, classes and programs to write, and files to mend; 1.0 if all hidden cases pass, else 0.0."""
+
+    name = "code"
+    version = EDITION
+    policy = EpisodePolicy(step_limit=50, reward_range=(0.0, 1.0))
+    toolsets = ("bash", "files", "python", "submit")
+    sandbox_limits = SandboxLimits(time_limit=60.0)
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[Split]:
+        return [
+            Split(name="train", type="train"),
+            Split(name="validation", type="validation"),
+            Split(name="test", type="test"),
+        ]
+
+    @override
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return [load_problem(name).describe() for name in SPLITS[split]]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return len(SPLITS[split])
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        return load_problem(SPLITS[split][index]).describe()
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        problem = _problem_of(task_spec)
+        return [("create", {"path": problem.file, "content": problem.solution}), ("submit", {})]
+
+    @classmethod
+    def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        del task_spec  # the same for every task
+        return [("submit", {})]
+
+    @override
+    async def setup(self) -> None:
+        text: str | None = self.task_spec["starting_file"]
+        if text is not None:
+            await self.sandbox.write_file(self.task_spec["file"], text.encode())
+
+    @override
+    def get_prompt(self) -> str:
+        prompt: str = self.task_spec["prompt"]
+        return prompt
+
+    @override
+    async def grade_submission(self, submission: Submission) -> ToolOutput:
+        """Judge the file in the work dir; the answer in words counts for nothing.
+
+        Args:
+            submission: What the agent handed in.
+
+        Raises:
+            RuntimeError: If there is no work dir to look at.
+        """
+        if submission.evidence is None:
+            raise RuntimeError("a code task is judged by its work dir, and there is none")
+        report = await judge(_problem_of(self.task_spec), submission.evidence)
+        failed = [result.name for result in report.results if not result.passed]
+        return ToolOutput.final(
+            f"Submitted: {report.passed} of {report.total} hidden cases passed.",
+            reward=1.0 if report.is_perfect else 0.0,
+            metadata={"code": {"passed": report.passed, "total": report.total, "failed": failed}},
+        )
+
+
+def _problem_of(task_spec: JSONObject) -> Problem:
+    return load_problem(task_spec["id"].removeprefix("code/"))
