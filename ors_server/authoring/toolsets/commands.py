@@ -20,6 +20,7 @@ What a pattern means:
 """
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -42,9 +43,10 @@ MOST_DEPTH = 16
 """Scripts within scripts, and wrappers around wrappers, that are looked into."""
 MOST_SCRIPTS = 200
 """Different scripts within one that are looked into."""
-INLINE_CHARACTERS = 1024
-"""Length up to which a script is parsed in the server itself. The grammar's time can grow with the square of
-the length: 0.02 s for the worst text of this length that was found, 85 s for 64 KiB of the same."""
+INLINE_CHARACTERS = 512
+"""Characters, those of scripts within scripts counted again, that are parsed in the server itself. The
+grammar's time can grow with the square of a text's length: some tens of ms for the worst text of this length
+that a random search found, 85 s for 64 KiB of such a one."""
 TIME_LIMIT = 10.0
 """Seconds that checking one longer script may take, in a process of its own."""
 _MOST_FLAGS = 3
@@ -52,6 +54,10 @@ _MOST_FLAGS = 3
 
 class UncheckableError(Exception):
     """A script is nested too deeply, or takes too long, to be checked."""
+
+
+class _TooLongError(Exception):
+    """A script has more characters than may be parsed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,39 +149,45 @@ async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Vio
     """
     if not patterns:
         return None
-    if len(script) <= INLINE_CHARACTERS:
-        return search(patterns, script)
-    return await _search_apart([pattern.text for pattern in patterns], script)
+    try:
+        return search(patterns, script, most_characters=INLINE_CHARACTERS)
+    except _TooLongError:
+        return await _search_apart([pattern.text for pattern in patterns], script)
 
 
-def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
+def search(
+    patterns: Sequence[CommandPattern], script: str, *, most_characters: float = math.inf
+) -> Violation | None:
     """Look for a forbidden command in a script, here and now.
 
     Args:
         patterns: What is forbidden.
         script: Any text.
+        most_characters: How much may be parsed, scripts within it included.
 
     Raises:
         UncheckableError: It is nested too deeply.
     """
-    for words in every_command(script):
+    for words in every_command(script, most_characters):
         for pattern in patterns:
             if pattern.matches(words):
                 return Violation(pattern.text, shlex.join(words)[:200])
     return None
 
 
-def every_command(script: str) -> Iterator[Words]:
+def every_command(script: str, most_characters: float = math.inf) -> Iterator[Words]:
     """Yield every command that a script would run as far as its text tells, those of wrappers included.
 
     Args:
         script: Any text.
+        most_characters: How much may be parsed, scripts within it included.
 
     Raises:
         UncheckableError: It is nested too deeply.
     """
     pending: list[tuple[int, str | Found]] = [(0, script)]
     seen: set[str] = set()
+    room = most_characters
     while pending:
         depth, item = pending.pop()
         if depth > MOST_DEPTH or len(seen) > MOST_SCRIPTS:
@@ -183,6 +195,9 @@ def every_command(script: str) -> Iterator[Words]:
         if isinstance(item, str):
             if item not in seen:
                 seen.add(item)
+                room -= len(item)
+                if room < 0:
+                    raise _TooLongError
                 pending += [(depth, found) for found in find_commands(item)]
             continue
         found = item
@@ -190,15 +205,13 @@ def every_command(script: str) -> Iterator[Words]:
         yield words
         inner = look_inside(words)
         pending += [(depth + 1, script) for script in (*inner.scripts, *_fed(words, found))]
-        pending += [
-            (depth + 1, Found(command, found.input_texts, found.neighbours)) for command in inner.commands
-        ]
+        pending += [(depth + 1, Found(command, found.statement)) for command in inner.commands]
 
 
 def _fed(words: Words, found: Found) -> Iterator[str]:
     if reads_script_from_stdin(words):
-        yield from found.input_texts
-        for other in found.neighbours:
+        yield from found.statement.input_texts
+        for other in found.statement.commands:
             yield from written_by((base_name(other[0]), *other[1:]))
 
 

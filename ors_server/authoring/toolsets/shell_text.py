@@ -60,14 +60,22 @@ _STATEMENTS = frozenset({"pipeline", "redirected_statement", "heredoc_redirect",
 
 
 @dataclass(frozen=True, slots=True)
+class Statement:
+    """What one pipeline, with its redirections, feeds into its commands."""
+
+    input_texts: tuple[str, ...] = ()
+    """Its here-documents and here-strings."""
+    commands: tuple[Words, ...] = ()
+    """All of its commands."""
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """One simple command of a script."""
 
     words: Words
-    input_texts: tuple[str, ...] = ()
-    """Here-documents and here-strings of the statement that it stands in."""
-    neighbours: tuple[Words, ...] = ()
-    """The other commands of its pipeline."""
+    statement: Statement = Statement()
+    """Where it stands."""
 
 
 def find_commands(script: str) -> Iterator[Found]:
@@ -87,16 +95,31 @@ def find_commands(script: str) -> Iterator[Found]:
 def _parsed(script: str) -> Iterator[Found]:
     source = script.encode(errors="replace")
     root = _parser().parse(source).root_node
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        words = _words(node, source)
-        if words:
-            yield _in_its_place(node, words, source)
-        pending += reversed(node.named_children)
+    for top, found in _statements(root, source):
+        statement = Statement(_input_texts(top, source), tuple(found))
+        for words in found:
+            yield Found(words, statement)
     if root.has_error:
         for words in _cut_roughly(script):
             yield Found(words)
+
+
+def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Words]]]:
+    """Yield the topmost node of each statement and the commands in it, not those of substitutions in it."""
+    pending = [root]
+    while pending:
+        top = pending.pop()
+        found: list[Words] = []
+        inside = [top]
+        while inside:
+            node = inside.pop()
+            words = _words(node, source)
+            if words:
+                found.append(words)
+            for child in reversed(node.named_children):
+                (inside if node.type in _STATEMENTS and child.type in _STATEMENTS else pending).append(child)
+        if found:
+            yield top, found
 
 
 @cache
@@ -120,26 +143,18 @@ def _words(node: "Node", source: bytes) -> Words:
     )
 
 
-def _in_its_place(node: "Node", words: Words, source: bytes) -> Found:
-    top = node
-    while top.parent is not None and top.parent.type in _STATEMENTS:
-        top = top.parent
-    if top is node and not any(child.type == "herestring_redirect" for child in node.named_children):
-        return Found(words)
+def _input_texts(top: "Node", source: bytes) -> tuple[str, ...]:
     texts: list[str] = []
-    neighbours: list[Words] = []
     pending = [top]
     while pending:
-        part = pending.pop()
-        if part.type == "heredoc_body":
-            texts.append(_text(part, source))
-        elif part.type == "herestring_redirect":
-            texts += [resolve(_text(child, source)) for child in part.named_children]
-        elif part.type == "command" and part != node:
-            neighbours.append(_words(part, source))
-        if part.type in _STATEMENTS:
-            pending += part.named_children
-    return Found(words, tuple(texts), tuple(words for words in neighbours if words))
+        node = pending.pop()
+        if node.type == "heredoc_body":
+            texts.append(_text(node, source))
+        elif node.type == "herestring_redirect":
+            texts += [resolve(_text(child, source)) for child in node.named_children]
+        if node.type in _STATEMENTS:
+            pending += node.named_children
+    return tuple(texts)
 
 
 def _text(node: "Node", source: bytes) -> str:
