@@ -45,8 +45,8 @@ class Launcher:
         self._tell = tell
         self._made: list[str] = []
 
-    def launch_session(self) -> None:
-        """Start a session's container, and before the first one the one that holds its files."""
+    def launch_session(self) -> int:
+        """Start a session's container, and before the first one the one that holds its files; return 0."""
         data = self._orders["data"]
         if data is None:
             data = self._launch_holder()
@@ -57,9 +57,10 @@ class Launcher:
         self._tell({"init": pid})
         if self._is_wanted(pid):
             self._made.clear()
+        return 0
 
-    def run_program(self) -> None:
-        """Run a program to its end, and remove its container."""
+    def run_program(self) -> int:
+        """Run a program to its end and return its status."""
         container = self._create(self._orders["container"], self._orders["name"], self._orders["data"])
         streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         link = self._client.attach_socket(container, params=streams)._sock  # noqa: SLF001 # to write to it
@@ -69,7 +70,9 @@ class Launcher:
             os.close(self._orders["begins"])
         threading.Thread(target=_feed, args=(link,), daemon=True).start()
         _carry(link)
-        self._tell({"exit-code": self._client.wait(container)["StatusCode"]})
+        status = int(self._client.wait(container)["StatusCode"])
+        self._tell({"exit-code": status})
+        return status
 
     def clean_up(self) -> None:
         """Remove what nobody needs any more; called however it ends."""
@@ -159,10 +162,7 @@ def main() -> int:
     client = docker.APIClient(base_url=orders["host"], version=orders["api"], timeout=_ANSWER_LIMIT)
     launcher = Launcher(client, orders, tell)
     try:
-        if "go" in orders:
-            launcher.launch_session()
-        else:
-            launcher.run_program()
+        return launcher.launch_session() if "go" in orders else launcher.run_program()
     except _StoppedError:
         return 1
     except Exception as error:  # noqa: BLE001 # told to whoever listens on the terminal or the pipe
@@ -171,7 +171,6 @@ def main() -> int:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         launcher.clean_up()
-    return 0
 
 
 if __name__ == "__main__":

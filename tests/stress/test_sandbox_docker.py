@@ -20,10 +20,11 @@ import anyio
 import docker
 import pytest
 
+from ors_server.sandboxes.base import MIB, Limits
 from ors_server.sandboxes.choose import Choice, Wanted, choose
 from ors_server.sandboxes.docker import DockerBackend
 from ors_server.sandboxes.docker_containers import SERVER_LABEL
-from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError, SnapshotError
 from ors_server.sandboxes.state import ServerState
 from ors_server.sandboxes.tier import Resource, Strength
 from ors_server.testing.sandbox_suite import check_backend
@@ -155,8 +156,7 @@ def test_nothing_is_left_of_sessions_that_were_closed(client):
             async with anyio.create_task_group() as group:
                 for number in range(6):
                     group.start_soon(use, made, f"session-{number}")
-            assert containers(client, server) == set()
-            return {row["Name"] for row in client.volumes()["Volumes"] or []} - volumes
+            return server, {row["Name"] for row in client.volumes()["Volumes"] or []} - volumes
 
     async def use(made, name):
         sandbox = await made.start(name)
@@ -166,7 +166,8 @@ def test_nothing_is_left_of_sessions_that_were_closed(client):
         assert run.stdout.text == name
         await sandbox.aclose()
 
-    left = anyio.run(run)
+    server, left = anyio.run(run)
+    assert eventually(lambda: not containers(client, server))
     assert eventually(lambda: not left & {row["Name"] for row in client.volumes()["Volumes"] or []})
 
 
@@ -268,6 +269,35 @@ def test_an_image_without_a_shell_does_not_start_and_says_so(client):
         assert anyio.run(run) == set()
     finally:
         client.remove_image("ors-test:empty", force=True)
+
+
+def test_files_that_do_not_fit_are_a_failure_of_the_copy_and_no_silence():
+    async def run():
+        async with backend() as made:
+            large = await made.start("large", Limits(disk_bytes=64 * MIB))
+            small = await made.start("small", Limits(disk_bytes=16 * MIB))
+            assert (await large.exec("head -c 40000000 /dev/urandom > big")).exit_code == 0
+            snapshot = await large.snapshot()
+            assert snapshot.size_bytes > 40_000_000
+            with pytest.raises(SnapshotError, match="No space left"):
+                await small.restore(snapshot)
+            await snapshot.aclose()
+
+    anyio.run(run)
+
+
+def test_what_an_agent_locked_can_still_be_copied():
+    async def run():
+        async with backend() as made:
+            sandbox = await made.start("locked")
+            await sandbox.exec("mkdir d && echo kept > d/f && chmod 000 d/f d")
+            other = await sandbox.fork("other")
+            result = await other.exec(
+                "chmod 700 d && stat -c %a d/f && chmod 600 d/f && cat d/f && stat -c %U d/f"
+            )
+            assert result.stdout.text == "0\nkept\nagent\n"
+
+    anyio.run(run)
 
 
 # A container that holds the server, with bubblewrap in it
