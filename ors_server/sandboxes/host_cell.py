@@ -249,6 +249,10 @@ class HostCell(Cell):
         is_held = self._cgroup is not None
         return Enforced(memory=is_held and has("memory"), pids=is_held and has("pids"))
 
+    def counted_limits(self) -> Limits:
+        """Return the limits as the kernel counts them where the session's processes are started."""
+        return self.limits
+
     def hold(self, folder: str) -> None:
         """Open the folder of the session's files, and the work dir in it.
 
@@ -266,7 +270,7 @@ class HostCell(Cell):
     def _write_control_files(self) -> None:
         (self.control / "io").mkdir(parents=True)
         self._data.mkdir()
-        (self.control / "init").write_text(init_script(self.layout, self.limits, self.enforced()))
+        (self.control / "init").write_text(init_script(self.layout, self.counted_limits(), self.enforced()))
         (self.control / "rc").write_text(rc_script(self.layout))
         (self.control / "cwd").write_text(self.layout.work + "/")
 

@@ -28,7 +28,14 @@ from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.fresh_files import SharedFolder
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.processes import descendants, ended, is_zombie, processes_of_uids, send_signal
+from ors_server.sandboxes.processes import (
+    descendants,
+    ended,
+    is_zombie,
+    processes_of_uids,
+    send_signal,
+    threads_of_uid,
+)
 from ors_server.sandboxes.programs import Ends
 from ors_server.sandboxes.scripts import Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
@@ -72,6 +79,13 @@ class LandlockCell(HostCell):
             control=str(self.control),
             state=str(self._data / "state"),
         )
+
+    @override
+    def counted_limits(self) -> Limits:
+        """Return the limits as the kernel counts them: processes by uid, with whoever is there already."""
+        if self.enforced().pids:
+            return self.limits
+        return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.owner or os.getuid()))
 
     @override
     def prepare(self) -> None:
@@ -188,9 +202,7 @@ class LandlockCell(HostCell):
 
     @override
     def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
-        # Processes are counted by uid where no group counts them, and the agent's may all be there.
-        limits = replace(self.limits, pids=2 * self.limits.pids)
-        script = ulimits(limits, self.enforced()) + '\nexec "$@"'
+        script = ulimits(self.counted_limits(), self.enforced()) + '\nexec "$@"'
         orders = self._orders(["/bin/sh", "-c", script, "sh", *order.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = self.fresh_entrances()
@@ -287,6 +299,7 @@ class LandlockBackend(HostedBackend):
         else:
             held[Resource.SESSIONS] = "Landlock"
             gaps.append("Processes share the server's uid: its priority can be lowered, its quotas used up.")
+            gaps.append("Modes, owners and times of the server's own files can be changed, contents cannot.")
             if version >= 6:  # noqa: PLR2004 # the Landlock ABI that scopes signals
                 held[Resource.PROCESSES] = "Landlock scopes"
         held |= {

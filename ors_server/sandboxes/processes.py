@@ -92,6 +92,19 @@ def processes_of_uids(first: int, count: int = 1) -> list[int]:
     return found
 
 
+def threads_of_uid(uid: int) -> int:
+    """Return how many threads live under a uid, as the limit on processes counts them (getrlimit(2)).
+
+    Args:
+        uid: Whose.
+    """
+    total = 0
+    for pid in processes_of_uids(uid):
+        with contextlib.suppress(OSError):
+            total += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 # a hot path
+    return total
+
+
 def is_zombie(pid: int) -> bool:
     """Tell whether a process is dead already, reaped or not.
 

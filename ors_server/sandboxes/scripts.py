@@ -52,9 +52,10 @@ fi 2>/dev/null
 : >|"$__ors_state/dump"
 """
 
-# There is one trap on EXIT, and the dump needs it: what a command has set there is found out when the command
-# ends, or calls `exit`, and then runs after the dump. The dump misses a shell that sets one and dies of
-# `set -e` in the same command. Nothing of this forks: it happens around every command.
+# There is one trap on EXIT, and the dump needs it. What a command has put there is found out when it calls
+# `exit`, or has spoken of a trap, and runs after the dump; a shell that sets one and dies of `set -e` in the
+# same command misses it, and loses its state. Finding out forks, so it is not done around every command, and
+# writes no file, which `ulimit -f 0` would make deadly.
 _RC = """\
 set +o history
 set +H
@@ -66,7 +67,7 @@ __ors_ret() {{ return "$1"; }}
 __ors_end() {{
   builtin local IFS=' '
   __ors_done=$__ors_seq
-  __ors_arm
+  if [[ $__ors_cmd == *trap* ]]; then __ors_arm; fi
   case $PWD in
     *[!a-zA-Z0-9/._-]*) builtin printf '\\e]ors;p;%s;%s;%s;%q\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
     *) builtin printf '\\e]ors;p;%s;%s;%s;%s\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
@@ -90,8 +91,7 @@ __ors_dump() {{
 }}
 __ors_arm() {{
   builtin local now
-  builtin trap -p EXIT >|"$__ors_state/trap" || builtin return
-  IFS= builtin read -r -d '' now <"$__ors_state/trap"
+  now=$(builtin trap -p EXIT) || builtin return
   if [[ $now != *'; __ors_dump; builtin eval "$__ors_trap"'* ]]; then
     builtin eval "set -- ${{now#trap -- }}"
     __ors_trap=${{1-}}

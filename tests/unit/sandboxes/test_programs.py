@@ -1,0 +1,204 @@
+import errno
+import os
+import signal
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ors_server.sandboxes.errors import (
+    FreshEndedError,
+    SandboxClosedError,
+    SandboxError,
+    SandboxStartError,
+)
+from ors_server.sandboxes.fresh import run_to_end
+from ors_server.sandboxes.processes import descendants, is_zombie
+from ors_server.sandboxes.programs import Care, HostedProcess
+
+WORKS = 'echo "{\\"exit-code\\": $?}" >&$STATUS'
+
+
+def guardian(script, ends, **variables):
+    """A guardian in shell, which tells on the status pipe whatever the test wants told."""
+    return subprocess.Popen(
+        ["/bin/bash", "-c", script],
+        stdin=ends.stdin,
+        stdout=ends.stdout,
+        stderr=ends.stderr,
+        pass_fds=[ends.status],
+        env={"PATH": "/usr/bin:/bin", "STATUS": str(ends.status), **variables},
+    )
+
+
+def play(script, body, care=None):
+    async def run():
+        process = HostedProcess(partial(guardian, script), care or Care())
+        try:
+            with anyio.fail_after(20):
+                return await body(process)
+        finally:
+            await process.aclose()
+
+    return anyio.run(run)
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def wait(process):
+    return await process.wait()
+
+
+def test_the_status_is_what_the_guardian_tells_and_not_its_own():
+    assert play('echo "{\\"exit-code\\": 7}" >&$STATUS; exit 3', wait) == 7
+
+
+def test_a_guardian_that_tells_nothing_never_ran_the_program():
+    with pytest.raises(SandboxStartError, match=r"never ran.*no such namespace"):
+        play("echo no such namespace >&2; exit 1", wait)
+
+
+def test_a_failure_that_is_told_beats_a_status():
+    with pytest.raises(SandboxStartError, match="rules refused"):
+        play("echo rules refused >&2; " + f'echo "{{\\"failure\\": true}}" >&$STATUS; {WORKS}', wait)
+
+
+def test_nonsense_on_the_status_pipe_is_no_status():
+    with pytest.raises(SandboxStartError):
+        play("echo nonsense >&$STATUS", wait)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [("No such file or directory", 127), ("Permission denied", 126)]
+)
+def test_a_program_that_cannot_be_executed_has_the_status_that_a_shell_gives(words, status):
+    assert play(f"echo 'bwrap: execvp x: {words}' >&2; exit 1", wait) == status
+
+
+def test_a_guardian_that_somebody_kills_is_no_status():
+    with pytest.raises(SandboxError, match="ended from outside"):
+        play("kill -9 $$", wait)
+
+
+def test_a_program_is_talked_with():
+    async def body(process):
+        await process.send(b"one\n")
+        assert await process.receive() == b"got one\n"
+        await process.close_stdin()
+        assert await process.wait() == 0
+        assert await process.receive() == b""
+        assert process.stderr.text == "done\n"
+        with pytest.raises(FreshEndedError, match="closed"):
+            await process.send(b"more")
+
+    play(f"while read x; do echo got $x; done; echo done >&2; {WORKS}", body)
+
+
+def test_input_that_nobody_reads_any_more_is_refused():
+    async def body(process):
+        assert await process.receive() == b"x\n"
+        with pytest.raises(FreshEndedError, match="does not read"):
+            await process.send(b"z" * 1_000_000)
+
+    play("exec 0<&-; echo x; sleep 60", body)
+
+
+def test_both_pipes_may_be_full_at_once():
+    async def body(process):
+        return await run_to_end(process, b"i" * 1_000_000, time_limit=20, output_bytes=3_000_000)
+
+    run = play(f"head -c 1000000 /dev/zero; cat; {WORKS}", body)
+    assert (run.exit_code, run.stdout.total) == (0, 2_000_000)
+
+
+def test_standard_error_is_kept_at_both_ends():
+    async def body(process):
+        await process.wait()
+        return process.stderr
+
+    stderr = play(f"seq 1000 >&2; {WORKS}", body, Care(keep_bytes=(4, 4)))
+    assert (stderr.head, stderr.tail, stderr.total) == (b"1\n2\n", b"000\n"[-4:], 3893)
+
+
+def test_a_kill_takes_the_children_along_and_leaves_a_status():
+    async def body(process):
+        assert await process.receive() == b"up\n"
+        family = descendants(process.pid)
+        assert len(family) == 2
+        await process.aclose()
+        await process.aclose()
+        assert await process.wait() == 137
+        return family
+
+    family = play("sleep 1000 & echo up; wait", body)
+    assert all(is_zombie(pid) for pid in family)
+
+
+def test_a_guardian_may_end_things_itself():
+    async def body(process):
+        assert await process.receive() == b"up\n"
+        await process.aclose()
+        return process.stderr.text
+
+    script = 'trap "exit 0" TERM; echo up; while :; do read -t 1 <>/dev/zero; done'
+    play(script, body, Care(ending=signal.SIGTERM))
+
+
+def test_who_waits_when_the_sandbox_closes_is_told_so():
+    async def body(process):
+        async with anyio.create_task_group() as group:
+
+            async def closing():
+                await process.end_with_sandbox()
+
+            group.start_soon(closing)
+            with pytest.raises(SandboxClosedError):
+                await process.wait()
+
+    play("sleep 1000", body)
+
+
+def test_what_is_done_at_the_end_is_done_once():
+    ends: list[HostedProcess] = []
+
+    async def body(process):
+        await process.wait()
+        assert ends == []
+        await process.aclose()
+        await process.aclose()
+
+    play(WORKS, body, Care(on_end=ends.append))
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("fault", ["spawn", "hold", "pipe"])
+def test_a_start_that_fails_leaves_no_descriptor(fault, monkeypatch):
+    started = []
+
+    def spawn(ends):
+        if fault == "spawn":
+            raise OSError(errno.EAGAIN, "no process")
+        process = guardian("sleep 1000", ends)
+        started.append(process)
+        return process
+
+    def refuse(*_arguments):
+        raise OSError(errno.EMFILE, "no descriptor")
+
+    async def run():
+        before = open_descriptors()
+        if fault == "hold":
+            monkeypatch.setattr(os, "pidfd_open", refuse)
+        if fault == "pipe":
+            monkeypatch.setattr(os, "pipe", refuse)
+        with pytest.raises(SandboxStartError, match="cannot be started"):
+            HostedProcess(spawn, Care())
+        monkeypatch.undo()
+        assert open_descriptors() == before
+
+    anyio.run(run)
+    assert all(process.returncode == -9 for process in started)
