@@ -42,13 +42,13 @@ def payload_length(header: bytes, tag: bytes | None = None) -> int:
         ChannelError: It is no header, has another tag, or announces more than a message may hold.
     """
     if tag is not None and header[:TAG_LENGTH] != tag:
-        raise ChannelError("something else was written where an answer was awaited")
+        raise ChannelError("wrote something else where an answer was awaited")
     try:
         length = int(header[TAG_LENGTH:], 16)
     except ValueError:
-        raise ChannelError("something else was written where an answer was awaited") from None
+        raise ChannelError("wrote something else where an answer was awaited") from None
     if not 0 <= length <= MAX_MESSAGE:
-        raise ChannelError(f"an answer of more than {MAX_MESSAGE} bytes")
+        raise ChannelError(f"answered with more than {MAX_MESSAGE} bytes")
     return length
 
 
@@ -80,7 +80,7 @@ class Channel:
             ChannelError: It is too long.
         """
         if len(payload) > MAX_MESSAGE:
-            raise ChannelError(f"an answer of more than {MAX_MESSAGE} bytes")
+            raise ChannelError(f"answered with more than {MAX_MESSAGE} bytes")
         rest = memoryview(frame(self._tag, payload))
         while rest:
             rest = rest[os.write(self._writing, rest) :]

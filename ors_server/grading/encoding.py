@@ -198,8 +198,8 @@ def _pairs(kind: Any, value: Any) -> list[Any]:
 
 
 def _naive(value: Any) -> tuple[()]:
-    if value.tzinfo is not None:
-        raise EncodingError("a time with a zone is not plain data")
+    if value.tzinfo is not None or value.fold:
+        raise EncodingError("a time with a zone or a fold is not plain data")
     return ()
 
 

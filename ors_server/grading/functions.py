@@ -162,7 +162,8 @@ class _Grader:
             return await _read(answer)
         except (WorkerLostError, DecodingError) as error:
             await self.aclose()
-            raise _Failed(f"the agent's code {error}") from None
+            nonsense = "answered nonsense: " if isinstance(error, DecodingError) else ""
+            raise _Failed(f"the agent's code {nonsense}{error}") from None
 
     async def _compare(self, case: _Prepared, answer: dict[str, Any]) -> None:
         if case.case.raises is not None:
@@ -204,9 +205,10 @@ def _is_raised(wanted: str, answer: dict[str, Any]) -> bool:
     names = _names(answer)
     if not names:
         return False
+    if _error_class(wanted) is None:
+        return wanted in names[:-1]
     known = _error_class(names[-1])
-    above = [kind.__name__ for kind in known.__mro__] if known is not None else []
-    return wanted in names[:-1] or wanted in above
+    return known is not None and wanted in [kind.__name__ for kind in known.__mro__]
 
 
 def _names(answer: dict[str, Any]) -> list[str]:

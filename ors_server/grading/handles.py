@@ -66,9 +66,10 @@ class Handles:
             return {"r": value.ors_number}
         if not self.objects:
             return as_its_base(value)
-        if isinstance(value, tuple) and hasattr(kind_of(value), "_fields"):
+        fields = getattr(kind, "_fields", None)
+        if fields is not None and issubclass(kind, tuple):
             items = self.tree(as_its_base(value).value)["t"]
-            return {"m": [kind.__name__, self.tree(getattr(value, "_fields", ()))["t"], items]}
+            return {"m": [kind_of(value).__name__, self.tree(fields)["t"], items]}
         if issubclass(kind, dict) and kind.__module__ in _COPIED_MODULES:
             return as_its_base(value)
         if isinstance(value, type):

@@ -9,7 +9,6 @@ tests' own values unless the test built it from a class that the tests' author n
 - a method that plain values have too (`startswith`, `count`, `get`) is refused when it is given arguments.
 """
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -52,16 +51,16 @@ def is_mirror(value: object) -> bool:
     return isinstance(value, RemoteObject | RemoteModule)
 
 
-class RemoteModule(types.ModuleType):
-    """A module of the agent's."""
+class RemoteModule:
+    """A module of the agent's; not one of Python's, whose own attributes monkeypatch would put back."""
 
     def __init__(self, name: str, link: Link) -> None:
-        super().__init__(name)
         mine = Nature(link)
         mine.path = (name,)
         mine.is_built = True
         super().__setattr__("_ors", mine)
-        super().__setattr__("__path__", [])
+        self.__name__ = name
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -219,6 +218,9 @@ def _converted(mirror: Any, name: str, *more: Any) -> Any:
     return made
 
 
+_DOC = property(lambda self: _attribute(self, "__doc__"))
+
+
 def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
     """Call what a mirror stands for.
 
@@ -349,7 +351,7 @@ def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mi
     if "__eq__" in methods:
         methods.setdefault("__ne__", _METHODS["ne"])
     methods["__hash__"] = RemoteObject.__hash__
-    space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent"}
+    space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
     made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
     type.__setattr__(made, "_ors_class", mine)
     return made

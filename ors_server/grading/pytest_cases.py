@@ -25,6 +25,12 @@ from ors_server.grading.evidence import Evidence
 
 COUNT_LIMIT = 60.0
 """Seconds that pytest may take to start and to collect the tests."""
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
+"""Of the hidden tests, beside a folder of their own as `HOME` and `TMPDIR`."""
 _CASE_SHARE = 6.0
 _GRACE = 1.0
 _PASSED = {0, 1}
@@ -167,13 +173,7 @@ def _write_tests(folder: Path, tests: Mapping[str, str]) -> None:
 
 async def _start(folder: Path) -> Process:
     paths = [path for path in sys.path if posixpath.isabs(path)]
-    environment = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
+    environment = {**ENVIRONMENT, "HOME": str(folder), "TMPDIR": str(folder)}
     with (folder / "said").open("wb") as said:
         return await anyio.open_process(
             [sys.executable, "-I", "-c", _BOOT, json.dumps(paths)],

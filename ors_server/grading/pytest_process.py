@@ -34,8 +34,7 @@ def main() -> None:
     agent.install()
     status = _run_pytest(orders, Recorder(_teller(channel), agent, shown=orders["shown"]), [])
     _teller(channel)({"end": status})
-    sys.stderr.flush()
-    os._exit(status)
+    sys.exit(status)
 
 
 def _set_limits(processor_s: int) -> None:

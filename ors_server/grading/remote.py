@@ -37,13 +37,14 @@ class Agent:
 
     Attributes:
         failures: Why tests were stopped so far, in their order.
+        modules: Mirrors of the agent's modules, and of the packages above them, by name.
     """
 
     def __init__(self, channel: Channel, modules: Sequence[str], classes: Sequence[str]) -> None:
         self.failures: list[str] = []
         self._channel = channel
         self._named = {tuple(name.split(".")) for name in classes}
-        self._modules = {name: RemoteModule(name, self) for name in _with_parents(modules)}
+        self.modules = {name: RemoteModule(name, self) for name in _with_parents(modules)}
         self._generation = 0
         self._is_lost = False
         self._classes: dict[int, type] = {}
@@ -53,7 +54,8 @@ class Agent:
 
     def install(self) -> None:
         """Let `import` find the agent's modules."""
-        sys.modules.update(self._modules)
+        known: dict[str, Any] = dict(self.modules)
+        sys.modules.update(known)
 
     # What mirrors ask
 
@@ -65,7 +67,7 @@ class Agent:
             name: The attribute's.
         """
         path = nature(mirror).path
-        below = self._modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
+        below = self.modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
         if below is not None:
             return below
         found = self._request({"order": "get", "target": self._reference(mirror), "name": name})
@@ -246,11 +248,13 @@ class Agent:
 
     def _reference(self, mirror: Any) -> Any:
         mine = nature(mirror)
-        if mine.path:
-            return {"p": list(mine.path)}
-        if mine.generation != self._generation:
+        if self._is_lost:
+            self._renew()
+        if mine.number is not None and mine.generation == self._generation:
+            return {"h": mine.number}
+        if not mine.path:
             self.stop(AgentLostError("an object of the agent's has gone with the process that held it"))
-        return {"h": mine.number}
+        return {"p": list(mine.path)}
 
     def _error_tree(self, error: BaseException) -> Any:
         if isinstance(error, RemoteError) and is_mirror(error):

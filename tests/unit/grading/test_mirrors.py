@@ -1,0 +1,532 @@
+"""A mirror does what the object behind it does, and never lets it decide about the test's own values.
+
+The worker works in a thread here, over pipes, so that both ends can be seen.
+"""
+
+import collections
+import functools
+import itertools
+import os
+import sys
+import threading
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from ors_server.grading.channel import NO_TAG, Channel, frame
+from ors_server.grading.encoding import from_text, to_text
+from ors_server.grading.mirrors import RemoteObject, nature
+from ors_server.grading.natures import AgentLostError, RefusedError
+from ors_server.grading.remote import Agent
+from ors_server.grading.worker import Worker
+
+NUMBERS = itertools.count()
+
+
+class TestedAgent(Agent):
+    __test__ = False
+    solution: Any
+
+
+class Loop:
+    """Stands for the server between a test and a worker; every start is a new worker in a thread."""
+
+    def __init__(self, name, path):
+        self.load = to_text({"order": "load", "objects": True, "modules": [[name, str(path)]]})
+        self.name = name
+        self.reply = b""
+        self.starts = 0
+        self.ends = []
+        self.start()
+
+    def start(self):
+        self.starts += 1
+        sys.modules.pop(self.name, None)
+        (read_there, write_here), (read_here, write_there) = os.pipe(), os.pipe()
+        thread = threading.Thread(target=lambda: Worker(Channel(read_there, write_there)).work())
+        thread.start()
+        self.channel = Channel(read_here, write_here)
+        self.ends.append((thread, (write_here, read_there, read_here, write_there)))
+        return self.ask(self.load)
+
+    def ask(self, question):
+        os.write(self.ends[-1][1][0], frame(NO_TAG, question))
+        return self.channel.receive()
+
+    def send(self, payload):
+        if payload[:1] == b"S":
+            assert "value" in from_text(self.start())
+            self.reply = b"G"
+        elif payload == b"lost":
+            self.reply = b"X"
+        else:
+            answer = self.ask(payload[1:])
+            self.reply = b"Xthe agent's code ended" if b"LOSE" in answer else b"R" + answer
+
+    def receive(self):
+        return self.reply
+
+    def close(self):
+        for thread, descriptors in self.ends:
+            os.close(descriptors[0])
+            thread.join(10)
+            assert not thread.is_alive()
+            for descriptor in descriptors[1:]:
+                os.close(descriptor)
+        sys.modules.pop(self.name, None)
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    """Makes an agent of a module's text; its module is `.solution`."""
+    loops = []
+
+    def make(code, classes=()):
+        name = f"agent_{next(NUMBERS)}"
+        path = tmp_path / f"{name}.py"
+        path.write_text(dedent(code))
+        loops.append(Loop(name, path))
+        agent = TestedAgent(loops[-1], [name], [f"{name}.{kind}" for kind in classes])
+        agent.solution = agent.modules[name]
+        return agent
+
+    yield make
+    for loop in loops:
+        loop.close()
+
+
+STACK = """
+    class Stack:
+        limit = 3
+        def __init__(self, *items): self.items = list(items)
+        def push(self, item): self.items.append(item)
+        def pop(self): return self.items.pop()
+        def get(self, index): return self.items[index]
+        def __len__(self): return len(self.items)
+        def __contains__(self, item): return item in self.items
+        def __getitem__(self, index): return self.items[index]
+        def __setitem__(self, index, item): self.items[index] = item
+        def __delitem__(self, index): del self.items[index]
+        def __iter__(self): return iter(self.items)
+        def __reversed__(self): return reversed(self.items)
+        def __eq__(self, other): return isinstance(other, Stack) and self.items == other.items
+        def __lt__(self, other): return len(self) < (other if isinstance(other, int) else len(other))
+        def __add__(self, other):
+            return Stack(*self.items, *(other.items if isinstance(other, Stack) else [other]))
+        def __radd__(self, other): return Stack(other, *self.items)
+        def __neg__(self): return Stack(*[-item for item in self.items])
+        def __call__(self, by): return [item * by for item in self.items]
+        def __int__(self): return sum(self.items)
+        def __round__(self, digits=0): return round(2.567, digits)
+        def __enter__(self): self.items.append("in"); return self
+        def __exit__(self, kind, error, trace):
+            self.items.append(kind and kind.__name__)
+            return kind is KeyError
+        def __repr__(self): return f"Stack({self.items})"
+        def __format__(self, form): return form * 2
+        @classmethod
+        def of(cls, items): return cls(*items)
+    class Tall(Stack): pass
+    def make(*items): return Stack(*items)
+"""
+
+
+def test_plain_values_are_copied_both_ways(mirror):
+    solution = mirror("def same(*a, **k): return a, k\nPI = 3.14\nTABLE = {'a': [1, (2, {3})]}\n").solution
+    assert solution.same(1, "x", key=b"y") == ((1, "x"), {"key": b"y"})
+    assert (3.14, {"a": [1, (2, {3})]}) == (solution.PI, solution.TABLE)
+    assert solution.same.__name__ == "same"
+
+
+def test_a_copy_is_not_changed_by_the_agent_and_a_placed_value_is(mirror):
+    agent = mirror("def sort(items): items.sort()\n")
+    numbers, placed = [3, 1, 2], agent.place([3, 1, 2])
+    agent.solution.sort(numbers)
+    agent.solution.sort(placed)
+    assert (numbers, agent.fetch(placed)) == ([3, 1, 2], [1, 2, 3])
+
+
+def test_objects_answer_by_every_operator(mirror):
+    solution = mirror(STACK, ["Stack"]).solution
+    stack = solution.Stack(1, 2)
+    stack.push(3)
+    assert (len(stack), stack[0], list(stack), list(reversed(stack)), 2 in stack, 9 in stack) == (
+        3, 1, [1, 2, 3], [3, 2, 1], True, False,
+    )  # fmt: skip
+    stack[0] = 7
+    del stack[1]
+    assert (stack.items, stack(2), int(stack), round(stack, 1), bool(stack)) == (
+        [7, 3],
+        [14, 6],
+        10,
+        2.6,
+        True,
+    )
+    assert (repr(stack), str(stack), f"{stack:x}") == ("Stack([7, 3])", "Stack([7, 3])", "xx")
+    assert (-stack).items == [-7, -3]
+    assert (stack + 1).items == [7, 3, 1]
+    assert (1 + stack).items == [1, 7, 3]
+    assert stack < 5
+    assert stack == solution.Stack(7, 3)
+    assert stack != solution.Stack(7)
+    assert stack.pop() == 3
+    stack.colour = "red"
+    assert stack.colour == "red"
+    del stack.colour
+    assert not hasattr(stack, "colour")
+    assert callable(stack)
+    assert not callable(solution.make.__name__)
+
+
+def test_contexts_see_errors_and_may_swallow_them(mirror):
+    solution = mirror(STACK).solution
+    stack = solution.Stack()
+    with stack as inside:
+        assert inside is stack
+    with stack:
+        raise KeyError("swallowed")
+    with pytest.raises(ValueError, match="not swallowed"), stack:
+        raise ValueError("not swallowed")
+    assert stack.items == ["in", None, "in", "KeyError", "in", "ValueError"]
+
+
+def test_classes_are_classes(mirror):
+    solution = mirror(STACK).solution
+    tall = solution.Tall(1)
+    assert isinstance(tall, solution.Stack)
+    assert not isinstance(tall, int)
+    assert type(tall) is solution.Tall
+    assert issubclass(solution.Tall, solution.Stack)
+    assert solution.Stack.limit == 3
+    solution.Stack.limit = 4
+    assert solution.Stack.limit == 4
+    assert solution.Stack
+    with pytest.raises(TypeError, match="different processes"):
+        type("Mine", (solution.Stack,), {})
+
+
+def test_enumerations_and_named_tuples_keep_their_ways(mirror):
+    solution = mirror(
+        """
+        import collections, enum
+        class Color(enum.Enum):
+            RED = 1
+            BLUE = 2
+        class Level(enum.IntEnum):
+            HIGH = 3
+        Point = collections.namedtuple("Point", "x y")
+        def origin(): return Point(0, [1])
+        def counts(): return collections.Counter("aab")
+        """
+    ).solution
+    assert solution.Color.RED is solution.Color(1)
+    assert solution.Color["BLUE"].value == 2
+    assert (len(solution.Color), [color.name for color in solution.Color]) == (2, ["RED", "BLUE"])
+    high = solution.Level.HIGH
+    assert (high == 3, high < 4, high + 1, 1 + high) == (True, True, 4, 4)
+    assert solution.origin() == (0, [1])
+    assert solution.origin().y == [1]
+    assert solution.counts() == {"a": 2, "b": 1}
+
+
+def test_an_object_that_no_test_built_decides_nothing(mirror):
+    agent = mirror(STACK, ["Stack"])
+    made = agent.solution.make(1, 2)
+    assert made != [1, 2]
+    assert not made == 3  # noqa: SIM201 # the other operator
+    assert made == agent.solution.Stack(1, 2)
+    assert (len(made), list(made), made[0], made.pop()) == (2, [1, 2], 1, 2)
+    for attempt in (
+        lambda: 1 in made,
+        lambda: made < 3,
+        lambda: made + 1,
+        lambda: 1 + made,
+        lambda: made.get(0),
+        lambda: agent.solution.Stack(1) + made + 1,
+    ):
+        with pytest.raises(RefusedError, match="classes"):
+            attempt()
+    assert len(agent.failures) == 6
+
+
+def test_a_class_that_its_author_did_not_name_decides_nothing_either(mirror):
+    agent = mirror(STACK)
+    with pytest.raises(RefusedError):
+        assert 1 in agent.solution.Stack(1)
+    named = mirror(STACK, ["Stack"]).solution
+    assert 1 in named.Stack.of([1])
+    with pytest.raises(RefusedError):
+        assert 1 in named.make(1)
+
+
+def test_conversions_give_what_they_are_for(mirror):
+    agent = mirror(
+        """
+        class Odd:
+            def __len__(self): return 10**30
+            def __index__(self): return 5
+            def __bool__(self): return False
+        """
+    )
+    odd = agent.solution.Odd()
+    assert [0, 1, 2, 3, 4, 5][odd] == 5
+    assert not odd
+    with pytest.raises(OverflowError):
+        len(odd)
+
+
+def test_generators_give_values_one_by_one_up_to_a_bound(mirror, monkeypatch):
+    monkeypatch.setattr("ors_server.grading.mirrors.MAX_STEPS", 20)
+    agent = mirror(
+        """
+        def squares(n):
+            for i in range(n): yield i * i
+        def forever():
+            while True: yield 1
+        """
+    )
+    assert list(agent.solution.squares(4)) == [0, 1, 4, 9]
+    steps = agent.solution.squares(1)
+    assert next(steps) == 0
+    with pytest.raises(StopIteration):
+        next(steps)
+    with pytest.raises(AgentLostError, match="20 values"):
+        list(agent.solution.forever())
+
+
+def test_errors_are_of_their_class_with_what_they_hold(mirror):
+    solution = mirror(
+        """
+        class MineError(ValueError):
+            def __init__(self, text, code):
+                super().__init__(text)
+                self.code = code
+            def __str__(self): return "mine: " + self.args[0]
+        class WorseError(MineError): pass
+        def fail(): raise MineError("boom", 7)
+        def worse(): raise WorseError("bang", 8)
+        def plain(): return [][3]
+        def decode(): return b"\\xff".decode()
+        def leave(): raise SystemExit(4)
+        """
+    ).solution
+    with pytest.raises(solution.MineError, match=r"^mine: boom$") as caught:
+        solution.fail()
+    assert caught.value.code == 7
+    assert isinstance(caught.value, ValueError)
+    assert not hasattr(caught.value, "other")
+    with pytest.raises(solution.MineError):
+        solution.worse()
+    with pytest.raises(IndexError, match="out of range"):
+        solution.plain()
+    with pytest.raises(UnicodeDecodeError):
+        solution.decode()
+    with pytest.raises(SystemExit) as left:
+        solution.leave()
+    assert left.value.code == 4
+    with pytest.raises(TypeError):
+        solution.fail(1)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = solution.nothing
+    assert str(solution.MineError("x", 1)) == "('x', 1)"
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "GeneratorExit", "BaseException"])
+def test_errors_that_would_stop_pytest_stop_the_test(mirror, error):
+    agent = mirror(f"def fail(): raise {error}\n")
+    with pytest.raises(RefusedError, match=error):
+        agent.solution.fail()
+    assert agent.failures
+
+
+def test_functions_of_the_test_can_be_called(mirror):
+    agent = mirror(
+        """
+        import functools, threading
+        def apply(f, *a): return f(*a)
+        def memo(f):
+            known = {}
+            @functools.wraps(f)
+            def wrapped(x):
+                if x not in known: known[x] = f(x)
+                return known[x]
+            return wrapped
+        def retry(f):
+            for last in (False, True):
+                try: return f()
+                except ValueError:
+                    if last: raise
+        def elsewhere(f):
+            said = []
+            def run():
+                try: f()
+                except RuntimeError as error: said.append(str(error))
+            thread = threading.Thread(target=run); thread.start(); thread.join()
+            return said
+        """
+    )
+    calls = []
+
+    def double(x):
+        """Doubles."""
+        calls.append(x)
+        return x * 2
+
+    memo = agent.solution.memo(double)
+    assert ([memo(2), memo(2)], calls, memo.__name__, memo.__doc__) == ([4, 4], [2], "double", "Doubles.")
+    assert agent.solution.apply(agent.solution.apply, len, [1, 2]) == 2
+    assert agent.solution.apply(lambda: agent.solution.apply(int, "7")) == 7
+
+    class MineError(ValueError):
+        pass
+
+    error = MineError("x")
+
+    def fail():
+        calls.append("failed")
+        raise error
+
+    with pytest.raises(MineError) as caught:
+        agent.solution.retry(fail)
+    assert caught.value is error
+    assert calls.count("failed") == 2
+    assert "thread it was given to" in agent.solution.elsewhere(fail)[0]
+
+
+def test_other_things_of_the_test_come_back_as_they_were(mirror):
+    solution = mirror("def same(x): return x\ndef text(x): return repr(x)\n").solution
+    thing = object()
+    assert solution.same(thing) is thing
+    assert solution.same([thing, thing])[1] is thing
+    assert solution.text(thing) == "<object 0 of the caller>"
+    assert solution.same(int) is int
+    assert solution.same(ValueError) is ValueError
+    assert solution.same(collections.OrderedDict(a=1)) == {"a": 1}
+
+
+def test_what_is_printed_arrives_where_the_test_is(mirror, capsys, monkeypatch):
+    agent = mirror("import sys\ndef say(x): print(x); sys.stdout.buffer.write(b'raw')\n")
+    from ors_server.grading import worker  # noqa: PLC0415 # only this test needs it
+
+    printed = worker._Printed()
+    printed.write("said\n")
+    monkeypatch.setattr(worker, "_take_printed", printed.take)
+    agent.solution.say("not here")
+    assert "said\n" in capsys.readouterr().out
+    assert printed.take() == ""
+
+
+def test_a_module_can_be_changed_and_put_back(mirror):
+    solution = mirror("LIMIT = 1\ndef limit(): return LIMIT\n").solution
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solution, "LIMIT", 5)
+        assert solution.limit() == 5
+        patch.setattr(solution, "limit", functools.partial(int, "9"))
+        assert solution.limit() == 9
+    assert (solution.limit(), solution.LIMIT) == (1, 1)
+    del solution.LIMIT
+    assert not hasattr(solution, "LIMIT")
+    with pytest.raises(ImportError, match="by name"):
+        _ = solution.__all__
+
+
+def test_a_new_worker_serves_what_has_a_name_and_misses_the_rest(mirror):
+    agent = mirror(STACK + "    def lose(): return 'LOSE'\n", ["Stack"])
+    old, make, kind = agent.solution.Stack(1), agent.solution.make, agent.solution.Stack
+    with pytest.raises(AgentLostError, match="ended"):
+        agent.solution.lose()
+    assert make(1, 2).pop() == 2
+    assert isinstance(make(), kind)
+    with pytest.raises(AgentLostError, match="gone"):
+        old.pop()
+    assert agent.failures == [
+        "the agent's code ended",
+        "an object of the agent's has gone with the process that held it",
+    ]
+
+
+def test_what_cannot_cross_stops_the_test(mirror):
+    agent = mirror("deep = []\nfor _ in range(200): deep = [deep]\ndef give(): return deep\n")
+    with pytest.raises(RefusedError, match="cannot cross"):
+        agent.solution.give()
+    with pytest.raises(TypeError, match="no mirror"):
+        nature(object())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"value": {"h": [0]}},
+        {"value": {"h": [0, 99]}},
+        {"value": {"k": 99}},
+        {"value": {"n": "eval"}},
+        {"value": {"n": "type"}},
+        {"value": {"r": 5}},
+        {"value": {"p": ["os", "system"]}},
+        {"value": {"m": ["a b", ["x"], [1]]}},
+        {"value": {"m": ["P", ["x"] * 200, []]}},
+        {"value": {}},
+        {"raised": {}},
+        {"raised": {"names": [], "class": "eval", "arguments": []}},
+        {"raised": {"class": "int", "arguments": []}},
+        {"raised": {"foreign": 3}},
+        {"callback": 3, "arguments": [], "keywords": {}},
+        {"nothing": 1},
+        [],
+        {"value": 1, "classes": [{"class": 1}]},
+        {"value": 1, "classes": 3},
+    ],
+    ids=repr,
+)
+def test_an_answer_that_is_none_stops_the_test(answer):
+    class Liar:
+        def send(self, payload):
+            pass
+
+        def receive(self):
+            return b"R" + to_text(answer)
+
+    agent = Agent(Liar(), ["solution"], [])
+    with pytest.raises((AgentLostError, RefusedError)):
+        agent.modules["solution"].add  # noqa: B018 # looking is asking
+    assert agent.failures
+
+
+def test_a_hostile_description_gives_a_mirror_no_powers():
+    class Liar:
+        def send(self, payload):
+            pass
+
+        def receive(self):
+            operators = [
+                "class",
+                "getattribute",
+                "del",
+                "init_subclass",
+                "eq",
+                "hash",
+                "reduce",
+                "instancecheck",
+            ]
+            news = {
+                "class": 1,
+                "name": "X",
+                "module": "m",
+                "error": False,
+                "bases": [],
+                "operators": operators,
+            }
+            return b"R" + to_text({"value": {"h": [2, 1]}, "classes": [news]})
+
+    made = Agent(Liar(), ["solution"], []).modules["solution"].add
+    assert isinstance(made, RemoteObject)
+    assert {name for name in vars(type(made)) if not name.startswith("__")} == {"_ors_class"}
+    assert "__class__" not in vars(type(made))
+    assert "__getattribute__" not in vars(type(made))
+    assert made != 3
+
+
+def test_packages_have_their_modules(mirror):
+    agent = Agent(None, ["pkg.sub.mod"], [])
+    assert agent.modules["pkg"].sub.mod is agent.modules["pkg.sub.mod"]
