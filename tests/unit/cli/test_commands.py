@@ -31,8 +31,9 @@ def typed(monkeypatch):
 
 
 def test_list_shows_what_is_installed(run):
-    (environment,) = run("list", "--json").json
-    assert environment["name"] == "math_word_problems"
+    environments = {environment["name"]: environment for environment in run("list", "--json").json}
+    assert list(environments) == ["code", "math_word_problems", "shell"]
+    environment = environments["math_word_problems"]
     assert {split["name"] for split in environment["splits"]} == {"train", "validation", "test"}
     assert all(split["tasks"] >= 100 for split in environment["splits"])
     assert [tool["name"] for tool in environment["tools"]] == ["calculator", "submit"]

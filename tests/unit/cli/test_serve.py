@@ -47,8 +47,9 @@ def ask(url, path, body=None, method=None, **headers):
 
 def test_it_serves_every_installed_environment_unless_told_otherwise(serve):
     server = serve()
-    assert [environment["name"] for environment in server.ready["environments"]] == ["math_word_problems"]
-    assert server.ready["environments"][0]["splits"]["train"] >= 1000
+    environments = {environment["name"]: environment for environment in server.ready["environments"]}
+    assert list(environments) == ["code", "math_word_problems", "shell"]
+    assert environments["math_word_problems"]["splits"]["train"] >= 1000
 
 
 def test_the_line_for_machines_names_doors_that_answer(serve):
