@@ -36,10 +36,10 @@ async def find_faults(evidence: Evidence, exercise: Exercise) -> list[str]:
     Raises:
         UnjudgedError: It could not be found out.
     """
-    wanted = {path.rpartition("/")[0] for path in exercise.after} | set(exercise.after)
     repositories = exercise.repositories
-    asked = {*_with_ancestors(wanted), *exercise.before, *paths_to_see(repositories)}
-    seen = await observe(evidence, asked - {""}, [*exercise.whole, *folders_to_see(repositories)])
+    asked = _with_ancestors([*exercise.after, *exercise.before]).union(paths_to_see(repositories))
+    folders = [*exercise.whole, *folders_to_see(repositories)]
+    seen = await observe(evidence, asked, folders, [f"{state.path}/.git" for state in repositories])
     if not seen.is_complete:
         return ["the work dir holds far more than was asked for"]
     faults = _misplaced(exercise, seen)
@@ -78,10 +78,15 @@ def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
     ]
     allowed = wanted | folders
     for path in seen.nodes:
-        inside = any(path.startswith(f"{folder}/") for folder in exercise.whole)
-        if inside and path not in allowed and path not in exercise.before and "/.git/" not in f"{path}/":
+        if path not in allowed and path not in exercise.before and _is_inside(path, exercise):
             faults.append(f"{path}: not asked for")
     return faults
+
+
+def _is_inside(path: str, exercise: Exercise) -> bool:
+    """Whether a path is below a folder in which nothing else may stand, and not in a `.git` judged elsewhere."""
+    is_git = any(f"{path}/".startswith(f"{state.path}/.git/") for state in exercise.repositories)
+    return not is_git and any(path.startswith(f"{folder}/") for folder in exercise.whole)
 
 
 def _is_open_folder(node: Seen) -> bool:

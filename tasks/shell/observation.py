@@ -47,13 +47,16 @@ class Observation:
     """Whether everything fitted; there is far more than any exercise wants if not."""
 
 
-async def observe(evidence: Evidence, paths: Iterable[str], folders: Sequence[str]) -> Observation:
-    """Look at paths, and at everything below folders except the insides of `.git` of these folders.
+async def observe(
+    evidence: Evidence, paths: Iterable[str], folders: Sequence[str], left_out: Sequence[str] = ()
+) -> Observation:
+    """Look at paths, and at everything below folders.
 
     Args:
         evidence: The work dir as the agent left it.
         paths: Relative to the work dir.
         folders: Likewise; they need not exist.
+        left_out: What is passed over below the folders, with everything in it.
 
     Raises:
         UnjudgedError: The program that looks did not come to its end.
@@ -62,7 +65,7 @@ async def observe(evidence: Evidence, paths: Iterable[str], folders: Sequence[st
     if not folders:
         return exact
     starts = [f"./{folder}" for folder in folders]
-    skip = [word for start in starts for word in ("-path", f"{start}/.git", "-prune", "-o")]
+    skip = [word for path in left_out for word in ("-path", f"./{path}", "-prune", "-o")]
     below = await _find(evidence, [*starts, "-mindepth", "1", *skip])
     return Observation({**below.nodes, **exact.nodes}, exact.is_complete and below.is_complete)
 

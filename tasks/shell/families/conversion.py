@@ -64,18 +64,18 @@ def csv_to_json(draw: Draw, choices: Choices) -> Exercise:
             for row, item in zip(kept, items, strict=True)
         }
     elif structure:
-        teams = {row["team"]: 0 for row in kept}
-        value = {name: [item["name"] for item in items if item["team"] == name] for name in teams}
+        value = _by_team(kept, adds=typed == 1)
     shape = (
         "an array with one object for each row, in the order of the rows, whose keys are the columns",
         (
             "one object whose keys are the ids (as strings) and whose values are objects with the other "
             "columns as keys"
         ),
-        (
-            "one object whose keys are the teams and whose values are arrays of the names of their people, "
-            "in the order of the rows"
-        ),
+        "one object whose keys are the teams and whose values are "
+        + (
+            "arrays of the names of their people, in the order of the rows",
+            "the sums of their hours, as numbers",
+        )[typed],
     )[structure]
     types = (
         " All values are strings, as they stand in the table.",
@@ -94,7 +94,11 @@ def csv_to_json(draw: Draw, choices: Choices) -> Exercise:
     make = (
         "out = rows",
         "out = {str(r['id']): {k: r[k] for k in r if k != 'id'} for r in rows}",
-        "out = {}\nfor r in rows: out.setdefault(r['team'], []).append(r['name'])",
+        "out = {}\nfor r in rows: "
+        + (
+            "out.setdefault(r['team'], []).append(r['name'])",
+            "out[r['team']] = out.get(r['team'], 0) + r['hours']",
+        )[typed],
     )[structure]
     gold = program(
         "import csv, json",
@@ -108,6 +112,16 @@ def csv_to_json(draw: Draw, choices: Choices) -> Exercise:
     )
     before: Tree = {"people.csv": text_file(csv_text([list(rows[0]), *(list(row.values()) for row in rows)]))}
     return Exercise(ask, before, changed(before, {"people.json": Json(value)}), gold)
+
+
+def _by_team(rows: list[dict[str, str]], *, adds: bool) -> dict[str, Any]:
+    """The names of each team's people, or the sum of their hours."""
+    teams: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        teams.setdefault(row["team"], []).append(row)
+    if adds:
+        return {name: sum(int(row["hours"]) for row in members) for name, members in teams.items()}
+    return {name: [row["name"] for row in members] for name, members in teams.items()}
 
 
 def json_to_csv(draw: Draw, choices: Choices) -> Exercise:

@@ -115,11 +115,11 @@ def amend(draw: Draw, choices: Choices) -> Exercise:
 
 def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     """Merge two branches that changed the same lines."""
-    rule, begun, count_choice = choices
+    rule, begun, cleans = choices
     repository = Repository(FOLDER)
     steps = history(draw, 2)
     name = draw.pick(("settings.conf", "limits.conf", "values.conf"))
-    lines = _Lines.drawn(draw, 2 + count_choice)
+    lines = _Lines.drawn(draw, 3)
     base = {**steps[-1][0], name: _conf(lines.base)}
     start = repository.chain([*steps, (base, subject(draw))])[-1]
     ours: Files = {**base, name: _conf(lines.ours)}
@@ -145,13 +145,14 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
         )[begun]
         + f": where both changed the same line of {name}, {_RESOLUTIONS[rule][0]}; everything else merges "
         "as git does it. The result is a merge commit on main whose parents are main as it was and side, "
-        "in this order; its message does not matter. The branch side stays as it is."
+        "in this order; its message does not matter. "
+        + ("The branch side stays as it is.", "Then delete the branch side.")[cleans]
     )
     begin = "" if begun else "git merge -q side >/dev/null 2>&1; "
     solve = f"{_RESOLUTIONS[rule][1]} {name} > .m; cat .m > {name}; rm .m"
     state = CommitState(tree=repository.tree(final), parents=(exactly(tip), exactly(side)))
-    refs = {MAIN: state, "refs/heads/side": exactly(side)}
-    gold = f"{begin}{solve}; git add -A; git commit -qm merged"
+    refs = {MAIN: state} if cleans else {MAIN: state, "refs/heads/side": exactly(side)}
+    gold = f"{begin}{solve}; git add -A; git commit -qm merged" + ("", "; git branch -q -d side")[cleans]
     return Bench(repository).exercise(ask, given, Wanted(final, refs), gold)
 
 
@@ -287,13 +288,14 @@ def untrack(draw: Draw, choices: Choices) -> Exercise:
 
 def broken(draw: Draw, choices: Choices) -> Exercise:
     """Repair a repository that git cannot read any more."""
-    fault, branch_choice = choices
+    fault, dirty = choices
     repository = Repository(FOLDER)
     steps = history(draw, 4)
     chain = repository.chain(steps)
-    other = f"refs/heads/{('stable', 'next')[branch_choice]}"
-    repository.refs |= {MAIN: chain[-1], other: chain[branch_choice]}
+    other = f"refs/heads/{draw.pick(('stable', 'next'))}"
+    repository.refs |= {MAIN: chain[-1], other: chain[1]}
     files = steps[-1][0]
+    work = edited(draw, files, "README.md") if dirty else files
     log = "".join(f"{line}\n" for line in repository.reflog)
     raw: Files = (
         {"HEAD": b"ref: refs/heads/master\n"},
@@ -310,16 +312,17 @@ def broken(draw: Draw, choices: Choices) -> Exercise:
     )[fault]
     ask = (
         f"It was damaged by a crash. {told} Repair it, so that main is checked out, points to its last "
-        f"commit (message {steps[-1][1]!r}), and git status finds nothing to commit. The files of the work "
-        "tree are right; all branches and commits stay the same."
+        f"commit (message {steps[-1][1]!r}), and git status finds "
+        + ("nothing to commit", "README.md modified but not staged, and nothing else")[dirty]
+        + ". The files of the work tree are right; all branches and commits stay the same."
     )
     gold = (
         "git symbolic-ref HEAD refs/heads/main; git reset -q",
         "tail -n 1 .git/logs/refs/heads/main | cut -d' ' -f2 > .git/refs/heads/main; git reset -q",
         "rm -f .git/index .git/index.lock; git reset -q",
     )[fault]
-    refs = {MAIN: exactly(chain[-1]), other: exactly(chain[branch_choice])}
-    return Bench(repository).exercise(ask, Given(files, raw=raw), Wanted(files, refs), gold)
+    refs = {MAIN: exactly(chain[-1]), other: exactly(chain[1])}
+    return Bench(repository).exercise(ask, Given(work, files, raw), Wanted(work, refs, files), gold)
 
 
 FAMILY = Family(

@@ -211,40 +211,39 @@ def squash(draw: Draw, choices: Choices) -> Exercise:
 
 def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
     """Remove branches that are merged, and keep or put away the others."""
-    rest, prefix, renames = choices
+    rest, everywhere, spares = choices
     repository = Repository(FOLDER)
     steps = history(draw, 5)
     chain = repository.chain(steps)
     repository.refs[MAIN] = chain[-1]
     refs = {MAIN: exactly(chain[-1])}
-    gone: list[str] = []
-    group = ("topic/", "")[prefix]
+    group = ("topic/", "")[everywhere]
     for place, word in enumerate(words(draw, draw.between(6, 8))):
         ref = f"refs/heads/{group}{word}"
         if place % 2 == 0:
             repository.refs[ref] = draw.pick(chain)
-            gone.append(ref)
             continue
         base = draw.below(len(chain))
         oid = repository.commit(edited(draw, steps[base][0], f"src/{word}.py"), subject(draw), [chain[base]])
         repository.refs[ref] = oid
         refs[f"refs/tags/archive/{word}" if rest == 1 else ref] = exactly(oid)
-    if renames:
-        repository.refs["refs/heads/old-main"] = chain[0]
-        refs["refs/heads/old-main"] = exactly(chain[0])
-    which = "all branches except main" + (" and old-main" if renames else "")
+    stay = ["main", *(["old-main"] if spares else []), *(["stable"] if group else [])]
+    for name in stay[1:]:
+        repository.refs[f"refs/heads/{name}"] = chain[0]
+        refs[f"refs/heads/{name}"] = exactly(chain[0])
+    concerned = "the branches whose names begin with topic/" if group else "all branches"
     ask = (
-        f"Delete those of its branches whose last commit is part of main's history ({which} may be "
-        "concerned). "
+        f"This is about {concerned}, except {'main and old-main' if spares else 'main'}: delete those whose "
+        "last commit is part of main's history. "
     ) + (
-        "All other branches stay."
+        "The others stay."
         if rest == 0
         else (
-            "For each other branch make a tag (not annotated) archive/NAME at its last commit, where NAME "
+            "For each of the others make a tag (not annotated) archive/NAME at its last commit, where NAME "
             f"is the branch's name{' without topic/' if group else ''}, and then delete the branch too."
         )
     )
-    skip = " | grep -vx -e main -e old-main"
+    skip = " | grep -vx -e main -e old-main -e stable"
     names = "git for-each-ref --format='%(refname:short)' refs/heads"
     gold = f"{names} --merged main{skip} | xargs git branch -q -D"
     if rest == 1:
@@ -258,7 +257,7 @@ def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
 
 def pick_fixes(draw: Draw, choices: Choices) -> Exercise:
     """Bring some commits of one branch to another."""
-    clue, where, count_choice = choices
+    clue, where, tagged = choices
     repository = Repository(FOLDER)
     steps = history(draw, 2)
     chain = repository.chain(steps)
@@ -267,7 +266,7 @@ def pick_fixes(draw: Draw, choices: Choices) -> Exercise:
     released = repository.commit(release, subject(draw), [chain[-1]])
     files, tip = base, chain[-1]
     state, result = exactly(released), dict(release)
-    for number, word in enumerate(words(draw, 5 + 2 * count_choice)):
+    for number, word in enumerate(words(draw, 7)):
         is_fix = number % 2 == 1
         path = f"{('src', 'fixes')[is_fix and clue == 1]}/{word}.py"
         content = f"{word} = {draw.between(1, 99)}\n".encode()
@@ -285,12 +284,16 @@ def pick_fixes(draw: Draw, choices: Choices) -> Exercise:
         f"Bring the commits on main {which}, and no others, to the branch release: each as a commit of its "
         "own with the same message and the same change, in the same order. main stays as it is. Now "
         f"{('main', 'release')[where]} is checked out; afterwards release is."
+        + ("", " Last, make a tag v1.3 (not annotated) at the new end of release.")[tagged]
     )
     find = (r"--grep='^\[fix\]'", "-- fixes")[clue]
     gold = (
         f"git checkout -q release; git cherry-pick $(git rev-list --reverse release..main {find}) >/dev/null"
     )
     refs = {MAIN: exactly(tip), "refs/heads/release": state}
+    if tagged:
+        gold += "; git tag v1.3"
+        refs["refs/tags/v1.3"] = state
     return Bench(repository).exercise(
         ask, Given((files, release)[where]), Wanted(result, refs, head="refs/heads/release"), gold
     )

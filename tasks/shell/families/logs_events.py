@@ -50,27 +50,27 @@ def work_sessions(draw: Draw, choices: Choices) -> Exercise:
         else:
             inside[person] = time
             lines.append(f"{time} {person} login")
-    values = {person: (sum(found), max(found), len(found))[figure] for person, found in spans.items()}
+    least = (1, 600)[unit]
+    values = {
+        person: (sum(found), max(found), sum(span >= least for span in found))[figure]
+        for person, found in spans.items()
+    }
     what = (
         "the total time of all their sessions",
         "the time of their longest session",
-        "the number of their sessions",
+        ("the number of their sessions", f"the number of their sessions of at least {least} seconds")[unit],
     )[figure]
-    is_time = figure != 2  # noqa: PLR2004 - the third figure is a number
-    form = (
-        ("in seconds", "as HH:MM:SS (hours with at least two digits, they may pass 24)")[unit]
-        if is_time
-        else "as a number"
-    )
+    is_time = figure in {0, 1}
+    form = (" in seconds", " as HH:MM:SS (hours with at least two digits, they may pass 24)")[unit] * is_time
     rows = sorted(values) if order == 0 else sorted(values, key=lambda person: (-values[person], person))
     ask = (
         "logins.log holds events, one per line: time in Unix seconds, person, and login, logout or "
         "heartbeat. A session lasts from a login to the next logout of the same person; one without a "
         "logout does not count. Write to sessions.txt for everyone with at least one session a line of "
-        f"name, one space, and {what} {form}; "
+        f"name, one space, and {what}{form}; "
         + ("sorted by name.", "the greatest first, equal ones sorted by name.")[order]
     )
-    update = ("v[$2] += d", "if (d > v[$2]) v[$2] = d", "v[$2]++")[figure]
+    update = ("v[$2] += d", "if (d > v[$2]) v[$2] = d", f"v[$2] += d >= {least}")[figure]
     sort = ("sort -k1,1", "sort -k2,2nr -k1,1")[order]
     show = (
         " | awk '{printf \"%s %02d:%02d:%02d\\n\", $1, int($2 / 3600), int($2 / 60) % 60, $2 % 60}'"

@@ -264,16 +264,16 @@ def lock_release(draw: Draw, choices: Choices) -> Exercise:
 
 def masks(draw: Draw, choices: Choices) -> Exercise:
     """Set modes as a umask would have made them."""
-    source, executable, nested = choices
+    source, executable, inner = choices
     before: Tree = {"homes": Folder(0o755)}
     modes: dict[str, int] = {}
     table: dict[str, int] = {}
     for user in draw.pick_some(USERS, draw.between(3, 4)):
         mask = table[user] = draw.pick((0o022, 0o027, 0o077, 0o002, 0o026))
-        places = [f"homes/{user}", *((f"homes/{user}/bin", f"homes/{user}/doc") if nested else ())]
+        places = [f"homes/{user}", f"homes/{user}/bin", f"homes/{user}/doc"]
         for path in places:
             before[path] = Folder(draw.pick((0o755, 0o700, 0o777)))
-            modes[path] = 0o777 & ~mask
+        modes |= dict.fromkeys(places[inner:], 0o777 & ~mask)
         for word in words(draw, draw.between(3, 5)):
             path, mode = f"{draw.pick(places)}/{word}", draw.pick((0o600, 0o644, 0o755, 0o666, 0o700))
             before[path] = File(f"{user} {word}\n".encode(), mode)
@@ -287,8 +287,8 @@ def masks(draw: Draw, choices: Choices) -> Exercise:
     )[source]
     ask = (
         f"The folders in the folder homes belong to different people; {told}. Give everything in such a "
-        "folder, and the folder itself, the mode that it would have if it were made anew under this umask: "
-        "folders 777 without the bits of the mask, files "
+        f"folder, {('and the folder itself', 'but not the folder itself')[inner]}, the mode that it would "
+        "have if it were made anew under this umask: folders 777 without the bits of the mask, files "
         + ("666 without them", "666 without them, or 777 without them if their owner may execute them now")[
             executable
         ]
@@ -305,7 +305,7 @@ def masks(draw: Draw, choices: Choices) -> Exercise:
             if executable
             else 'find "homes/$u" -type f -exec chmod $f {} +; '
         )
-        + f'find "homes/$u" -depth -type d -exec chmod $d {{}} \\; ; {end}'
+        + f'find "homes/$u" -mindepth {inner} -depth -type d -exec chmod $d {{}} \\; ; {end}'
     )
     if source == 0:
         before["masks.txt"] = lines_file([f"{user} {mask:03o}" for user, mask in table.items()])

@@ -202,18 +202,15 @@ def letters(draw: Draw, choices: Choices) -> Exercise:
 
 def rename_symbol(draw: Draw, choices: Choices) -> Exercise:
     """Rename a name in programs, whole words only."""
-    boundary, skips, extension_choice = choices
+    report, skips, extension_choice = choices
     extension, other = (("py", "txt"), ("sh", "md"), ("c", "h.in"))[extension_choice]
     old, new, spare = (f"{a}_{b}" for a, b in zip(words(draw, 3), words(draw, 3), strict=True))
-    near = (
-        (f"{old}s", f"my_{old}", f"{old}_2", f"{old}2")
-        if boundary == 0
-        else (f"{old.capitalize()}", f"{old}er", f"{old}_x")
-    )
+    near = (f"{old}s", f"my_{old}", f"{old}_2", f"{old}2", old.capitalize(), f"{old}er")
     folders = ("src", "src/core", "tools", "legacy")
 
     def program() -> str:
-        spots = [draw.pick((old, spare, old, draw.pick(near))) for _ in range(draw.between(10, 18))]
+        known = (spare, draw.pick(near)) if draw.chance(30) else (old, spare, old, draw.pick(near))
+        spots = [draw.pick(known) for _ in range(draw.between(10, 18))]
         rows = [
             draw.pick(
                 ("{0} = {1}({2})", "print({0}, {0}[{2}])", "call({0}); x.{0} = {1}", "if {0}: {0}+={2}")
@@ -236,8 +233,19 @@ def rename_symbol(draw: Draw, choices: Choices) -> Exercise:
         f"Rename {old} to {new} in all files below the current directory whose names end in "
         f".{extension}{skip}. Only whole names are meant: where the character before or after is a letter, "
         "a digit or an underscore, it is another name. Change nothing else and no other file."
+        + (
+            " Write the paths of the files that you changed (such as src/x) to changed.txt, sorted."
+            if report
+            else ""
+        )
     )
-    prune = " -not -path './legacy/*'" if skips == 1 else ""
-    gold = f"find . -type f -name '*.{extension}'{prune} -exec sed -i 's/\\b{old}\\b/{new}/g' {{}} +"
+    prune = " -not -path 'legacy/*'" if skips == 1 else ""
+    find = f"find src tools legacy -type f -name '*.{extension}'{prune}"
+    gold = f"{find} -exec sed -i 's/\\b{old}\\b/{new}/g' {{}} +"
+    if report:
+        gold = f"{find} -exec grep -lw {old} {{}} + | LC_ALL=C sort > changed.txt; {gold}"
+        after["changed.txt"] = lines_file(
+            sorted(path for path, text in texts.items() if after[path] != text_file(text))
+        )
     before: Tree = {path: text_file(text) for path, text in texts.items()}
     return Exercise(ask, before, after, gold, whole=folders)
