@@ -18,7 +18,7 @@ from typing_extensions import override
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.errors import SandboxClosedError, SandboxError
+from ors_server.sandboxes.errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
 from ors_server.sandboxes.processes import ended
 from ors_server.sandboxes.programs import Care, Ends, HostedProcess
@@ -144,7 +144,13 @@ class HostCell(Cell):
             self._first = self.spawn_first(slave)
         finally:
             os.close(slave)
-        self._first_fd = os.pidfd_open(self._first.pid)
+        try:
+            self._first_fd = os.pidfd_open(self._first.pid)
+        except OSError as error:
+            self._first.kill()
+            self._first.wait()
+            self._first, self.init = None, 0
+            raise SandboxStartError(f"the new sandbox cannot be held: {error}") from error
 
     @override
     async def kill(self) -> None:

@@ -76,7 +76,9 @@ class HostedSandbox(Sandbox):
             raise ValueError(f"a time limit is above 0 seconds, not {limit!r}")
         async with self._my_turn():
             self._require_thawed()
-            return await self._shell.run(command, min(limit, self.limits.longest_time_limit))
+            result = await self._shell.run(command, min(limit, self.limits.longest_time_limit))
+            self._require_open()  # else the end of the sandbox would pass for the command's
+            return result
 
     @override
     async def restart(self) -> None:

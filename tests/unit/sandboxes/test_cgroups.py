@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import anyio
 import pytest
 
 from ors_server.sandboxes.base import Limits
@@ -112,3 +113,70 @@ def test_removing_what_is_gone_is_nothing(tmp_path):
     (tmp_path / "empty").mkdir()
     remove_group(tmp_path / "empty")
     assert not (tmp_path / "empty").exists()
+
+
+def test_controllers_that_are_handed_on_already_are_left_as_they_are(unified):
+    mounts, own = unified
+    (mounts / "cgroup.subtree_control").write_text("memory pids cpu")
+    assert find_hierarchies(mounts, own).version == 2
+    assert (mounts / "cgroup.subtree_control").read_text() == "memory pids cpu"
+
+
+def test_version_2_without_its_controllers_is_not_used(unified):
+    mounts, own = unified
+    (mounts / "cgroup.controllers").write_text("cpu memory")
+    assert find_hierarchies(mounts, own) == Hierarchies(0, {})
+
+
+def test_a_group_that_cannot_be_made_is_none(tmp_path):
+    (tmp_path / "ors-x").mkdir()
+    assert make(tmp_path) is None
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/pids/ors-x").mkdir(parents=True)
+    hierarchies = Hierarchies(1, {name: tmp_path / "one" / name for name in ("memory", "pids")})
+    assert Cgroup.make(hierarchies, "ors-x", LIMITS) is None
+    assert not (tmp_path / "one/memory").exists()
+
+
+def test_without_a_freezer_nothing_is_frozen(tmp_path):
+    (tmp_path / "pids").mkdir()
+    group = Cgroup.make(Hierarchies(1, {"pids": tmp_path / "pids"}), "ors-x", LIMITS)
+    assert not group.freeze()
+    assert not group.thaw()
+    assert not group.is_frozen()
+    assert group.thawed_entrances == group.entrances
+
+
+def test_a_group_that_is_gone_counts_nothing_and_holds_nothing(tmp_path):
+    group = make(tmp_path)
+    for file in (tmp_path / "ors-x").iterdir():
+        file.unlink()
+    (tmp_path / "ors-x").rmdir()
+    assert (group.alive(), group.denials(), group.processes()) == (0, 0, [])
+    assert not group.freeze()
+    group.kill()
+    anyio.run(group.remove)
+
+
+def test_groups_are_removed_when_their_processes_have_left(tmp_path):
+    group = make(tmp_path)
+    (tmp_path / "ors-x/pids.events").write_text("max 1\n")
+    assert group.denials() == 1
+
+    async def run():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(group.remove)
+            await anyio.wait_all_tasks_blocked()
+            assert (tmp_path / "ors-x").exists()
+            for file in (tmp_path / "ors-x").iterdir():
+                file.unlink()
+
+    anyio.run(run)
+    assert not (tmp_path / "ors-x").exists()
+
+
+def test_a_group_that_stays_busy_is_given_up(tmp_path):
+    group = make(tmp_path)
+    anyio.run(group.remove)
+    remove_group(tmp_path / "ors-x")
+    assert (tmp_path / "ors-x").exists()

@@ -1,4 +1,3 @@
-import shutil
 import subprocess
 from itertools import pairwise
 
@@ -40,7 +39,6 @@ def test_remarks_are_bounded():
     assert len(reader.remarks) == 4096
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @settings(max_examples=40, deadline=None)
 @given(st.binary(min_size=1, max_size=30).filter(lambda data: b"\0" not in data))
 def test_what_bash_quotes_is_unquoted(data):

@@ -1,0 +1,258 @@
+"""Cells and sandboxes at the border to the operating system, where things fail."""
+
+import errno
+import os
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ors_server.sandboxes import copies, host_cell, hosted
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cgroups import Hierarchies
+from ors_server.sandboxes.errors import (
+    SandboxClosedError,
+    SandboxError,
+    SandboxStartError,
+    SandboxUnavailableError,
+    SnapshotError,
+)
+from ors_server.sandboxes.landlock import LandlockCell
+from ors_server.sandboxes.none import NoneBackend
+from ors_server.sandboxes.processes import process_row
+from ors_server.sandboxes.state import ServerState
+
+LIMITS = Limits()
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def play(body):
+    """Run a body over a backend that isolates nothing: the faults are the same for all."""
+
+    async def run():
+        state = ServerState()
+        backend = NoneBackend(state, allowed=True)
+        before = open_descriptors()
+        try:
+            with anyio.fail_after(30):
+                await body(backend)
+            assert backend._alive == set()
+            assert [
+                path.name
+                for path in state.folder.iterdir()
+                if path.name.startswith("s") and path.name[1:].isdigit()
+            ] == []
+            assert open_descriptors() == before
+        finally:
+            await backend.aclose()
+            state.close()
+
+    anyio.run(run)
+
+
+def refuse(*_arguments, **_keywords):
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_a_place_that_cannot_be_made_costs_nothing(monkeypatch):
+    async def body(backend):
+        monkeypatch.setattr(host_cell, "init_script", refuse)
+        with pytest.raises(SandboxStartError, match=r"cannot make a place.*Too many open files"):
+            await backend.start("one")
+
+    play(body)
+
+
+def test_a_shell_that_gets_no_descriptors_costs_nothing(monkeypatch):
+    async def body(backend):
+        monkeypatch.setattr(hosted, "Shell", refuse)
+        with pytest.raises(SandboxStartError, match="Too many open files"):
+            await backend.start("one")
+
+    play(body)
+
+
+@pytest.mark.parametrize("name", ["openpty", "pidfd_open"])
+def test_a_launch_that_fails_costs_nothing(monkeypatch, name):
+    async def body(backend):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, refuse)
+            with pytest.raises(SandboxStartError, match="Too many open files"):
+                await backend.start("one")
+
+    play(body)
+
+
+def test_a_program_that_cannot_be_started_costs_nothing(monkeypatch):
+    async def body(backend):
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", refuse)
+            with pytest.raises(SandboxStartError, match="cannot start the launcher"):
+                await backend.start("one")
+
+    play(body)
+
+
+def test_a_shell_that_never_answers_costs_nothing(monkeypatch):
+    async def body(backend):
+        monkeypatch.setattr(host_cell, "rc_script", lambda _layout: "exec sleep 1000\n")
+        monkeypatch.setattr(LandlockCell, "start_limit", 0.3)
+        with pytest.raises(SandboxStartError, match="no shell answered"):
+            await backend.start("one")
+
+    play(body)
+
+
+def test_a_closed_cell_starts_nothing():
+    async def body(backend):
+        cell = LandlockCell(backend.state, LIMITS, confined=False)
+        await cell.aclose()
+        await cell.aclose()
+        reading, writing = os.pipe()
+        with pytest.raises(SandboxClosedError):
+            cell.launch(writing)
+        os.close(reading)
+
+    play(body)
+
+
+def test_a_sandbox_that_closes_under_an_operation_says_so():
+    async def body(backend):
+        sandbox = await backend.start("one")
+
+        async def hang():
+            with pytest.raises(SandboxClosedError):
+                await sandbox.exec("sleep 1000")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(hang)
+            await anyio.wait_all_tasks_blocked()
+            await sandbox.aclose()
+        with pytest.raises(SandboxClosedError):
+            await sandbox.thaw()
+
+    play(body)
+
+
+def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
+    async def body(backend):
+        sandbox = await backend.start("one")
+        await sandbox.exec("x=1")
+        with monkeypatch.context() as patch:
+            patch.setattr(copies, "_EXTRACT", ["/bin/sh", "-c", "echo no room >&2; exit 2"])
+            with pytest.raises(SnapshotError, match="no room"):
+                await sandbox.fork("two")
+            patch.setattr(backend, "start", refuse)
+            with pytest.raises(SandboxError, match="Too many"):
+                await sandbox.fork("three")
+        assert len(backend._alive) == 1
+        other = await sandbox.fork("four")
+        assert (await other.exec("echo $x")).stdout.text == "1\n"
+        await other.aclose()
+        await sandbox.aclose()
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    ("copier", "limit", "said"),
+    [
+        (["/bin/sh", "-c", "echo broken >&2; exit 2"], 60, "broken"),
+        (["/bin/sleep", "1000"], 0.2, "longer than"),
+    ],
+)
+def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):
+    async def body(backend):
+        sandbox = await backend.start("one")
+        monkeypatch.setattr(copies, "_PACK", copier)
+        monkeypatch.setattr(copies, "_COPY_LIMIT", limit)
+        with pytest.raises(SnapshotError, match=said):
+            await sandbox.snapshot()
+        assert list(backend.state.snapshots.iterdir()) == []
+        assert (await sandbox.exec("echo alive")).stdout.text == "alive\n"
+        await sandbox.aclose()
+
+    play(body)
+
+
+def test_a_shell_that_is_killed_does_not_come_back_as_it_was_at_the_last_snapshot():
+    async def body(backend):
+        sandbox = await backend.start("one")
+        await sandbox.exec("x=old")
+        snapshot = await sandbox.snapshot()
+        await sandbox.exec("kill -9 $$")
+        assert (await sandbox.exec("echo ${x-none}")).stdout.text == "none\n"
+        await sandbox.restore(snapshot)
+        assert (await sandbox.exec("echo ${x-none}")).stdout.text == "old\n"
+        await snapshot.aclose()
+        await sandbox.aclose()
+
+    play(body)
+
+
+def test_a_snapshot_of_a_frozen_sandbox_has_its_files_and_no_state():
+    async def body(backend):
+        sandbox = await backend.start("one")
+        await sandbox.exec("x=old; echo f >file")
+        await (await sandbox.snapshot()).aclose()
+        await sandbox.freeze()
+        other = await sandbox.fork("two")
+        assert (await other.exec("echo ${x-none}; cat file")).stdout.text == "none\nf\n"
+        await sandbox.thaw()
+        await other.aclose()
+        await sandbox.aclose()
+
+    play(body)
+
+
+def test_without_groups_everything_stops_by_signal():
+    async def body(backend):
+        backend.state.hierarchies = Hierarchies(0)
+        sandbox = await backend.start("one")
+        await sandbox.exec("sleep 1000 & sleep 1000 &")
+        await sandbox.freeze()
+        while {process_row(pid).state for pid in sandbox.cell.processes()} != {"T"}:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+        assert sandbox.cell.denials() == 0
+        assert sandbox.cell.alive() == len(sandbox.cell.processes()) == 4
+        await sandbox.thaw()
+        assert (await sandbox.exec("jobs -rp | wc -l")).stdout.text.strip() == "2"
+        await sandbox.aclose()
+
+    play(body)
+
+
+def test_a_backend_that_cannot_start_is_not_available(monkeypatch):
+    async def body(backend):
+        monkeypatch.setattr(hosted, "Shell", refuse)
+        with pytest.raises(SandboxUnavailableError, match="none does not work here"):
+            await backend.probe()
+
+    play(body)
+
+
+def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
+    async def body(backend):
+        sandbox = await backend.start("one")
+        with pytest.raises(SandboxStartError, match="cannot be written"):
+            await sandbox.start_fresh(["true"], files={"a": b"", "a/b": b""})
+        assert not list(sandbox.cell.control.parent.glob("fresh-*"))
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", refuse)
+            with pytest.raises(SandboxStartError, match="cannot start"):
+                await sandbox.start_fresh(["true"], files={"a": b""})
+        process = await sandbox.start_fresh(["x" * 3_000_000])
+        with pytest.raises(SandboxStartError, match=r"never ran.*too long"):
+            await process.wait()
+        await process.aclose()
+        assert not list(sandbox.cell.control.parent.glob("fresh-*"))
+        assert (
+            await sandbox.run_fresh(["cat", f"{sandbox.fresh_dir}/a"], files={"a": b"1"}, time_limit=20)
+        ).stdout.text == "1"
+        await sandbox.aclose()
+
+    play(body)
