@@ -79,7 +79,7 @@ def put_in_bug(solution: str, bug: str) -> str:
     for hunk in _HUNK.findall(bug):
         lines = hunk.splitlines(keepends=True)
         old, new = ("".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
-        if not old or f"\n{solution}".count(f"\n{old}") != 1:
+        if not old or len(re.findall(f"^(?={re.escape(old)})", solution, re.MULTILINE)) != 1:
             raise BugError(f"expected these lines exactly once in the solution:\n{old}")
         solution = f"\n{solution}".replace(f"\n{old}", f"\n{new}")[1:]
     return solution
