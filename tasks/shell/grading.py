@@ -84,7 +84,7 @@ def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
 
 
 def _is_inside(path: str, exercise: Exercise) -> bool:
-    """Whether a path is below a folder in which nothing else may stand, and not in a `.git` judged elsewhere."""
+    """Whether a path is below a folder in which nothing else may stand, and in no `.git` judged elsewhere."""
     is_git = any(f"{path}/".startswith(f"{state.path}/.git/") for state in exercise.repositories)
     return not is_git and any(path.startswith(f"{folder}/") for folder in exercise.whole)
 

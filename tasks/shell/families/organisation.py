@@ -235,8 +235,9 @@ def latest_links(draw: Draw, choices: Choices) -> Exercise:
     ask = (
         "Below apps, each program has a folder with its releases, named "
         f"{('by version, such as 1.10.2', 'by number, such as build-12')[scheme]}. {where} that points to "
-        "the newest release: versions are compared number by number, so 1.10.0 is newer than 1.9.3. The "
-        f"link's text is {target if scheme == 0 else target.replace('1.4.0', 'build-14')}."
+        f"the newest release: {('1.10.0 is newer than 1.9.3', 'build-10 is newer than build-9')[scheme]}, "
+        "since numbers are compared as numbers. The link's text is "
+        f"{target.replace('1.4.0', ('1.4.0', 'build-14')[scheme])}."
         + (" First remove the symbolic links that are there: all of them are broken." if stale else "")
     )
     make = ('ln -s "$v" "apps/$p/current"', 'ln -s "../apps/$p/$v" "links/$p"')[place]

@@ -130,14 +130,7 @@ def shared_folder(draw: Draw, choices: Choices) -> Exercise:
             "1777 (all for everybody, and the sticky bit)",
         )[bit]
         + f", files {('660', '664')[bit]}"
-        + (
-            (
-                "; but files that their owner may execute now stay executable for owner and group (and not "
-                "for others)"
-            )
-            if executable
-            else ""
-        )
+        + (f"; but files that their owner may execute now get {('770', '774')[bit]}" if executable else "")
         + ("; but files whose names end in .key get 600 in any case" if private else "")
         + "."
     )

@@ -1,0 +1,177 @@
+"""The tasks: which there are, that they stay the same for ever, and that no two are the same exercise."""
+
+import hashlib
+import inspect
+import itertools
+import json
+from collections import Counter
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from ors_server_tasks.shell import ShellTasks
+from ors_server_tasks.shell.draw import Draw, UnsuitableDrawError
+from ors_server_tasks.shell.exercise import LEVELS, Exercise
+from ors_server_tasks.shell.families import FAMILIES
+from ors_server_tasks.shell.generator import (
+    SPLIT_SIZES,
+    choices_at,
+    describe,
+    fingerprint,
+    generate,
+    is_sound,
+    place_of,
+    quarter,
+)
+
+SEED = "shell-1"
+DIGESTS = {
+    "train": "51be7022fb0144962a299afdbc283a54afb9545436cafaf99217280aa7bfb778",
+    "validation": "66135d460ba5fb5e2fc69dab5b47ddc0339d45a6e31166859a232c2f8fb40da8",
+    "test": "ea335436115bbc4a1c1897d278e0456a51791f5415fbf370d28d3b15293d18aa",
+}
+"""SHA-256 of each split's exercises. Changing one means a new edition of the tasks."""
+
+
+@pytest.fixture(scope="module")
+def exercises() -> dict[str, list[Exercise]]:
+    return {
+        split: [generate(SEED, split, index) for index in range(size)] for split, size in SPLIT_SIZES.items()
+    }
+
+
+@pytest.mark.parametrize("split", SPLIT_SIZES)
+def test_a_split_holds_exactly_the_exercises_that_it_held_when_it_was_published(split, exercises):
+    digest = hashlib.sha256()
+    for found in exercises[split]:
+        wanted = (found.ask, found.before, found.after, found.gold, found.whole, found.repositories)
+        digest.update(repr(wanted).encode())
+    assert digest.hexdigest() == DIGESTS[split]
+
+
+def test_an_exercise_does_not_depend_on_which_were_generated_before_it(exercises):
+    assert generate(SEED, "test", 71) == exercises["test"][71]
+    assert generate(SEED, "test", 7) == exercises["test"][7]
+
+
+def test_another_seed_gives_other_exercises_of_the_same_kinds(exercises):
+    other = generate("another", "test", 5)
+    assert fingerprint(other) != fingerprint(exercises["test"][5])
+    assert describe("another", "test", 5)["kind"] == describe(SEED, "test", 5)["kind"]
+
+
+def test_there_are_six_families_and_at_least_sixty_test_tasks():
+    assert [family.name for family in FAMILIES] == [
+        "text_processing",
+        "file_organisation",
+        "log_analysis",
+        "git_repair",
+        "data_conversion",
+        "permissions",
+    ]
+    assert SPLIT_SIZES == {"train": 600, "validation": 72, "test": 72}
+
+
+def test_no_two_tasks_of_validation_or_test_are_the_same_exercise_with_other_data():
+    for split in ("validation", "test"):
+        places = [place_of(split, index) for index in range(SPLIT_SIZES[split])]
+        assert len({(place.family, place.kind.name, place.choices) for place in places}) == len(places)
+
+
+def test_train_repeats_an_exercise_with_other_data_only_where_its_kind_has_no_more():
+    places = [place_of("train", index) for index in range(SPLIT_SIZES["train"])]
+    counts = Counter((place.kind.name, place.choices) for place in places)
+    for place in places:
+        fewest = sum(1 for other in places if other.kind is place.kind) // prod(place.kind.ways)
+        assert counts[place.kind.name, place.choices] <= fewest + 1
+
+
+def test_every_exercise_of_all_splits_is_another_one(exercises):
+    prints = [fingerprint(found) for split in exercises.values() for found in split]
+    assert len(set(prints)) == len(prints) == sum(SPLIT_SIZES.values())
+
+
+@pytest.mark.parametrize("seed", [SEED, "another"])
+def test_splits_draw_from_different_quarters_of_all_exercises(seed):
+    quarters = {
+        split: {quarter(generate(seed, split, index)) for index in range(24)} for split in SPLIT_SIZES
+    }
+    assert quarters == {"train": {0, 1}, "validation": {2}, "test": {3}}
+
+
+def test_every_family_has_kinds_of_every_difficulty():
+    for family in FAMILIES:
+        assert {kind.level for kind in family.kinds} == set(LEVELS)
+        assert len({kind.name for kind in family.kinds}) == len(family.kinds) >= 10
+
+
+def test_choices_go_through_all_that_there_are():
+    for ways in ((2, 3, 3), (2, 2, 2), (4, 2), (1,), (3, 2)):
+        count = prod(ways)
+        seen = [choices_at(ways, position) for position in range(count)]
+        assert sorted(seen) == sorted(itertools.product(*map(range, ways)))
+        assert choices_at(ways, count) == seen[0]
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for family in FAMILIES for kind in family.kinds], ids=lambda kind: kind.name
+)
+def test_a_kind_gives_sound_and_different_exercises_for_all_its_choices(kind):
+    asks = []
+    for choices in itertools.product(*map(range, kind.ways)):
+        made = (make(kind, choices, attempt) for attempt in range(20))
+        found = next(exercise for exercise in made if exercise is not None and is_sound(exercise))
+        assert found.ask.endswith(".")
+        assert "  " not in found.ask
+        assert found.gold
+        asks.append((found.ask, found.gold))
+    assert len(set(asks)) == len(asks)
+
+
+def make(kind, choices, attempt):
+    try:
+        return kind.make(Draw(f"{kind.name}/{attempt}"), choices)
+    except UnsuitableDrawError:
+        return None
+
+
+def test_a_task_says_where_it_stands_and_nothing_of_its_answer():
+    task = ShellTasks.get_task("test", 13)
+    assert task == {
+        "id": "shell/test/13",
+        "seed": SEED,
+        "split": "test",
+        "index": 13,
+        "family": "file_organisation",
+        "kind": "duplicates",
+        "difficulty": 3,
+    }
+    assert ShellTasks.get_task("test", -1) == ShellTasks.get_task("test", 71)
+    assert json.loads(json.dumps(task)) == task
+
+
+@pytest.mark.parametrize("index", [72, -73])
+def test_there_is_no_task_past_the_last_one(index):
+    with pytest.raises(IndexError, match="72 tasks"):
+        ShellTasks.get_task("test", index)
+
+
+def test_ranges_follow_the_rules_of_slices():
+    assert ShellTasks.get_task_range("test", -2) == ShellTasks.list_tasks("test")[-2:]
+    assert ShellTasks.get_task_range("test", 3, 5) == [
+        ShellTasks.get_task("test", 3),
+        ShellTasks.get_task("test", 4),
+    ]
+
+
+def test_the_names_of_the_kinds_stand_in_the_readme():
+    readme = (Path(inspect.getfile(ShellTasks)).parent / "README.md").read_text()
+    for family in FAMILIES:
+        assert f"| `{family.name}` | {', '.join(kind.name for kind in family.kinds)} |" in readme
+    assert f"{sum(prod(kind.ways) for family in FAMILIES for kind in family.kinds)} in all" in readme
+
+
+def test_a_draw_refuses_more_than_there_is():
+    with pytest.raises(UnsuitableDrawError):
+        Draw("a").pick_some((1, 2), 3)
