@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ors_server.authoring.toolsets.wrappers import Words
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Parser
 
 UNKNOWN = "\ufffc"
 """Stands in a word for what only the shell can know."""
@@ -81,7 +81,8 @@ class Found:
 def find_commands(script: str) -> Iterator[Found]:
     """Yield every simple command of a script: of pipes, lists, loops, functions and substitutions too.
 
-    The time that the grammar takes can grow with the square of the length; a caller bounds one or the other.
+    The grammar's time can grow with the square of the length, and a text may crash it: a caller does this in
+    a process that it can lose.
 
     Args:
         script: Any text.
@@ -100,7 +101,7 @@ def _parsed(script: str) -> Iterator[Found]:
         for words in found:
             yield Found(words, statement)
     if root.has_error:
-        for words in _cut_roughly(script):
+        for words in cut_roughly(script):
             yield Found(words)
 
 
@@ -123,11 +124,17 @@ def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Word
 
 
 @cache
-def _parser() -> "Parser":
-    import tree_sitter_bash  # noqa: PLC0415  (only environments that forbid commands pay for the grammar)
-    from tree_sitter import Language, Parser  # noqa: PLC0415
+def _language() -> "Language":
+    import tree_sitter_bash  # noqa: PLC0415  (only the process that searches pays for the grammar)
+    from tree_sitter import Language  # noqa: PLC0415
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
+
+
+def _parser() -> "Parser":
+    from tree_sitter import Parser  # noqa: PLC0415
+
+    return Parser(_language())
 
 
 def _words(node: "Node", source: bytes) -> Words:
@@ -218,7 +225,12 @@ def _decode_ansi(match: re.Match[str]) -> str:
     return _ANSI_NAMES.get(match[5], match[5])
 
 
-def _cut_roughly(script: str) -> Iterator[Words]:
+def cut_roughly(script: str) -> Iterator[Words]:
+    """Yield the commands of a script that the grammar does not understand, as far as words and signs tell.
+
+    Args:
+        script: Any text.
+    """
     lexer = shlex.shlex(script.replace("\\\n", ""), posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True

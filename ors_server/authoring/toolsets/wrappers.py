@@ -41,11 +41,12 @@ def _wrapper(letters: str = "", names: str = "", operands: int = 0, *, assignmen
 
 WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
     {
+        "!": _wrapper(),  # where the grammar takes a reserved word for a name
+        "{": _wrapper(),
         "builtin": _wrapper(),
         "busybox": _wrapper(),
         "chroot": _wrapper(operands=1),
         "chrt": _wrapper("TPD", operands=1),
-        "coproc": _wrapper(),
         "doas": _wrapper("uC"),
         "env": _wrapper("uC", "unset chdir", assignments=True),
         "exec": _wrapper("a"),
@@ -174,6 +175,10 @@ def _command(words: Words) -> Inner:
     return Inner() if shows else _wrapped(words, Wrapper())
 
 
+def _coproc(words: Words) -> Inner:
+    return Inner(commands=(words[2:] if words[2:3] == ("{",) else words[1:],) if len(words) > 1 else ())
+
+
 def _env(words: Words) -> Inner:
     for place, word in enumerate(words[1:], 1):
         if word.startswith("--split-string="):
@@ -224,6 +229,7 @@ _SPECIAL: Mapping[str, Callable[[Words], Inner]] = MappingProxyType(
     {
         "alias": _alias,
         "command": _command,
+        "coproc": _coproc,
         "env": _env,
         "eval": _eval,
         "find": _find,

@@ -51,6 +51,15 @@ async def test_a_failing_command_is_a_result_that_is_charged_and_said_in_words(c
     assert called.charged == [PenaltyCause.COMMAND_ERROR]
 
 
+async def test_a_command_whose_status_nobody_knows_did_not_succeed(call, scripted):
+    lost = dataclasses.replace(result(), exit_code=None, killed=Killed.SHELL_DIED)
+    bash = BashTools(await scripted(lambda *_: lost))
+    called = call()
+    output = await bash.bash(called, command="x")
+    assert output.metadata["bash"]["exit_code"] is None
+    assert called.charged == [PenaltyCause.COMMAND_ERROR]
+
+
 async def test_a_command_that_succeeds_is_not_charged(call, scripted):
     bash = BashTools(await scripted(answers({"true": b""})))
     called = call()
@@ -128,7 +137,7 @@ async def test_a_forbidden_command_is_not_run_and_its_rule_is_named(call, script
     assert bash.environment.sandbox.commands == []
     assert bash.environment.sandbox.restarts == 0
     with pytest.raises(ToolError, match="more plainly"):
-        await bash.bash(call(policy=policy), command="sudo " * 40 + "ls")
+        await bash.bash(call(policy=policy), command="sudo " * 40 + "rm")
     await bash.bash(call(policy=policy), command="echo 'rm -rf x'")
     assert bash.environment.sandbox.commands == ["echo 'rm -rf x'"]
 
@@ -179,6 +188,7 @@ async def test_a_real_shell_keeps_its_state_and_keeps_its_streams_apart(call, re
         assert texts(later)["stdout"] == "late\n1\n"
         gone = await bash.bash(call(), command="exit 4")
         assert gone.metadata["bash"]["shell_restarted"] is True
+        assert texts(await bash.bash(call(), command="pwd"))["stdout"] == "/work/d\n"
         fresh = await bash.bash(call(), restart=True, command="echo ${x-none}; ls; pwd")
         assert texts(fresh)["stdout"] == "none\nd\n/work\n"
 
