@@ -50,6 +50,7 @@ for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
 mount -t tmpfs -o "$2" ors "$1" || exit 72
 install -d -m 0700 ${3:+-o "$3" -g "$3"} "$1/work" "$1/home" "$1/state" || exit 73
 install -d -m 1777 ${3:+-o "$3" -g "$3"} "$1/tmp" || exit 73
+[ -n "$3" ] || echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :
 shift 3
 exec "$@"
 """
@@ -308,7 +309,7 @@ class BubblewrapBackend(HostedBackend):
         else:
             gaps.append("Processor time is not limited.")
         if not self.state.uids:
-            gaps.append("Sessions share the server's uid: its quota of inotify instances can be used up.")
+            gaps.append("Sessions share the server's uid, and together its quota of inotify instances.")
         gaps.append("The kernel is shared: a hole in it is a way out.")
         return TierReport(self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
 
