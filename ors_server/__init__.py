@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ors_server.grading.functions import grade_functions
     from ors_server.grading.pytest_cases import grade_pytest
     from ors_server.grading.stdio import PythonProgram, grade_stdio
+    from ors_server.grading.text import TextComparison
     from ors_server.policy import EpisodePolicy, PenaltyCause
     from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
     from ors_server.sandboxes.base import Limits as SandboxLimits
@@ -110,6 +111,7 @@ __all__ = [
     "Submission",
     "SubmitTools",
     "TextBlock",
+    "TextComparison",
     "TimeLimits",
     "ToolCallBlock",
     "ToolError",
@@ -181,6 +183,7 @@ _HOMES = {
     "Submission": "ors_server.authoring.toolsets.submit",
     "SubmitTools": "ors_server.authoring.toolsets.submit",
     "TextBlock": "ors_server.wire",
+    "TextComparison": "ors_server.grading.text",
     "TimeLimits": "ors_server.grading.cases",
     "ToolCallBlock": "ors_server.wire",
     "ToolError": "ors_server.authoring.tool",

@@ -123,12 +123,19 @@ class _Grader:
             case: Its call and what it expects.
         """
         try:
+            self._time_left()
             if self._worker is None:
                 await self._start()
             await self._compare(case, await self._ask(case.call))
         except _Failed as failed:
             return CaseResult(case.name, passed=False, reason=str(failed))
         return CaseResult(case.name, passed=True)
+
+    def _time_left(self) -> float:
+        left = self._end - anyio.current_time()
+        if left <= 0:
+            raise _Failed("the time for all cases was over")
+        return left
 
     async def aclose(self) -> None:
         """End the worker."""
@@ -152,13 +159,10 @@ class _Grader:
             raise _Failed(self._unloadable)
 
     async def _ask(self, question: bytes) -> dict[str, Any]:
-        left = self._end - anyio.current_time()
-        if left <= 0:
-            raise _Failed("the time for all cases was over")
         if self._worker is None:
             raise AssertionError("a worker is started before it is asked")
         try:
-            answer = await self._worker.ask(question, min(self._limit, left))
+            answer = await self._worker.ask(question, min(self._limit, self._time_left()))
             return await _read(answer)
         except (WorkerLostError, DecodingError) as error:
             await self.aclose()

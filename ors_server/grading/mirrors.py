@@ -29,10 +29,8 @@ def nature(mirror: Any) -> Nature:
     Args:
         mirror: A mirror of any kind.
     """
-    if isinstance(mirror, type):
-        found = vars(mirror).get("_ors_class")
-    else:
-        found = vars(mirror)["_ors"] if isinstance(mirror, RemoteModule) else getattr(mirror, "_ors", None)
+    is_class = isinstance(mirror, type)
+    found = vars(mirror).get("_ors_class") if is_class else getattr(mirror, "_ors", None)
     if not isinstance(found, Nature):
         raise TypeError(f"{type(mirror).__name__} is no mirror")
     return found
@@ -53,6 +51,8 @@ def is_mirror(value: object) -> bool:
 
 class RemoteModule:
     """A module of the agent's; not one of Python's, whose own attributes monkeypatch would put back."""
+
+    __slots__ = ("__name__", "__path__", "_ors")
 
     def __init__(self, name: str, link: Link) -> None:
         mine = Nature(link)
