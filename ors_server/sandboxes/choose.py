@@ -1,5 +1,7 @@
 """Which backend is in force: the strongest that passes its own probe, or the one that was asked for."""
 
+import contextlib
+import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -72,12 +74,21 @@ async def choose(wanted: Wanted | None = None, clock: Clock | None = None) -> Ch
     """
     wanted = wanted or Wanted()
     sweep()
+    _raise_descriptor_limit()
     state = ServerState()
     try:
         return await _choose(wanted, state, clock)
     except BaseException:
         state.close()
         raise
+
+
+def _raise_descriptor_limit() -> None:
+    """Use what the operator's hard limit allows: a live sandbox holds six descriptors of the server's."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _choose(wanted: Wanted, state: ServerState, clock: Clock | None) -> Chosen:

@@ -35,6 +35,7 @@ from ors_server.sandboxes.workdir import WorkDir
 
 _T = TypeVar("_T")
 _DUMP_LIMIT = 5.0
+_CLOSED_AT_ONCE = 16
 
 
 class HostedSandbox(Sandbox):
@@ -318,8 +319,15 @@ class HostedBackend(Backend):
     @override
     async def aclose(self) -> None:
         self._is_closed = True
-        for sandbox in list(self._alive):
-            await sandbox.aclose()
+        turns = anyio.CapacityLimiter(_CLOSED_AT_ONCE)
+
+        async def close(sandbox: HostedSandbox) -> None:
+            async with turns:
+                await sandbox.aclose()
+
+        async with anyio.create_task_group() as group:
+            for sandbox in list(self._alive):
+                group.start_soon(close, sandbox)
 
     def forget(self, sandbox: HostedSandbox) -> None:
         """Take a closed sandbox off the list.

@@ -10,7 +10,7 @@ from typing import Any
 
 from ors_server.sandboxes.cgroups import remove_group
 from ors_server.sandboxes.landlock import kill_marked
-from ors_server.sandboxes.processes import processes_of_uids, send_signal
+from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
 from ors_server.sandboxes.state import MARK, OWNER, base_folder, remove_tree
 from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
 
@@ -103,7 +103,7 @@ def _sweep_uids() -> int:
 
 def _kill_uids(first: int) -> int:
     def is_stray(pid: int) -> bool:
-        return pid in processes_of_uids(first, UIDS_PER_BLOCK)
+        return has_uid(pid, first, UIDS_PER_BLOCK)
 
     strays = processes_of_uids(first, UIDS_PER_BLOCK)
     return sum(send_signal(pid, signal.SIGKILL, is_stray) for pid in strays)

@@ -29,6 +29,7 @@ from ors_server.sandboxes.fresh_files import SharedFolder
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.processes import (
+    ancestors,
     descendants,
     ended,
     is_zombie,
@@ -120,7 +121,9 @@ class LandlockCell(HostCell):
                 return Path(f"/proc/{pid}").stat().st_uid == self.owner
             except OSError:
                 return False
-        return pid in self.processes()
+        if self._cgroup is not None:
+            return pid in self._cgroup.processes()
+        return has_mark(pid, self._mark) or self.init in ancestors(pid)
 
     @override
     def processes(self) -> list[int]:
@@ -326,16 +329,23 @@ def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
         mark: A session's, or the server's id with which its sessions' marks begin.
         begins: Whether the mark is only the beginning of theirs.
     """
+    return [pid for pid in processes_of_uids(os.getuid()) if has_mark(pid, mark, begins=begins)]
+
+
+def has_mark(pid: int, mark: str, *, begins: bool = False) -> bool:
+    """Tell whether a process was started with a mark in its environment.
+
+    Args:
+        pid: As the server sees it.
+        mark: A session's, or the beginning of one.
+        begins: Whether the mark is only the beginning.
+    """
     wanted = f"{_MARK}={mark}".encode()
-    found: list[int] = []
-    for pid in processes_of_uids(os.getuid()):
-        try:
-            entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if wanted in entries or (begins and any(entry.startswith(wanted) for entry in entries)):
-            found.append(pid)
-    return found
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return wanted in entries or (begins and any(entry.startswith(wanted) for entry in entries))
 
 
 def kill_marked(mark: str) -> None:
@@ -345,7 +355,7 @@ def kill_marked(mark: str) -> None:
         mark: A server's id.
     """
     for pid in marked_processes(mark, begins=True):
-        send_signal(pid, signal.SIGKILL, lambda pid: pid in marked_processes(mark, begins=True))
+        send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
 
 
 def _rules(

@@ -76,6 +76,32 @@ def _children(pid: int) -> list[int]:
     return children
 
 
+def ancestors(pid: int) -> list[int]:
+    """Return a process and everything above it, nearest first.
+
+    Args:
+        pid: As the server sees it.
+    """
+    found: list[int] = []
+    while (row := process_row(pid)) is not None:
+        found.append(pid)
+        pid = row.parent
+    return found
+
+
+def has_uid(pid: int, first: int, count: int = 1) -> bool:
+    """Tell whether a process lives under one of a range of uids.
+
+    Args:
+        pid: As the server sees it.
+        first: The lowest uid.
+        count: How many uids.
+    """
+    with contextlib.suppress(OSError):
+        return first <= (_PROC / str(pid)).stat().st_uid < first + count
+    return False
+
+
 def processes_of_uids(first: int, count: int = 1) -> list[int]:
     """Return the pids that live under a range of uids.
 
@@ -83,13 +109,8 @@ def processes_of_uids(first: int, count: int = 1) -> list[int]:
         first: The lowest uid.
         count: How many uids.
     """
-    found: list[int] = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 # a hot path
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                if first <= (_PROC / name).stat().st_uid < first + count and not is_zombie(int(name)):
-                    found.append(int(name))
-    return found
+    everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 # a hot path
+    return [pid for pid in everybody if has_uid(pid, first, count) and not is_zombie(pid)]
 
 
 def threads_of_uid(uid: int) -> int:
