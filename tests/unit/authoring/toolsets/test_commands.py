@@ -13,6 +13,7 @@ from ors_server.authoring.toolsets import commands
 from ors_server.authoring.toolsets.commands import (
     CommandPattern,
     UncheckableError,
+    every_command,
     find_violation,
     parse_patterns,
     search,
@@ -260,10 +261,10 @@ def test_what_is_nested_too_deeply_is_not_guessed_at():
 
 
 def test_shells_that_share_their_input_are_looked_into_once():
-    script = "true"
-    for level in range(14):
+    script = "rm -rf x"
+    for level in range(4):
         script = f"bash <<E{level} | bash | bash | bash\n{script}\nE{level}"
-    assert search(RM, script) is None
+    assert len(list(every_command(script))) < 50
 
 
 def test_a_script_is_searched_in_a_process_of_its_own():
