@@ -66,12 +66,14 @@ def _teller(channel: Channel) -> Any:
 
 
 def _run_pytest(orders: dict[str, Any], recorder: Recorder, options: list[str]) -> int:
+    # An explanation is a comparison of its own, of values as large and as odd as the agent likes.
+    explained = "rewrite" if orders["shown"] else "plain"
     folder = Path(orders["folder"])
     tests = folder / "tests"
     arguments = [
         *("-c", str(folder / "pytest.ini"), "--rootdir", str(tests), "--basetemp", str(folder / "scratch")),
         *("-p", "no:cacheprovider", "--import-mode=importlib", "--continue-on-collection-errors"),
-        *("-q", "--tb=short", *options, str(tests)),
+        *("-q", "--tb=short", f"--assert={explained}", *options, str(tests)),
     ]
     os.chdir(tests)
     return int(pytest.main(arguments, plugins=[recorder]))

@@ -1,5 +1,7 @@
 """While evidence is looked at nothing of the agent's runs; afterwards it is no evidence any more."""
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -14,15 +16,16 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def scripted():
-    sandbox = await ScriptedBackend().start("one")
+async def scripted() -> Any:
+    sandbox: Any = await ScriptedBackend().start("one")
     await sandbox.write_file("folder/file", b"content")
     return sandbox
 
 
 async def test_the_agent_stands_still_and_goes_on_afterwards(scripted):
     async with gather_evidence(scripted) as evidence:
-        assert evidence.sandbox is scripted
+        is_the_session_s = evidence.sandbox is scripted
+        assert is_the_session_s
         with pytest.raises(SandboxFrozenError):
             await scripted.exec("true")
     assert (scripted.is_frozen, scripted.restarts) == (False, 0)

@@ -1,10 +1,10 @@
 """Hidden tests are counted without the agent, run out of its reach, and blamed on whom they concern."""
 
 import importlib.util
+import tempfile
 
 import pytest
 
-from ors_server.grading import pytest_cases
 from ors_server.grading.cases import TimeLimits
 from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
@@ -113,14 +113,14 @@ async def test_a_file_that_the_agent_s_code_spoils_counts_with_all_its_tests(loo
             ("test_one.py::test_b", False),
             ("test_two.py::test_c", True),
         ]
-        assert "could not be collected" in report.results[0].reason
+        assert "could not be collected" in str(report.results[0].reason)
         report = await grade_pytest(evidence, {"test_x.py": "def test_x(): pass\n"}, modules=["absent"])
         assert [result.reason for result in report.results] == [
             "loading the modules raised ModuleNotFoundError"
         ]
         shown = {"test_x.py": "import solution\ndef test_x(): assert solution.add(1, 1) == 3\n"}
         report = await grade_pytest(evidence, shown, modules=["solution"], shown=True)
-        assert "assert 2 == 3" in report.results[0].reason
+        assert "assert 2 == 3" in str(report.results[0].reason)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ async def test_a_file_that_the_agent_s_code_spoils_counts_with_all_its_tests(loo
         ({"test_x.py": "import nothing_such\ndef test_x(): pass\n"}, "cannot be collected: .*nothing_such"),
         ({"test_x.py": "from solution import *\ndef test_x(): pass\n"}, "by name"),
         ({"test_x.py": "import solution\nN = solution.add(1)\ndef test_x(): pass\n"}, "use it in tests"),
-        ({"test_x.py": "import solution\nclass X(solution.Y): x = 1\ndef test(): pass\n"}, "use it in tests"),
-        ({"test_x.py": "def test_x(): pass\n", "conftest.py": "1 / 0\n"}, "could not collect|cannot be collected"),
+        ({"test_x.py": "import solution\nclass X(solution.Y): x = 1\ndef test(): 1\n"}, "use it in tests"),
+        ({"test_x.py": "def test(): 1\n", "conftest.py": "1 / 0\n"}, "could not collect|cannot be"),
         (
-            {"test_x.py": "def test_x(): pass\n", "conftest.py": "def pytest_runtest_setup(item, bad): pass\n"},
+            {"test_x.py": "def test(): 1\n", "conftest.py": "def pytest_runtest_setup(item, bad): 1\n"},
             "could not collect|cannot be collected",
         ),
     ],
@@ -204,7 +204,7 @@ async def test_a_missing_pytest_is_the_machinery_s_fault_and_the_extra_is_named(
 async def test_the_hidden_tests_leave_no_folder_and_see_no_environment(look_at, tmp_path, monkeypatch):
     monkeypatch.setenv("ORS_SECRET", "not to be seen")
     monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
-    monkeypatch.setattr(pytest_cases.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tests = {
         "test_x.py": "import os, pathlib, solution\n"
         "def test_x(tmp_path):\n"

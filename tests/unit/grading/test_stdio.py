@@ -79,23 +79,23 @@ def ended(exit_code, said=b""):
     )
 
 
-async def test_a_sandbox_without_python_is_the_machinery_s_fault():
+async def test_a_sandbox_without_python_is_the_machinery_s_fault(monkeypatch):
     sandbox = await ScriptedBackend().start("bare")
 
     async def run_fresh(_argv, **_options):
         return ended(127, b"no such program")
 
-    sandbox.run_fresh = run_fresh
+    monkeypatch.setattr(sandbox, "run_fresh", run_fresh)
     with pytest.raises(GraderFailedError, match="no python3"):
         await grade_stdio(Evidence(sandbox), PythonProgram("x.py"), [StdioCase("", "")] * 1)
 
 
-async def test_a_sandbox_that_gives_way_is_no_verdict():
+async def test_a_sandbox_that_gives_way_is_no_verdict(monkeypatch):
     sandbox = await ScriptedBackend().start("broken")
 
     async def run_fresh(_argv, **_options):
         raise SandboxError("gone")
 
-    sandbox.run_fresh = run_fresh
+    monkeypatch.setattr(sandbox, "run_fresh", run_fresh)
     with pytest.raises(SandboxError, match="gone"):
         await grade_stdio(Evidence(sandbox), ["true"], [StdioCase(str(n), "") for n in range(9)])
