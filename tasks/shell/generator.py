@@ -18,7 +18,7 @@ from math import gcd, prod
 from typing import TypedDict
 
 from ors_server_tasks.shell.draw import Draw, UnsuitableDrawError
-from ors_server_tasks.shell.exercise import Archive, Choices, Exercise, File, Json, Kind, Node
+from ors_server_tasks.shell.exercise import Archive, Choices, Exercise, File, Folder, Json, Kind, Node
 from ors_server_tasks.shell.families import FAMILIES
 
 EDITION = "1"
@@ -124,10 +124,20 @@ def generate(seed: str, split: str, index: int) -> Exercise:
 
 
 def is_sound(exercise: Exercise) -> bool:
-    """Tell whether there is something to do, and no wanted table, list or archive is empty by chance."""
+    """Tell whether there is something to do, and nothing is empty or in the way of another by chance."""
     changes = {path: node for path, node in exercise.after.items() if exercise.before.get(path) != node}
     has_work = bool(changes or exercise.before.keys() - exercise.after.keys() or exercise.repositories)
-    return has_work and not any(_is_hollow(path, node) for path, node in changes.items())
+    is_hollow = any(_is_hollow(path, node) for path, node in changes.items())
+    return has_work and not is_hollow and _has_room(exercise.before) and _has_room(exercise.after)
+
+
+def _has_room(tree: Mapping[str, Node]) -> bool:
+    """Whether nothing stands below what is no folder."""
+    return all(
+        isinstance(tree.get(path[:at], Folder()), Folder)
+        for path in tree
+        for at in (place for place, sign in enumerate(path) if sign == "/")
+    )
 
 
 def _is_hollow(path: str, node: Node) -> bool:

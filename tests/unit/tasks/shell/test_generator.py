@@ -12,7 +12,7 @@ import pytest
 
 from ors_server_tasks.shell import ShellTasks
 from ors_server_tasks.shell.draw import Draw, UnsuitableDrawError
-from ors_server_tasks.shell.exercise import LEVELS, Exercise
+from ors_server_tasks.shell.exercise import LEVELS, Archive, Exercise, File, Folder, Json, Link
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import (
     SPLIT_SIZES,
@@ -27,7 +27,7 @@ from ors_server_tasks.shell.generator import (
 
 SEED = "shell-1"
 DIGESTS = {
-    "train": "51be7022fb0144962a299afdbc283a54afb9545436cafaf99217280aa7bfb778",
+    "train": "1c2a4861df6d1de8c7763ecf487fddfc74a74e86769bf14cdd805a74c065dbc8",
     "validation": "66135d460ba5fb5e2fc69dab5b47ddc0339d45a6e31166859a232c2f8fb40da8",
     "test": "ea335436115bbc4a1c1897d278e0456a51791f5415fbf370d28d3b15293d18aa",
 }
@@ -175,3 +175,22 @@ def test_the_names_of_the_kinds_stand_in_the_readme():
 def test_a_draw_refuses_more_than_there_is():
     with pytest.raises(UnsuitableDrawError):
         Draw("a").pick_some((1, 2), 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ({"a": File(b"1")}, {"a": File(b"2")}, True),
+        ({"a": File(b"1")}, {}, True),
+        ({"a": File(b"1")}, {"a": File(b"1")}, False),
+        ({"a": File(b"1")}, {"a": File(b"1"), "b": File(b"")}, False),
+        ({"a": File(b"1")}, {"a": File(b"1"), "b/.gitkeep": File(b"")}, True),
+        ({"a": File(b"1")}, {"a": File(b"1"), "b": Json({})}, False),
+        ({"a": File(b"1")}, {"a": File(b"1"), "b": Archive({})}, False),
+        ({"a": File(b"1"), "a/b": File(b"2")}, {"a": File(b"1")}, False),
+        ({"a": File(b"1")}, {"b/c": File(b"1"), "b": Link("a")}, False),
+        ({"a": File(b"1")}, {"b/c": File(b"1"), "b": Folder()}, True),
+    ],
+)
+def test_an_exercise_without_work_or_with_hollow_or_clashing_files_is_drawn_again(before, after, verdict):
+    assert is_sound(Exercise("Do it.", before, after, "true")) is verdict
