@@ -230,4 +230,6 @@ def sandbox_wish(settings: Settings) -> Wanted:
         choice=Choice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
         at_least=Strength(settings.min_isolation),
+        docker_image=settings.docker_image,
+        docker_host=settings.docker_host,
     )

@@ -64,6 +64,11 @@ class Settings(BaseSettings):
     """Seconds that an environment's teardown may take."""
     sandbox: Literal["auto", "bubblewrap", "docker", "landlock", "none"] = "auto"
     """What isolates the commands of agents: the strongest that works here, or the one that is named."""
+    docker_image: str | None = None
+    """Image of sessions' containers, which the engine must have; where it is named, auto tries Docker after
+    bubblewrap."""
+    docker_host: str | None = None
+    """Where the Docker engine listens; as in `DOCKER_HOST` by default."""
     allow_unsandboxed: bool = False
     """Whether agents' commands may run with no isolation at all where `sandbox` is none, or auto finds
     nothing better."""

@@ -52,8 +52,8 @@ class Environment:
     if one of its toolsets needs it."""
 
     milestones: ClassVar[Sequence[Milestone]] = ()
-    """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and `files`
-    toolsets, in order."""
+    """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and
+    `files` toolsets, in order."""
 
     _sandbox: Sandbox | None = None
 

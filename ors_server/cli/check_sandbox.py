@@ -47,13 +47,21 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
             await backend.aclose()
         return
     from ors_server.sandboxes.choose import Choice, Wanted, choose
+    from ors_server.settings import load_settings
 
     try:
         choice = Choice(name)
     except ValueError:
         names = ", ".join(Choice)
         raise CommandError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
-    chosen = await choose(Wanted(choice, allow_unsandboxed=choice is Choice.NONE))
+    settings = load_settings()
+    wanted = Wanted(
+        choice,
+        allow_unsandboxed=choice is Choice.NONE,
+        docker_image=settings.docker_image,
+        docker_host=settings.docker_host,
+    )
+    chosen = await choose(wanted)
     try:
         yield chosen.backend
     finally:

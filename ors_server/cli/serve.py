@@ -95,6 +95,19 @@ class ServeOptions:
             rich_help_panel=ISOLATION,
         ),
     ] = None
+    docker_image: Annotated[
+        str | None,
+        typer.Option(
+            help="Image of sessions' containers; with it, auto tries Docker after bubblewrap.",
+            rich_help_panel=ISOLATION,
+        ),
+    ] = None
+    docker_host: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the Docker engine listens; as in DOCKER_HOST by default.", rich_help_panel=ISOLATION
+        ),
+    ] = None
     allow_unsandboxed: Annotated[
         bool | None,
         typer.Option(

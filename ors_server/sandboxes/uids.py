@@ -1,4 +1,4 @@
-"""Uids for sessions, so that two of them are strangers even if one gets out; taken from the host in blocks."""
+"""Uids for sessions, so that two of them are strangers even if one gets out; taken in blocks."""
 
 import fcntl
 import os

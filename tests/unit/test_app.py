@@ -9,8 +9,10 @@ import pytest
 
 from ors_server import Environment, tool
 from ors_server import settings as settings_module
-from ors_server.app import App, create_app, engine_options, make_keyring
+from ors_server.app import App, create_app, engine_options, make_keyring, sandbox_wish
 from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
+from ors_server.sandboxes.choose import Choice, Wanted
+from ors_server.sandboxes.tier import Strength
 from ors_server.settings import Settings, load_settings
 
 pytestmark = pytest.mark.anyio
@@ -184,3 +186,21 @@ def _documented():
 @pytest.mark.parametrize("host", ["example.org", "::", "10.0.0.1"])
 def test_only_this_machines_addresses_are_loopback(host):
     assert not Settings(host=host).is_loopback
+
+
+def test_every_wish_for_isolation_reaches_the_choice():
+    settings = Settings(
+        sandbox="docker",
+        allow_unsandboxed=True,
+        min_isolation=3,
+        docker_image="debian:12",
+        docker_host="unix:///run/docker.sock",
+    )
+    assert sandbox_wish(settings) == Wanted(
+        Choice.DOCKER,
+        allow_unsandboxed=True,
+        at_least=Strength.NAMESPACES,
+        docker_image="debian:12",
+        docker_host="unix:///run/docker.sock",
+    )
+    assert set(Settings.model_fields["sandbox"].annotation.__args__) == set(Choice)
