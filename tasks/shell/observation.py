@@ -61,17 +61,11 @@ async def observe(
     Raises:
         UnjudgedError: The program that looks did not come to its end.
     """
-    exact = await _find(evidence, [*(f"./{path}" for path in sorted(set(paths))), "-maxdepth", "0"])
-    if not folders:
-        return exact
-    starts = [f"./{folder}" for folder in folders]
-    skip = [word for path in left_out for word in ("-path", f"./{path}", "-prune", "-o")]
-    below = await _find(evidence, [*starts, "-mindepth", "1", *skip])
-    return Observation({**below.nodes, **exact.nodes}, exact.is_complete and below.is_complete)
-
-
-async def _find(evidence: Evidence, arguments: list[str]) -> Observation:
-    run = await evidence.run(["find", *arguments, "-printf", _FORMAT])
+    starts = [f"./{path}" for path in sorted({*paths, *folders})]
+    inside = [pattern for folder in folders for pattern in (f"./{folder}", f"./{folder}/*")]
+    # whatever find comes to is printed; it goes on below the folders only
+    going_on = [*_any_of(inside), "!", *_any_of([f"./{path}" for path in left_out])]
+    run = await evidence.run(["find", *starts, "-printf", _FORMAT, *going_on, "-o", "-prune"])
     if run.output_limit or run.stdout.omitted:
         return Observation({}, is_complete=False)
     if run.timed_out or run.exit_code not in _FOUND_ALL:
@@ -84,3 +78,9 @@ async def _find(evidence: Evidence, arguments: list[str]) -> Observation:
         )
     }
     return Observation(nodes, is_complete=True)
+
+
+def _any_of(patterns: Sequence[str]) -> list[str]:
+    """The words with which find tells whether a path matches one of the patterns."""
+    words = [word for pattern in patterns for word in ("-o", "-path", pattern)]
+    return ["(", *(words[1:] or ["-false"]), ")"]
