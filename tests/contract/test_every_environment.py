@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.authoring.loading import installed_environments
+from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.testing import ENVIRONMENT_CHECKS, check_environment
 
 
@@ -15,7 +15,11 @@ def test_an_installed_environment_passes(name, check):
 
 @pytest.mark.parametrize("name", installed_environments())
 def test_an_installed_environment_says_what_earns_the_most_and_the_least(name):
+    # Every episode starts a server of its own here; the environments' own tests play every task on one.
+    needs_sandbox = any(definition.may_need_sandbox for definition in load_environments([name]))
     report = check_environment(
-        name, only=["gold-earns-the-most", "blank-earns-the-least"], tasks_per_split=25
+        name,
+        only=["gold-earns-the-most", "blank-earns-the-least"],
+        tasks_per_split=5 if needs_sandbox else 25,
     )
     assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report
