@@ -6,7 +6,8 @@ was expected and answers every question as the test would like it. So an object 
 tests' own values unless the test built it from a class that the tests' author named:
 
 - it is equal to no plain value, and `in`, `<` and arithmetic with one are refused;
-- a method that plain values have too (`startswith`, `count`, `get`) is refused when it is given arguments.
+- a method that plain values have too (`startswith`, `count`, `get`) is refused when it is given arguments,
+  and one that says what a value is (`isdigit`) always.
 """
 
 from collections.abc import Callable
@@ -206,7 +207,7 @@ def _attribute(mirror: Any, name: str) -> Any:
     mine = nature(mirror)
     found = mine.link.get(mirror, name)
     if name in PLAIN_METHODS and not mine.is_built and isinstance(found, RemoteObject):
-        nature(found).is_guarded = True
+        nature(found).guarded = name
     return found
 
 
@@ -230,12 +231,8 @@ def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
         **keywords: By name.
     """
     mine = nature(mirror)
-    if mine.is_guarded and (arguments or keywords):
-        mine.link.stop(
-            RefusedError(
-                "a method that plain values have too was given arguments; name its class in `classes`"
-            )
-        )
+    if mine.guarded and (arguments or keywords or mine.guarded.startswith("is")):
+        mine.link.stop(RefusedError(f"{mine.guarded}: plain values have it too; name its class in `classes`"))
     return mine.link.call(mirror, arguments, keywords)
 
 

@@ -58,6 +58,6 @@ class Nature:
         """Whether a test made it, by calling a class that its author named."""
         self.plain: list[Any] = []
         """The plain value that it is beside being an object of a class, if it is one that never changes."""
-        self.is_guarded = False
-        """Whether it is a method that plain values have too, of an object that no test built."""
+        self.guarded = ""
+        """Its name, if it is a method that plain values have too, of an object that no test built."""
         self.steps = 0

@@ -103,6 +103,7 @@ STACK = """
         def push(self, item): self.items.append(item)
         def pop(self): return self.items.pop()
         def get(self, index): return self.items[index]
+        def isdigit(self): return True
         def __len__(self): return len(self.items)
         def __contains__(self, item): return item in self.items
         def __getitem__(self, index): return self.items[index]
@@ -243,11 +244,12 @@ def test_an_object_that_no_test_built_decides_nothing(mirror):
         lambda: made + 1,
         lambda: 1 + made,
         lambda: made.get(0),
+        made.isdigit,
         lambda: agent.solution.Stack(1) + made + 1,
     ):
         with pytest.raises(RefusedError, match="classes"):
             attempt()
-    assert len(agent.failures) == 6
+    assert len(agent.failures) == 7
 
 
 def test_a_class_that_its_author_did_not_name_decides_nothing_either(mirror):
