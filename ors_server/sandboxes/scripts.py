@@ -157,6 +157,7 @@ class Layout:
             "PAGER": "cat",
             "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
+            "GIT_CONFIG_NOSYSTEM": "1",  # git ends where /etc/gitconfig may not be looked for
             "DEBIAN_FRONTEND": "noninteractive",
             "PYTHONUNBUFFERED": "1",
         }
