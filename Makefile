@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 JOBS ?= 2
-SYSTEM_PACKAGES := bubblewrap
+SYSTEM_PACKAGES := bubblewrap git
 TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
