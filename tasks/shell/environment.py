@@ -18,7 +18,8 @@ _FAULT_LENGTH = 200
 """Characters of one of them."""
 
 _RULES = """\
-You work in a bash shell. It starts in the work directory, which holds the files; paths are relative to it.
+You work in a bash shell. It starts in the work directory, which holds the files; paths are relative to it. \
+The usual programs are there (coreutils, find, grep, sed, awk, tar, gzip, git, python3); there is no network.
 
 {ask}
 
