@@ -53,6 +53,7 @@ class Shell:
         self._background = Background(self._limits.background_bytes)
         self._congestion = Congestion(cell, clock)
         self._command_path = str(cell.control / "cmd")
+        self._cwd_path = str(cell.control / "cwd")
         self._news = anyio.Event()
         self._sequence = 0
         self._is_up = False
@@ -84,8 +85,9 @@ class Shell:
         Raises:
             SandboxStartError: No shell answered in time.
         """
-        self._note_cwd(self._cell.layout.work)
-        await self._relaunch()
+        await self._end()
+        self._note_cwd(self._cell.layout.work)  # only now: a shell's last words name the old one
+        await self.start()
         self._is_news = False
 
     async def run(self, command: str, time_limit: float) -> ExecResult:
@@ -282,9 +284,12 @@ class Shell:
             await self._relaunch()
 
     async def _relaunch(self) -> None:
+        await self._end()
+        await self.start()
+
+    async def _end(self) -> None:
         await self._cell.kill()
         self._terminal.close()
-        await self.start()
 
     def _launch(self) -> None:
         self._is_up = self._is_gone = False
@@ -320,7 +325,7 @@ class Shell:
         if cwd != self.cwd:
             self.cwd = cwd
             kept = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
-            (self._cell.control / "cwd").write_bytes(kept.encode(errors="surrogateescape"))
+            _rewrite(self._cwd_path, kept.encode(errors="surrogateescape"))
 
     def _has_ended(self) -> bool:
         return self._finish is not None or self._death is not None or self._is_gone
@@ -346,11 +351,13 @@ class Shell:
 
 
 def _rewrite(path: str, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    """Write a whole file anew; over the old content, for ext4 flushes a file that was emptied first."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
+        os.ftruncate(descriptor, len(data))
     finally:
         os.close(descriptor)
 
