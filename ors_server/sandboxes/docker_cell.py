@@ -134,10 +134,7 @@ class DockerCell(HostCell):
         """Take hold of the container's first process and files, and shut its terminal's door."""
         try:
             news = await self._hear("init")
-            self.init = int(news["init"])
-            self._init_fd = os.pidfd_open(self.init)
-            self._pid_namespace = namespace_of(self.init, "pid")
-            self._require_ours()
+            self._take_hold(int(news["init"]))
             self._group = ContainerGroup(self.init)
             if self._data_folder is None:
                 self._data_folder = str(news["data"])
@@ -167,13 +164,22 @@ class DockerCell(HostCell):
         if self.owner is not None:
             Path(self._terminal).chmod(0o600)
 
-    def _require_ours(self) -> None:
-        """Make sure that the pid that the engine named is the process that took our terminal."""
-        seen = Path(f"/proc/{self.init}/root{self.layout.control}/init")
-        if not seen.samefile(self.control / "init") or self._pid_namespace == namespace_of(
-            os.getpid(), "pid"
-        ):
+    def _take_hold(self, pid: int) -> None:
+        """Take a pid for the session's only if it is: whatever is taken for it is killed one day."""
+        held = os.pidfd_open(pid)
+        namespace = namespace_of(pid, "pid")
+        if not self._is_ours(pid, namespace):
+            os.close(held)
             raise SandboxStartError("the engine's process ids are not this host's: it runs somewhere else")
+        self.init, self._init_fd, self._pid_namespace = pid, held, namespace
+
+    def _is_ours(self, pid: int, namespace: str | None) -> bool:
+        seen = Path(f"/proc/{pid}/root{self.layout.control}/init")
+        try:
+            is_shown = seen.samefile(self.control / "init")
+        except OSError:
+            return False
+        return is_shown and namespace not in {None, namespace_of(os.getpid(), "pid")}
 
     @override
     def is_inside(self, pid: int) -> bool:
