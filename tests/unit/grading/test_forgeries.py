@@ -1,7 +1,7 @@
 """No submission is paid for anything but the work, on any isolation; honest work is paid in full."""
 
 import functools
-import importlib.util
+import importlib
 import json
 import os
 import shutil
@@ -21,11 +21,11 @@ SOME_PYTHON = "/usr/bin/python3"
 
 
 def load_tables():
-    spec = importlib.util.spec_from_file_location("grading_forgeries", PLAYER)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.TABLES
+    sys.path.insert(0, str(PLAYER.parent))
+    try:
+        return importlib.import_module("grading_hidden_tests").TABLES
+    finally:
+        sys.path.remove(str(PLAYER.parent))
 
 
 TABLES = load_tables()

@@ -1,100 +1,13 @@
-"""A mirror does what the object behind it does, and never lets it decide about the test's own values.
-
-The worker works in a thread here, over pipes, so that both ends can be seen.
-"""
+"""A mirror does what the object behind it does, and never lets it decide about the test's own values."""
 
 import collections
 import functools
-import itertools
-import os
-import sys
-import threading
-from textwrap import dedent
-from typing import Any
 
 import pytest
 
-from ors_server.grading.channel import NO_TAG, Channel, frame
-from ors_server.grading.encoding import from_text, to_text
-from ors_server.grading.mirrors import RemoteObject, nature
+from ors_server.grading.mirrors import nature
 from ors_server.grading.natures import AgentLostError, RefusedError
 from ors_server.grading.remote import Agent
-from ors_server.grading.worker import Worker
-
-NUMBERS = itertools.count()
-
-
-class TestedAgent(Agent):
-    __test__ = False
-    solution: Any
-
-
-class Loop:
-    """Stands for the server between a test and a worker; every start is a new worker in a thread."""
-
-    def __init__(self, name, path):
-        self.load = to_text({"order": "load", "objects": True, "modules": [[name, str(path)]]})
-        self.name = name
-        self.reply = b""
-        self.starts = 0
-        self.ends = []
-        self.start()
-
-    def start(self):
-        self.starts += 1
-        sys.modules.pop(self.name, None)
-        (read_there, write_here), (read_here, write_there) = os.pipe(), os.pipe()
-        thread = threading.Thread(target=lambda: Worker(Channel(read_there, write_there)).work())
-        thread.start()
-        self.channel = Channel(read_here, write_here)
-        self.ends.append((thread, (write_here, read_there, read_here, write_there)))
-        return self.ask(self.load)
-
-    def ask(self, question):
-        os.write(self.ends[-1][1][0], frame(NO_TAG, question))
-        return self.channel.receive()
-
-    def send(self, payload):
-        if payload[:1] == b"S":
-            assert "value" in from_text(self.start())
-            self.reply = b"G"
-        elif payload == b"lost":
-            self.reply = b"X"
-        else:
-            answer = self.ask(payload[1:])
-            self.reply = b"Xthe agent's code ended" if b"LOSE" in answer else b"R" + answer
-
-    def receive(self):
-        return self.reply
-
-    def close(self):
-        for thread, descriptors in self.ends:
-            os.close(descriptors[0])
-            thread.join(10)
-            assert not thread.is_alive()
-            for descriptor in descriptors[1:]:
-                os.close(descriptor)
-        sys.modules.pop(self.name, None)
-
-
-@pytest.fixture
-def mirror(tmp_path):
-    """Makes an agent of a module's text; its module is `.solution`."""
-    loops = []
-
-    def make(code, classes=()):
-        name = f"agent_{next(NUMBERS)}"
-        path = tmp_path / f"{name}.py"
-        path.write_text(dedent(code))
-        loops.append(Loop(name, path))
-        agent = TestedAgent(loops[-1], [name], [f"{name}.{kind}" for kind in classes])
-        agent.solution = agent.modules[name]
-        return agent
-
-    yield make
-    for loop in loops:
-        loop.close()
-
 
 STACK = """
     class Stack:
@@ -454,79 +367,6 @@ def test_what_cannot_cross_stops_the_test(mirror):
         agent.solution.give()
     with pytest.raises(TypeError, match="no mirror"):
         nature(object())
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"value": {"h": [0]}},
-        {"value": {"h": [0, 99]}},
-        {"value": {"k": 99}},
-        {"value": {"n": "eval"}},
-        {"value": {"n": "type"}},
-        {"value": {"r": 5}},
-        {"value": {"p": ["os", "system"]}},
-        {"value": {"m": ["a b", ["x"], [1]]}},
-        {"value": {"m": ["P", ["x"] * 200, []]}},
-        {"value": {}},
-        {"raised": {}},
-        {"raised": {"names": [], "class": "eval", "arguments": []}},
-        {"raised": {"class": "int", "arguments": []}},
-        {"raised": {"foreign": 3}},
-        {"callback": 3, "arguments": [], "keywords": {}},
-        {"nothing": 1},
-        [],
-        {"value": 1, "classes": [{"class": 1}]},
-        {"value": 1, "classes": 3},
-    ],
-    ids=repr,
-)
-def test_an_answer_that_is_none_stops_the_test(answer):
-    class Liar:
-        def send(self, payload):
-            pass
-
-        def receive(self):
-            return b"R" + to_text(answer)
-
-    agent = Agent(Liar(), ["solution"], [])
-    with pytest.raises((AgentLostError, RefusedError)):
-        agent.modules["solution"].add  # noqa: B018 # looking is asking
-    assert agent.failures
-
-
-def test_a_hostile_description_gives_a_mirror_no_powers():
-    class Liar:
-        def send(self, payload):
-            pass
-
-        def receive(self):
-            operators = [
-                "class",
-                "getattribute",
-                "del",
-                "init_subclass",
-                "eq",
-                "hash",
-                "reduce",
-                "instancecheck",
-            ]
-            news = {
-                "class": 1,
-                "name": "X",
-                "module": "m",
-                "error": False,
-                "bases": [],
-                "operators": operators,
-            }
-            return b"R" + to_text({"value": {"h": [2, 1]}, "classes": [news]})
-
-    made = Agent(Liar(), ["solution"], []).modules["solution"].add
-    assert isinstance(made, RemoteObject)
-    assert {name for name in vars(type(made)) if not name.startswith("__")} == {"_ors_class"}
-    assert "__class__" not in vars(type(made))
-    assert "__getattribute__" not in vars(type(made))
-    assert made != 3
 
 
 def test_packages_have_their_modules(mirror):
