@@ -19,6 +19,8 @@ from ors_server_tasks.shell.grading import find_faults
 
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 WAIT = 30.0
+READ_BYTES = 1 << 24
+"""What a sandbox reads at most."""
 
 
 class PlainProcess:
@@ -61,6 +63,7 @@ class PlainEvidence:
         return {**CLEAN, **(environment or {})}
 
     async def read_file(self, path, *, most=None):
+        assert (self.work / path).stat().st_size <= READ_BYTES, "read without looking at the size"
         content = (self.work / path).read_bytes()
         assert most is None or len(content) <= most
         return content

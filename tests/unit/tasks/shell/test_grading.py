@@ -67,6 +67,7 @@ def test_the_given_state_is_told_apart(lay):
         ("rm box/b.txt", "box/b.txt: missing"),
         ("rm -r box", "box/b.txt: missing"),
         ("mkdir .box; mv box/* .box; rmdir box; ln -s .box box", "box: not a folder that can be looked into"),
+        ("chmod 300 box", "box: not a folder that can be looked into"),
         ("echo x > box/x.txt", "box/x.txt: not asked for"),
         ("mkdir box/x", "box/x: not asked for"),
         ("mkdir -p box/.git; echo x > box/.git/x", "box/.git: not asked for"),
