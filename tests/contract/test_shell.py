@@ -101,7 +101,7 @@ def test_gold_earns_everything_on_every_other_task(part):
         assert not {index: found for index, found in outcomes.items() if found.reward != 1.0}
 
 
-# The cheats. Each takes an exercise and gives the calls before submit; targets are what is to be made or changed.
+# The cheats. Each takes an exercise and gives the calls before submit; targets are what is to be made.
 
 
 def targets(exercise: Exercise) -> list[str]:
