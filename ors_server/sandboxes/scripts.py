@@ -23,7 +23,7 @@ _INIT = """\
 cd {work} 2>/dev/null
 set -m
 trap : HUP
-until [ -e {control}/stop ]; do
+until [ -e {control}/stop ] || ! [ -t 0 ]; do  # without a terminal the server is dead
   {bash} --noprofile --rcfile {control}/rc --noediting -i
   status=$?
   while kill -0 %% 2>/dev/null; do fg %% >/dev/null 2>&1; status=$?; done
