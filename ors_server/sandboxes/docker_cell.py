@@ -99,6 +99,7 @@ class DockerCell(HostCell):
             user=self._user,
             limits=self.limits,
             folder=self._folder.path,
+            control=self.control,
             static=self._state.static,
             environment={"PATH": path} if path else {},
         )

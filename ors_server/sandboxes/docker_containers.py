@@ -80,6 +80,8 @@ class Place:
     limits: Limits
     folder: Path
     """The session's folder on the host."""
+    control: Path
+    """Its control folder there."""
     static: Path
     """What the server's sessions share: empty name resolution, a terminal that does not open."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -138,7 +140,7 @@ def session(place: Place, terminal: str) -> Config:
     mounts += [
         _bind(f"{DATA}/tmp", "/var/tmp", writable=True),  # noqa: S108 # inside
         _bind(terminal, _TERMINAL, writable=True),
-        _bind(place.folder / "control", LAYOUT.control),
+        _bind(place.control, LAYOUT.control),
     ]
     config = _config(place, mounts)
     config |= {"Entrypoint": ["/bin/sh", f"{LAYOUT.control}/start"], "Cmd": [], "WorkingDir": LAYOUT.work}

@@ -60,7 +60,7 @@ class HostCell(Cell):
         self._state = state
         self._folder: SessionFolder = state.open_session()
         self.owner = self._folder.owner
-        self.control = self._folder.path / "control"
+        self.control = self._folder.control
         self._data = self._folder.path / "files"
         self.layout = self.lay_out()
         self._mark = f"{state.server_id}-{self._folder.name}"

@@ -58,6 +58,9 @@ def _bury(folder: Path, lock: int) -> None:
             remove_group(group)
     if os.geteuid() != 0:
         kill_marked(server)
+    quick = Path(record.get("quick", folder))
+    if quick.name == folder.name:  # a server's own folders bear its name, wherever they stand
+        remove_tree(quick)
     remove_tree(folder)
 
 

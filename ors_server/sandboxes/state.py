@@ -36,6 +36,31 @@ def base_folder() -> Path:
         home = os.environ.get("XDG_RUNTIME_DIR")
         base = Path(home) / "ors-server" if home else Path(f"/tmp/ors-server-{os.geteuid()}")  # noqa: S108 # checked
         mode = 0o700
+    return _own(base, mode)
+
+
+def quick_folder(base: Path) -> Path | None:
+    """Return where files stand that change with every command: in memory, even where the base is on a disk.
+
+    A disk that others load makes every new pipe wait for its journal.
+
+    Args:
+        base: Where this user's servers keep their folders.
+
+    Returns:
+        None where the base is in memory itself, or nothing else is.
+    """
+    shared = Path("/dev/shm")  # noqa: S108 # a folder of our own in it, checked
+    if _is_in_memory(base) or not _is_in_memory(shared):
+        return None
+    name = "ors-server" if os.geteuid() == 0 else f"ors-server-{os.geteuid()}"
+    try:
+        return _own(shared / name, 0o711 if os.geteuid() == 0 else 0o700)
+    except (OSError, SandboxUnavailableError):
+        return None
+
+
+def _own(base: Path, mode: int) -> Path:
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=mode, parents=True)
     found = base.lstat()
@@ -47,6 +72,15 @@ def base_folder() -> Path:
     return base
 
 
+def _is_in_memory(path: Path) -> bool:
+    try:
+        rows = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        device = path.stat().st_dev
+        return any(row[2] == "tmpfs" and Path(row[1]).stat().st_dev == device for row in rows)
+    except (OSError, IndexError):
+        return False
+
+
 @dataclass(frozen=True)
 class SessionFolder:
     """One session's place under the server's folder."""
@@ -54,6 +88,8 @@ class SessionFolder:
     name: str
     path: Path
     owner: int | None
+    control: Path
+    """Where the files of the shell's protocol stand."""
 
 
 class ServerState:
@@ -74,6 +110,8 @@ class ServerState:
         self.folder = self.base / f"{MARK}{self.server_id}"
         self.static = self.folder / "static"
         self.snapshots = self.folder / "snapshots"
+        self._quick = self.folder
+        """Holds what changes with every command."""
         self.hierarchies: Hierarchies = find_hierarchies()
         self._numbers = count(1)
         self._uids: UidPool | None = None
@@ -91,7 +129,11 @@ class ServerState:
     def _fill(self) -> None:
         if os.geteuid() == 0:
             self._uids = UidPool(base_folder())
+        base = quick_folder(self.base)
+        if base is not None:
+            self._quick = base / self.folder.name
         os.write(self._lock, self._record())
+        self._quick.mkdir(mode=0o711, exist_ok=True)
         self.static.mkdir(mode=0o755)
         etc.build(self.static / "etc")
         etc.build_dead_socket(self.static / "no-terminal")
@@ -99,7 +141,8 @@ class ServerState:
 
     def _record(self) -> bytes:
         parents = sorted({str(parent) for parent in self.hierarchies.parents.values()})
-        return json.dumps({"cgroup_parents": parents, "pid": os.getpid()}).encode()
+        record = {"cgroup_parents": parents, "pid": os.getpid(), "quick": str(self._quick)}
+        return json.dumps(record).encode()
 
     @property
     def uids(self) -> UidPool | None:
@@ -115,11 +158,12 @@ class ServerState:
         """
         owner = self._uids.take() if self._uids is not None else None
         name = f"s{next(self._numbers)}"
-        session = SessionFolder(name, self.folder / name, owner)
+        session = SessionFolder(name, self.folder / name, owner, self._quick / name / "control")
         try:
-            session.path.mkdir(mode=0o710)
-            if owner is not None:
-                os.chown(session.path, 0, owner)
+            for folder in dict.fromkeys((session.path, session.control.parent)):
+                folder.mkdir(mode=0o710)
+                if owner is not None:
+                    os.chown(folder, 0, owner)
         except OSError:
             self.close_session(session)
             raise
@@ -131,7 +175,8 @@ class ServerState:
         Args:
             session: From `open_session`.
         """
-        remove_tree(session.path)
+        for folder in dict.fromkeys((session.control.parent, session.path)):
+            remove_tree(folder)
         if session.owner is not None and self._uids is not None:
             self._uids.give_back(session.owner)
 
@@ -139,7 +184,8 @@ class ServerState:
         """Remove the whole folder and let the locks go; a second call does nothing."""
         if self._lock < 0:
             return
-        remove_tree(self.folder)
+        for folder in dict.fromkeys((self._quick, self.folder)):
+            remove_tree(folder)
         os.close(self._lock)
         self._lock = -1
         if self._uids is not None:

@@ -30,7 +30,16 @@ from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LIMITS = Limits(pids=4096)
 """More processes than the host's own group may count: the containers are in it."""
-PLACE = containers.Place("some:image", "ors-x-s1", {}, 1000, LIMITS, Path("/base/s1"), Path("/base/static"))
+PLACE = containers.Place(
+    "some:image",
+    "ors-x-s1",
+    {},
+    1000,
+    LIMITS,
+    Path("/base/s1"),
+    Path("/quick/s1/control"),
+    Path("/base/static"),
+)
 
 
 # The launcher, up to where an engine is needed

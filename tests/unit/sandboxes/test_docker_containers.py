@@ -29,6 +29,7 @@ PLACE = containers.Place(
     user=USER,
     limits=LIMITS,
     folder=Path("/base/ors-x/s1"),
+    control=Path("/quick/ors-x/s1/control"),
     static=Path("/base/ors-x/static"),
     environment={"PATH": "/opt/tools:/bin"},
 )

@@ -220,7 +220,7 @@ def test_without_groups_everything_stops_by_signal():
         assert sandbox.cell.denials() == 0
         assert sandbox.cell.alive() == len(sandbox.cell.processes()) == 4
         await sandbox.thaw()
-        assert (await sandbox.exec("jobs -rp | wc -l")).stdout.text.strip() == "2"
+        assert (await sandbox.exec("jobs -p | wc -l")).stdout.text.strip() == "2"
         await sandbox.aclose()
 
     play(body)
@@ -240,7 +240,7 @@ def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
         sandbox = await backend.start("one")
         with pytest.raises(SandboxStartError, match="cannot be written"):
             await sandbox.start_fresh(["true"], files={"a": b"", "a/b": b""})
-        assert not list(sandbox.cell.control.parent.glob("fresh-*"))
+        assert not list(sandbox.cell._folder.path.glob("fresh-*"))
         with monkeypatch.context() as patch:
             patch.setattr(subprocess, "Popen", refuse)
             with pytest.raises(SandboxStartError, match="cannot start"):
@@ -249,7 +249,7 @@ def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
         with pytest.raises(SandboxStartError, match=r"never ran.*too long"):
             await process.wait()
         await process.aclose()
-        assert not list(sandbox.cell.control.parent.glob("fresh-*"))
+        assert not list(sandbox.cell._folder.path.glob("fresh-*"))
         assert (
             await sandbox.run_fresh(["cat", f"{sandbox.fresh_dir}/a"], files={"a": b"1"}, time_limit=20)
         ).stdout.text == "1"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.sandboxes.janitor import sweep
-from ors_server.sandboxes.state import MARK, ServerState
+from ors_server.sandboxes.state import MARK, OWNER, ServerState
 
 ROOT = Path(__file__).parents[3]
 VICTIM = """
@@ -106,3 +106,16 @@ def test_a_server_killed_at_once_leaves_nothing_after_the_sweep(tmp_path, module
         assert server_id not in Path("/proc/mounts").read_text()
     finally:
         base.rmdir()
+
+
+def test_what_a_dead_server_kept_in_memory_goes_too_and_nothing_beside_it(tmp_path):
+    base, quick = tmp_path / "base", tmp_path / "quick"
+    for folder in (base / "ors-dead", quick / "ors-dead" / "s1", quick / "ors-other", tmp_path / "precious"):
+        folder.mkdir(parents=True)
+    (base / "ors-dead" / OWNER).write_text(json.dumps({"quick": str(quick / "ors-dead")}))
+    (base / "ors-liar").mkdir()
+    (base / "ors-liar" / OWNER).write_text(json.dumps({"quick": str(tmp_path / "precious")}))
+    sweep(base)
+    assert list(base.iterdir()) == []
+    assert [path.name for path in quick.iterdir()] == ["ors-other"]
+    assert (tmp_path / "precious").exists()

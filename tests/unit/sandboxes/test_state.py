@@ -1,10 +1,19 @@
 import os
+from pathlib import Path
 
 import pytest
 
+from ors_server.sandboxes import state as state_module
 from ors_server.sandboxes import uids as uids_module
 from ors_server.sandboxes.errors import SandboxUnavailableError
-from ors_server.sandboxes.state import OWNER, ServerState, base_folder, remove_tree
+from ors_server.sandboxes.state import (
+    OWNER,
+    ServerState,
+    _is_in_memory,
+    base_folder,
+    quick_folder,
+    remove_tree,
+)
 from ors_server.sandboxes.uids import try_lock
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="uids are root's to hand out")
@@ -87,3 +96,40 @@ def test_the_place_of_a_user_s_servers_is_the_user_s_alone(tmp_path, monkeypatch
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(SandboxUnavailableError, match="uid 12345"):
         base_folder()
+
+
+def test_what_changes_with_every_command_stands_in_memory_where_that_can_be_had(tmp_path, monkeypatch):
+    quick = tmp_path / "quick"
+    quick.mkdir()
+    monkeypatch.setattr(state_module, "quick_folder", lambda _base: quick)
+    (tmp_path / "base").mkdir()
+    state = ServerState(tmp_path / "base")
+    session = state.open_session()
+    assert session.control.parent.parent == quick / state.folder.name
+    assert session.control.parent.stat().st_mode & 0o7777 == 0o710
+    state.close_session(session)
+    assert not session.control.parent.exists()
+    state.close()
+    assert list(quick.iterdir()) == []
+
+
+def test_a_base_in_memory_needs_no_second_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_module, "_is_in_memory", lambda _path: True)
+    assert quick_folder(tmp_path) is None
+    monkeypatch.setattr(state_module, "_is_in_memory", lambda _path: False)
+    assert quick_folder(tmp_path) is None
+
+
+def test_a_place_in_memory_that_is_somebody_else_s_is_not_used(tmp_path, monkeypatch):
+    def refuse(_base, _mode):
+        raise SandboxUnavailableError("somebody else's")
+
+    monkeypatch.setattr(state_module, "_is_in_memory", lambda path: path != tmp_path)
+    monkeypatch.setattr(state_module, "_own", refuse)
+    assert quick_folder(tmp_path) is None
+
+
+def test_memory_is_told_from_a_disk():
+    assert _is_in_memory(Path("/dev/shm"))  # noqa: S108  (where memory is)
+    assert not _is_in_memory(Path("/usr"))
+    assert not _is_in_memory(Path("/nowhere"))
