@@ -201,4 +201,4 @@ def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
         environment: The session's instance.
         sandbox: Ready to be used; its giver closes it.
     """
-    environment._sandbox = sandbox  # noqa: SLF001  (the other half of the property)
+    environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter

@@ -76,11 +76,11 @@ class Sandboxed(Plain):
         self.left.append(await self.sandbox.read_file("note"))
 
 
-class NoSetup(Sandboxed):
+class NoSetup(Plain):
     """Gets a sandbox without asking for anything else."""
 
-    setup = Environment.setup
-    teardown = Environment.teardown
+    session_toolsets = MappingProxyType({})
+    sandbox_limits = Limits()
 
 
 class RefusingBackend(ScriptedBackend):
