@@ -6,7 +6,6 @@ What cannot be written is simply not used, and the tier's report says so.
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +185,7 @@ class Cgroup:
     def discard(self) -> None:
         """Remove the groups at once; nobody has entered them yet."""
         for folder in set(self.folders.values()):
-            _try_remove(folder)
+            try_remove(folder)
 
     async def remove(self) -> None:
         """Remove the groups; processes that were just killed get half a second to leave them."""
@@ -195,7 +194,7 @@ class Cgroup:
             self._events = -1
         left = set(self.folders.values())
         for _ in range(_REMOVE_TRIES):
-            left = {folder for folder in left if not _try_remove(folder)}
+            left = {folder for folder in left if not try_remove(folder)}
             if not left:
                 return
             await anyio.sleep(_REMOVE_PAUSE)
@@ -242,19 +241,12 @@ def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
     }
 
 
-def remove_group(folder: Path) -> None:
-    """Remove one group and wait for it; for a start-up, not for an event loop.
+def try_remove(folder: Path) -> bool:
+    """Remove one group; tell whether it is gone.
 
     Args:
-        folder: The group; processes that were just killed get half a second to leave it.
+        folder: The group; it stays while a process is in it, dying ones too.
     """
-    for _ in range(_REMOVE_TRIES):
-        if _try_remove(folder):
-            return
-        time.sleep(_REMOVE_PAUSE)
-
-
-def _try_remove(folder: Path) -> bool:
     try:
         folder.rmdir()
     except FileNotFoundError:

@@ -4,15 +4,20 @@ import contextlib
 import json
 import os
 import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ors_server.sandboxes.cgroups import remove_group
+from ors_server.sandboxes.cgroups import try_remove
 from ors_server.sandboxes.landlock import kill_marked
 from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
 from ors_server.sandboxes.state import MARK, OWNER, base_folder, remove_tree
 from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
+
+_TRIES = 500
+_PAUSE = 0.01
+"""Seconds between two tries."""
 
 
 @dataclass
@@ -36,8 +41,8 @@ def sweep(base: Path | None = None) -> Swept:
     base = base or base_folder()
     swept = Swept(processes=_sweep_uids())
     for folder in sorted(base.glob(f"{MARK}*")):
-        if not folder.is_dir() or folder.is_symlink():
-            continue
+        if folder.is_symlink() or not (folder / OWNER).is_file():
+            continue  # no server's, or that of one that is just being made
         with contextlib.suppress(OSError):
             lock = try_lock(folder / OWNER)
             if lock is not None:
@@ -52,10 +57,9 @@ def sweep(base: Path | None = None) -> Swept:
 def _bury(folder: Path, lock: int) -> None:
     record = _record(lock)
     server = folder.name.removeprefix(MARK)
-    for parent in record.get("cgroup_parents", []):
-        for group in Path(parent).glob(f"{MARK}{server}-*"):
-            _kill_group(group)
-            remove_group(group)
+    parents = record.get("cgroup_parents", [])
+    groups = [group for parent in parents for group in Path(parent).glob(f"{MARK}{server}-*")]
+    _end_groups(groups)
     if os.geteuid() != 0:
         kill_marked(server)
     quick = Path(record.get("quick", folder))
@@ -71,14 +75,36 @@ def _record(lock: int) -> dict[str, Any]:
     return {}
 
 
+def _end_groups(groups: list[Path]) -> None:
+    """Kill what is in the groups until they are gone: the dying hold theirs in every hierarchy."""
+    for group in groups:
+        _tell(group / "freezer.state", "THAWED")
+    for _ in range(_TRIES):
+        for group in groups:
+            _kill_group(group)
+        groups = [group for group in groups if not try_remove(group)]
+        if not groups:
+            return
+        time.sleep(_PAUSE)
+
+
 def _kill_group(group: Path) -> None:
-    with contextlib.suppress(OSError):
-        (group / "freezer.state").write_text("THAWED")
-    with contextlib.suppress(OSError):
-        (group / "cgroup.kill").write_text("1")
+    if _tell(group / "cgroup.kill", "1"):
         return
     for pid in _members(group):
         send_signal(pid, signal.SIGKILL, lambda pid: pid in _members(group))
+
+
+def _tell(file: Path, order: str) -> bool:
+    """Write into a file of a group; tell whether there is such a file."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)  # nothing is made where there is none
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        os.write(descriptor, order.encode())
+    os.close(descriptor)
+    return True
 
 
 def _members(group: Path) -> list[int]:
@@ -108,5 +134,11 @@ def _kill_uids(first: int) -> int:
     def is_stray(pid: int) -> bool:
         return has_uid(pid, first, UIDS_PER_BLOCK)
 
-    strays = processes_of_uids(first, UIDS_PER_BLOCK)
-    return sum(send_signal(pid, signal.SIGKILL, is_stray) for pid in strays)
+    killed = 0
+    for _ in range(_TRIES):
+        strays = processes_of_uids(first, UIDS_PER_BLOCK)
+        if not strays:
+            break
+        killed += sum(send_signal(pid, signal.SIGKILL, is_stray) for pid in strays)
+        time.sleep(_PAUSE)
+    return killed

@@ -246,6 +246,7 @@ def _lift(top: int, name: str, device: int, lifted: "count[int]") -> bool:
         folder = _open_folder(top, name)
         try:
             for below in _unlink_plain(folder, device):
+                os.close(_open_folder(folder, below))  # what cannot be written cannot be moved either
                 os.rename(below, f".lifted-{os.getpid()}-{next(lifted)}", src_dir_fd=folder, dst_dir_fd=top)
         finally:
             os.close(folder)
@@ -256,9 +257,13 @@ def _lift(top: int, name: str, device: int, lifted: "count[int]") -> bool:
 
 
 def _open_folder(parent: int, name: str) -> int:
+    """Open a folder that stands there, and let its owner do with it what emptying it takes."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return os.open(name, flags, dir_fd=parent)
+        folder = os.open(name, flags, dir_fd=parent)
     except PermissionError:
         os.chmod(name, 0o700, dir_fd=parent)
-        return os.open(name, flags, dir_fd=parent)
+        folder = os.open(name, flags, dir_fd=parent)
+    if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(folder, 0o700)
+    return folder

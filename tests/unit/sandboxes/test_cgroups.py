@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cgroups import Cgroup, Hierarchies, find_hierarchies, remove_group
+from ors_server.sandboxes.cgroups import Cgroup, Hierarchies, find_hierarchies, try_remove
 
 LIMITS = Limits(memory_bytes=1000, pids=7, cpus=0.5)
 
@@ -109,10 +109,11 @@ def test_a_process_in_a_version_1_group_is_killed(tmp_path):
 
 
 def test_removing_what_is_gone_is_nothing(tmp_path):
-    remove_group(tmp_path / "none")
+    assert try_remove(tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    remove_group(tmp_path / "empty")
-    assert not (tmp_path / "empty").exists()
+    assert try_remove(tmp_path / "empty")
+    (tmp_path / "full" / "group").mkdir(parents=True)
+    assert not try_remove(tmp_path / "full")
 
 
 def test_controllers_that_are_handed_on_already_are_left_as_they_are(unified):
@@ -178,5 +179,5 @@ def test_groups_are_removed_when_their_processes_have_left(tmp_path):
 def test_a_group_that_stays_busy_is_given_up(tmp_path):
     group = make(tmp_path)
     anyio.run(group.remove)
-    remove_group(tmp_path / "ors-x")
+    assert not try_remove(tmp_path / "ors-x")
     assert (tmp_path / "ors-x").exists()

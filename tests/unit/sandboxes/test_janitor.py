@@ -48,8 +48,10 @@ def test_what_does_not_carry_the_mark_is_left_alone(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / f"{MARK}file").write_text("")
     (tmp_path / f"{MARK}link").symlink_to(tmp_path / "other")
+    (tmp_path / f"{MARK}decoy").mkdir()
     assert sweep(tmp_path).servers == []
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
+    assert list((tmp_path / f"{MARK}decoy").iterdir()) == []
 
 
 def test_a_dead_server_s_folder_and_groups_go(tmp_path):
@@ -63,6 +65,20 @@ def test_a_dead_server_s_folder_and_groups_go(tmp_path):
     assert sweep(tmp_path).servers == ["dead"]
     assert not dead.exists()
     assert (parent / "ors-alive-s1").exists()
+
+
+def test_a_group_goes_although_what_is_in_it_takes_its_time(tmp_path):
+    parents = [tmp_path / "cpu", tmp_path / "freezer"]
+    for parent in parents:
+        (parent / "ors-dead-s1").mkdir(parents=True)
+    held = parents[0] / "ors-dead-s1" / "held"
+    held.mkdir()  # stands for a process that is dying: the group cannot be removed while it is there
+    dead = tmp_path / f"{MARK}dead"
+    dead.mkdir()
+    (dead / "owner").write_text(json.dumps({"cgroup_parents": [str(parent) for parent in parents]}))
+    with subprocess.Popen(["/bin/sh", "-c", f"sleep 0.7; rmdir {held}"]):
+        assert sweep(tmp_path).servers == ["dead"]
+    assert [parent for parent in parents if (parent / "ors-dead-s1").exists()] == []
 
 
 def test_a_record_that_cannot_be_read_does_not_stop_the_broom(tmp_path):

@@ -1,4 +1,7 @@
 import os
+import subprocess
+import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from ors_server.sandboxes.state import (
 )
 from ors_server.sandboxes.uids import try_lock
 
+ROOT = Path(__file__).parents[3]
+NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="uids are root's to hand out")
 
 
@@ -80,6 +85,40 @@ def test_a_tree_goes_however_deep_and_locked_it_is(tmp_path):
     remove_tree(top)
     assert not top.exists()
     remove_tree(top)
+
+
+REMOVER = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ors_server.sandboxes.state import remove_tree
+top = Path(sys.argv[2], "top")
+for name in ("read/only/below", "none/at/all"):
+    (top / name).mkdir(parents=True)
+    (top / name / "file").write_text("")
+for name in ("read/only/below", "read/only", "read"):
+    (top / name).chmod(0o500)
+for name in ("none/at/all", "none/at", "none"):
+    (top / name).chmod(0)
+remove_tree(top)
+sys.exit(top.exists())
+"""
+
+
+@needs_root
+def test_a_tree_goes_whatever_its_modes_forbid_its_owner():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chown(folder, NOBODY, NOBODY)
+        drop = [
+            "setpriv",
+            f"--reuid={NOBODY}",
+            f"--regid={NOBODY}",
+            "--clear-groups",
+            "--",
+            "/usr/bin/python3",
+        ]
+        environment = {"PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([*drop, "-c", REMOVER, str(ROOT), folder], check=True, cwd="/", env=environment)
 
 
 def test_a_tree_s_links_are_not_followed(tmp_path):
