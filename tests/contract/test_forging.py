@@ -129,7 +129,7 @@ def test_what_is_over_pays_no_more(name, cls):
         session = await client.create(split="test", index=2)
         assert (await session.submit("submit", {})).reward == 0.0
         for tool, arguments in [*gold, ("submit", {})]:
-            with pytest.raises(CallRefusedError, match="over|finished"):
+            with pytest.raises(CallRefusedError, match=r"over|finished"):
                 await session.submit(tool, arguments)
         return await session.summary()
 
@@ -164,16 +164,16 @@ def test_the_same_work_is_judged_the_same(name, cls):
 
 @pytest.mark.parametrize(("name", "cls"), BOTH)
 def test_the_answer_is_nowhere_in_the_sandbox(name, cls):
-    gold = " ".join(
-        str(value)
-        for _, arguments in cls.gold_actions(cls.get_task("test", 5))
-        for value in arguments.values()
-    )
-    canary = max(gold.splitlines(), key=len).strip()
-    assert len(canary) > 20
+    actions = cls.gold_actions(cls.get_task("test", 5))
+    gold = [
+        line for _, arguments in actions for value in arguments.values() for line in str(value).splitlines()
+    ]
 
     async def body(client):
         session = await client.create(split="test", index=5)
+        given = (await session.submit("bash", {"command": "find . -type f -exec cat {} +"})).blocks[0].text
+        canary = max((line.strip() for line in gold if line.strip() not in given), key=len)
+        assert len(canary) > 20
         await session.submit("create", {"path": "pattern", "content": f"{canary}\n"})
         search = (
             "grep -rlF -f pattern /work /home /tmp /etc /opt /root /srv /var /run 2>/dev/null; "
