@@ -26,7 +26,7 @@ from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.processes import kill_with_children, namespace_of, send_signal
+from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.programs import Ends
 from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
@@ -312,6 +312,28 @@ class BubblewrapBackend(HostedBackend):
             gaps.append("Sessions share the server's uid, and together its quota of inotify instances.")
         gaps.append("The kernel is shared: a hole in it is a way out.")
         return TierReport(self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
+
+
+def kill_stranded(folder: Path) -> None:
+    """Kill this user's bubblewraps of a dead server.
+
+    One whose parent died between its birth and the word of its parent waits for that word for ever.
+
+    Args:
+        folder: The server's, which stands in their arguments.
+    """
+    shown = str(folder / "static" / "etc").encode()
+
+    def is_stranded(pid: int) -> bool:
+        try:
+            program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return program == b"bwrap" and shown in arguments
+
+    for pid in processes_of_uids(os.geteuid()):
+        if is_stranded(pid):
+            send_signal(pid, signal.SIGKILL, is_stranded)
 
 
 def _system() -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ors_server.sandboxes.bubblewrap import kill_stranded
 from ors_server.sandboxes.cgroups import try_remove
 from ors_server.sandboxes.landlock import kill_marked
 from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
@@ -60,8 +61,9 @@ def _bury(folder: Path, lock: int) -> None:
     parents = record.get("cgroup_parents", [])
     groups = [group for parent in parents for group in Path(parent).glob(f"{MARK}{server}-*")]
     _end_groups(groups)
-    if os.geteuid() != 0:
+    if os.geteuid() != 0:  # else their uids have told them apart already
         kill_marked(server)
+        kill_stranded(folder)
     quick = Path(record.get("quick", folder))
     if quick.name == folder.name:  # a server's own folders bear its name, wherever they stand
         remove_tree(quick)

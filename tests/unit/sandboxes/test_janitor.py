@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.sandboxes.bubblewrap import kill_stranded
 from ors_server.sandboxes.janitor import sweep
 from ors_server.sandboxes.state import MARK, OWNER, ServerState
 
@@ -79,6 +81,24 @@ def test_a_group_goes_although_what_is_in_it_takes_its_time(tmp_path):
     with subprocess.Popen(["/bin/sh", "-c", f"sleep 0.7; rmdir {held}"]):
         assert sweep(tmp_path).servers == ["dead"]
     assert [parent for parent in parents if (parent / "ors-dead-s1").exists()] == []
+
+
+def test_a_bubblewrap_that_waits_for_its_dead_parent_is_killed_and_no_other(tmp_path):
+    def waiting(program, *arguments):
+        # What stands first in an argument list need not be the program: here it is one that waits.
+        script = ["-c", "read line", *arguments]
+        return subprocess.Popen([program, *script], executable="/bin/sh", stdin=subprocess.PIPE)
+
+    shown = str(tmp_path / "ors-dead" / "static" / "etc")
+    with contextlib.ExitStack() as stack:
+        mine = stack.enter_context(waiting("bwrap", "--ro-bind", shown, "/etc"))
+        others = [
+            stack.enter_context(waiting("bwrap", "--ro-bind", shown.replace("dead", "alive"), "/etc")),
+            stack.enter_context(waiting("ls", shown)),
+        ]
+        kill_stranded(tmp_path / "ors-dead")
+        assert mine.wait(10) == -9
+        assert [other.poll() for other in others] == [None, None]
 
 
 def test_a_record_that_cannot_be_read_does_not_stop_the_broom(tmp_path):
