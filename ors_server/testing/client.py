@@ -13,7 +13,7 @@ from ors_server.errors import ClientError
 from ors_server.sandboxes.choose import Wanted
 from ors_server.sessions.calls import Completed, Fault, RefusalReason, Scored
 from ors_server.sessions.order import ForkWish, SessionOrder
-from ors_server.sessions.sandboxing import open_sandboxes
+from ors_server.sessions.sandboxing import Sandboxes, open_sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (
@@ -187,7 +187,7 @@ async def open_environment(
     options: EngineOptions | None = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
-    sandbox: Wanted | None = None,
+    sandbox: Wanted | Sandboxes | None = None,
 ) -> AsyncGenerator[LocalClient]:
     """Run environments in this process; leaving the context ends all sessions.
 
@@ -196,7 +196,8 @@ async def open_environment(
         options: How the engine works.
         clock: The source of time.
         store: Where the record is kept; memory by default.
-        sandbox: Which isolation is wanted for what agents run; the strongest that works here by default.
+        sandbox: Which isolation is wanted for what agents run, or one that was prepared already and is not
+            closed here; the strongest that works here by default.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
@@ -205,7 +206,10 @@ async def open_environment(
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
     async with AsyncExitStack() as stack:
-        sandboxes = await stack.enter_async_context(open_sandboxes(definitions, sandbox, clock))
+        if isinstance(sandbox, Sandboxes):
+            sandboxes = sandbox
+        else:
+            sandboxes = await stack.enter_async_context(open_sandboxes(definitions, sandbox, clock))
         engine = await stack.enter_async_context(
             open_local_engine(definitions, options, clock=clock, store=store, sandboxes=sandboxes)
         )

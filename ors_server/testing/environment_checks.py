@@ -100,7 +100,7 @@ async def check_splits_are_disjoint(subject: Subject) -> None:
 
 async def check_prompt_is_there(subject: Subject) -> None:
     """Judge `prompt-is-there`."""
-    async with open_environment(subject.definition) as client:
+    async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
         for task in await subject.sample():
             session = await client.create(split=task.split, index=task.index)
             blocks = await session.blocks()
@@ -116,7 +116,7 @@ async def check_prompt_keeps_answers(subject: Subject) -> None:
     fields: tuple[str, ...] = tuple(getattr(subject.definition.source, "answer_fields", ()))
     if not fields:
         raise NotApplicableError("the class declares no answer_fields")
-    async with open_environment(subject.definition) as client:
+    async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
         for task in await subject.sample():
             session = await client.create(split=task.split, index=task.index)
             prompt = await session.prompt()

@@ -10,6 +10,7 @@ from typing_extensions import override
 from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.testing.client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
 from ors_server.trajectory import EpisodeSummary
@@ -77,6 +78,8 @@ class Subject:
     definition: EnvironmentDefinition
     tasks_per_split: int
     """How many tasks of each split are played."""
+    sandboxes: Sandboxes = NO_SANDBOXES
+    """Prepared once for all episodes."""
     made: int = 0
     """Sessions that were made."""
     teardowns: list[int] = field(default_factory=list[int])
@@ -133,7 +136,7 @@ class Subject:
             task: The task.
             actions: The calls.
         """
-        async with open_environment(self._watched()) as client:
+        async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
             session = await client.create(split=task.split, index=task.index)
             self.made += 1
             tools = [tool.name for tool in (await session.tools()).tools]
@@ -154,7 +157,7 @@ class Subject:
             The results of each.
         """
         results: tuple[list[JSONObject], ...] = ([], [])
-        async with open_environment(self._watched()) as client:
+        async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
             sessions = [await client.create(split=task.split, index=task.index) for _ in results]
             self.made += len(sessions)
             for position in range(max(len(one), len(other))):

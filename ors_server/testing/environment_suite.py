@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import OrsServerError
+from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing.client import definitions_of
 from ors_server.testing.environment_checks import EnvironmentCheck
@@ -195,11 +196,12 @@ async def inspect_environment(
     wanted = frozenset(only)
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
-        subject = Subject(definition, tasks_per_split)
-        for check in ENVIRONMENT_CHECKS:
-            if not wanted or check.id in wanted:
-                verdicts.append(await _judge(check, subject))
-                on_verdict(verdicts[-1])
+        async with open_sandboxes([definition]) as sandboxes:
+            subject = Subject(definition, tasks_per_split, sandboxes)
+            for check in ENVIRONMENT_CHECKS:
+                if not wanted or check.id in wanted:
+                    verdicts.append(await _judge(check, subject))
+                    on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
 
 
