@@ -53,7 +53,7 @@ class HostedSandbox(Sandbox):
         self.cell = cell
         self._backend = backend
         self._shell = Shell(cell, backend.clock)
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
         self._is_closed = False
         self._is_frozen = False
 

@@ -7,7 +7,7 @@ hold a call. No wait in here is without a bound.
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 
@@ -54,6 +54,7 @@ class Shell:
         self._congestion = Congestion(cell, clock)
         self._command_path = str(cell.control / "cmd")
         self._cwd_path = str(cell.control / "cwd")
+        self._pipes = str(cell.control / "io") + "/"
         self._news = anyio.Event()
         self._sequence = 0
         self._is_up = False
@@ -143,11 +144,8 @@ class Shell:
     def _type(self, data: bytes) -> None:
         self._sequence += 1
         self._finish = self._death = None
-        control = self._cell.control
         _rewrite(self._command_path, data)
-        streams = CommandStreams.make(
-            self._pump, control / "io", self._sequence, self._limits, self._cell.owner
-        )
+        streams = CommandStreams.make(self._pump, self._pipes, self._sequence, self._limits, self._cell.owner)
         for intake in streams.both:
             intake.on_data = self._on_data
         self._streams = streams
@@ -189,6 +187,7 @@ class Shell:
         for intake in streams.both:
             intake.finish()
         ended = self._finish or self._death
+        late = self._background.take()
         result = ExecResult(
             exit_code=ended.status if ended is not None else None,
             stdout=streams.stdout.output(),
@@ -197,13 +196,13 @@ class Shell:
             duration_s=duration,
             killed=verdict.killed,
             shell_restarted=verdict.restarted or self._is_news,
+            background=late,
             notes=verdict.notes,
         )
         self._streams = None
         self._is_news = False
-        late = self._background.take()
         self._background.adopt(streams)
-        return replace(result, background=late)
+        return result
 
     # The interrupt ladder
 
@@ -342,6 +341,8 @@ class Shell:
             self._streams = None
 
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        if is_so():
+            return True
         with anyio.move_on_after(max(0.0, seconds)):
             while not is_so():
                 self._news = anyio.Event()

@@ -6,7 +6,6 @@ import os
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.output import Capture, Output
@@ -21,7 +20,7 @@ for."""
 class Intake:
     """Reads one pipe into a capture until nobody can write into it any more."""
 
-    def __init__(self, pump: Pump, path: Path, capture: Capture, owner: int | None) -> None:
+    def __init__(self, pump: Pump, path: str, capture: Capture, owner: int | None) -> None:
         self._pump = pump
         self._path = path
         self._has_name = True
@@ -77,7 +76,7 @@ class Intake:
         if self._has_name:
             self._has_name = False
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                os.unlink(self._path)  # noqa: PTH108  (on every command's way)
 
     def _on_ready(self, _events: int) -> None:
         self._bite()
@@ -119,13 +118,13 @@ class CommandStreams:
 
     @classmethod
     def make(
-        cls, pump: Pump, folder: Path, sequence: int, limits: Limits, owner: int | None
+        cls, pump: Pump, folder: str, sequence: int, limits: Limits, owner: int | None
     ) -> "CommandStreams":
         """Make both pipes.
 
         Args:
             pump: Watches them.
-            folder: Where the shell finds them.
+            folder: Where the shell finds them, with a slash at the end.
             sequence: The command's number.
             limits: How much is kept.
             owner: Uid that may write; None when it is the server's own.
@@ -133,7 +132,7 @@ class CommandStreams:
         intakes: list[Intake] = []
         for letter in "oe":
             capture = Capture(limits.keep_head_bytes, limits.keep_tail_bytes)
-            intakes.append(Intake(pump, folder / f"{letter}{sequence}", capture, owner))
+            intakes.append(Intake(pump, f"{folder}{letter}{sequence}", capture, owner))
         return cls(*intakes)
 
     @property
