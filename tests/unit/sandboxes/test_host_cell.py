@@ -138,11 +138,43 @@ def test_a_sandbox_that_closes_under_an_operation_says_so():
     play(body)
 
 
+def test_a_small_tree_that_cannot_be_copied_is_told(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def body(backend):
+        sandbox = await backend.start("one")
+        monkeypatch.setattr(copies, "copy_tree", full)
+        with pytest.raises(SnapshotError, match="No space left"):
+            await sandbox.fork("two")
+        await sandbox.aclose()
+
+    play(body)
+
+
+@pytest.mark.parametrize("error", [RecursionError, PermissionError])
+def test_what_the_server_cannot_copy_itself_the_copiers_do(monkeypatch, error):
+    def refuse_to_copy(*_):
+        raise error
+
+    async def body(backend):
+        sandbox = await backend.start("one")
+        await sandbox.exec("echo kept >file")
+        monkeypatch.setattr(copies, "copy_tree", refuse_to_copy)
+        other = await sandbox.fork("two")
+        assert (await other.exec("cat file")).stdout.text == "kept\n"
+        await other.aclose()
+        await sandbox.aclose()
+
+    play(body)
+
+
 def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
     async def body(backend):
         sandbox = await backend.start("one")
         await sandbox.exec("x=1")
         with monkeypatch.context() as patch:
+            patch.setattr(copies, "is_small", lambda _source, _names: False)
             patch.setattr(copies, "_EXTRACT", ["/bin/sh", "-c", "echo no room >&2; exit 2"])
             with pytest.raises(SnapshotError, match="no room"):
                 await sandbox.fork("two")
