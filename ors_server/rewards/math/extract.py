@@ -1,0 +1,243 @@
+r"""Where the answer stands in a response.
+
+Order: the last box (boxes joined by nothing but a comma or "and" are one list); `<answer>` tags and `####`; the whole
+response, if it is an answer as it stands; what follows the last "the answer is"; and, unless extraction is strict,
+the last emphasised text, the last formula, the last number. What stands in a box is never searched for numbers.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ors_server.rewards.math.lexer import find_closing
+from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, MathError
+from ors_server.rewards.math.normalise import unfence
+from ors_server.rewards.math.reading import Reading, read
+
+Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words"]
+_CUT: Final = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|<｜end▁of▁sentence｜>")
+_THOUGHT: Final = "</think>"
+_BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox|beginboxed)(?![A-Za-z])\s*")
+_UNBRACED: Final = re.compile(r"\\?[A-Za-z0-9.,]+")
+_TAG: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
+_BETWEEN: Final = re.compile(
+    r"(?:for part \w\s*)?(?:,|;|and|or|&|, and)\s*(?:[A-Za-z]\w*(?:\s*_\s*\w+)?\s*=)?", re.IGNORECASE
+)
+_MATH_MARKS: Final = re.compile(r"\\[()\[\]]|\$|\\(?:quad|qquad|text|mbox|textrm|[ ,;!:])(?![A-Za-z])|[{}()~]")
+_MARKER: Final = re.compile(
+    r"(?:(?:final\s+)?answer(?:\s+is|\s*:|\s*=|\s+(?=\$|\\\(|\\\[))|(?:final\s+)?result\s*(?:is|:)|réponse(?:\s+est|\s*:)|"
+    r"respuesta(?:\s+es|\s*:)|resposta(?:\s+é|\s*:)|risposta(?:\s+è|\s*:)|antwort(?:\s+ist|\s*:)|ответ\s*:|답\s*:|"
+    r"答案\s*(?:是|为|為|:))\s*:?",
+    re.IGNORECASE,
+)
+_CLOSING: Final = re.compile(r"\s*\.?\s*I hope (?:it|this) is correct.*|\n\s*\n.*", re.DOTALL)
+_SENTENCE: Final = re.compile(r"[.!?](?=\s|$|\*)|\n")
+_STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=|:)\s*(.+)", re.DOTALL)
+_FORMULA: Final = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.,])(?:(?<![\w)\s])|(?<=\s)|^)?[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?"
+)
+_FRACTION: Final = re.compile(r"-?\\d?frac\{[^{}]+\}\{[^{}]+\}(?=[^A-Za-z0-9]*$)")
+_CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}(?:['\s,.:]|$)|[^\x00-\x7f]{2}")
+_MOST_BOXES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was found.
+
+    Attributes:
+        reading: The answer, read.
+        source: Where it stood.
+    """
+
+    reading: Reading
+    source: Source
+
+
+def clean(response: str) -> str:
+    """Cut a response at the end of the answerer's turn and drop its thinking.
+
+    Args:
+        response: A response, already unified.
+    """
+    cut = _CUT.search(response)
+    if cut is not None:
+        response = response[: cut.start()]
+    _, thought, rest = response.rpartition(_THOUGHT)
+    return rest if thought and rest.strip() else response
+
+
+def find_boxes(text: str) -> list[tuple[int, int, str]]:
+    """Give start, end and content of every outermost box, in order.
+
+    Args:
+        text: A response.
+    """
+    boxes: list[tuple[int, int, str]] = []
+    position = 0
+    while (match := _BOX.search(text, position)) is not None:
+        position = match.end()
+        if text.startswith("{", position):
+            end = find_closing(text, position)
+            if end < 0:
+                break
+            boxes.append((match.start(), end + 1, text[position + 1 : end]))
+            position = end + 1
+        elif (unbraced := _UNBRACED.match(text, position)) is not None:
+            boxes.append((match.start(), unbraced.end(), unbraced[0]))
+            position = unbraced.end()
+    return boxes
+
+
+def boxed(text: str, *, is_gold: bool = False, must_agree: bool = False) -> str | None:
+    """Give the content of the last box, or of the boxes that are one list.
+
+    Args:
+        text: A response.
+        is_gold: Whether all boxes are one list, as in a gold.
+        must_agree: Whether several different boxes are no answer.
+    """
+    boxes = find_boxes(text)
+    if not boxes:
+        return None
+    if must_agree and len({"".join(content.split()) for _, _, content in boxes}) > 1:
+        return ""
+    run = boxes if is_gold else _last_run(text, boxes)
+    contents = list(dict.fromkeys(unfence(content) for _, _, content in run))
+    return ", ".join(contents[-_MOST_BOXES:])
+
+
+def _last_run(text: str, boxes: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    run = [boxes[-1]]
+    for box in reversed(boxes[:-1]):
+        between = " ".join(_MATH_MARKS.sub(" ", text[box[1] : run[0][0]]).split()) if run[0][0] - box[1] < 200 else "-"  # noqa: PLR2004  (a joining phrase is short)
+        if _BETWEEN.fullmatch(between) is None:
+            break
+        run.insert(0, box)
+    return run
+
+
+def unbox(text: str) -> str:
+    """Replace boxes inside an answer by their contents.
+
+    Args:
+        text: One answer.
+    """
+    for _ in range(4):
+        boxes = find_boxes(text)
+        if not boxes:
+            break
+        for start, end, content in reversed(boxes):
+            text = f"{text[:start]}{{{content}}}{text[end:]}" if "," not in content else f"{text[:start]}{content}{text[end:]}"
+    return text
+
+
+def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | None:
+    """Find the answer.
+
+    Args:
+        response: A response, already unified and cleaned.
+        is_strict: Whether only boxes, tags and bare answers count.
+        must_agree: Whether several different boxes are no answer.
+
+    Raises:
+        LimitError: The answer is longer or deeper than the grader reads.
+    """
+    content = boxed(response, must_agree=must_agree)
+    if content is not None:
+        return Candidate(read(unbox(content)), "box") if content.strip() else None
+    for pattern in (_TAG, _HASHES):
+        tagged = pattern.findall(response)
+        if tagged:
+            return Candidate(read(tagged[-1]), "tag")
+    whole = _read_whole(response)
+    if whole is not None and whole.is_math:
+        return Candidate(whole, "bare")
+    found = None if is_strict else _marked(response) or _from_prose(response)
+    if found is not None:
+        return found
+    return None if whole is None else Candidate(whole, "words")
+
+
+def _read_whole(response: str) -> Reading | None:
+    text = response.strip()
+    if not text:
+        return None
+    if len(text) > ANSWER_CHARS:
+        if _PROSE.search(text):
+            return None
+        raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
+    return read(text)
+
+
+def _marked(response: str) -> Candidate | None:
+    markers = list(_MARKER.finditer(response))
+    for marker in reversed(markers[-3:]):
+        rest = _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")).strip()
+        reading = _first_reading(rest)
+        if reading is not None:
+            return Candidate(reading, "marker")
+    return None
+
+
+def _first_reading(rest: str) -> Reading | None:
+    line = rest.strip()[:ANSWER_CHARS]
+    sentence = _SENTENCE.split(line, maxsplit=1)[0]
+    texts = [line, line.split("\n", 1)[0], sentence]
+    stated = _STATED.fullmatch(sentence)
+    texts += [stated[1]] if stated is not None else []
+    for text in dict.fromkeys(texts):
+        reading = _try_reading(text)
+        if reading is not None:
+            return reading
+    formulas = _FORMULA.findall(sentence)
+    if formulas:
+        return _try_reading("".join(formulas[0]) if len(formulas) == 1 else sentence)
+    return _leading_number(sentence) or _wordy(sentence)
+
+
+def _try_reading(text: str) -> Reading | None:
+    try:
+        reading = read(text)
+    except MathError:
+        return None
+    return reading if reading.is_math else None
+
+
+def _leading_number(sentence: str) -> Reading | None:
+    number = _NUMBER.match(sentence)
+    return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
+
+
+def _wordy(sentence: str) -> Reading | None:
+    return read(sentence) if 0 < len(sentence.split()) <= 4 else None  # noqa: PLR2004  ("the answer is no real solution")
+
+
+def _from_prose(response: str) -> Candidate | None:
+    tail = response[-2 * ANSWER_CHARS :]
+    if _PROSE.search(tail) is None or _CODE.search(tail):
+        return None
+    strong = [_try_reading(content.split(":")[-1]) for content in _STRONG.findall(tail)[-1:]]
+    if strong and strong[0] is not None:
+        return Candidate(strong[0], "formula")
+    return _last_formula(tail) or _last_number(tail)
+
+
+def _last_formula(tail: str) -> Candidate | None:
+    for groups in reversed(_FORMULA.findall(tail)[-3:]):
+        reading = _try_reading("".join(groups))
+        if reading is not None:
+            return Candidate(reading, "formula")
+    return None
+
+
+def _last_number(tail: str) -> Candidate | None:
+    fraction = _FRACTION.search(tail)
+    numbers = list(_NUMBER.finditer(tail))
+    text = fraction[0] if fraction is not None else numbers[-1][0] if numbers else None
+    reading = None if text is None else _try_reading(text)
+    return None if reading is None else Candidate(reading, "number")
