@@ -28,6 +28,7 @@ from ors_server.rewards.math.tree import (
     Symbol,
     Words,
     invert,
+    negate,
 )
 from ors_server.rewards.math.units import CURRENCIES, name_unit
 
@@ -99,6 +100,9 @@ class AnswerParser(ExpressionParser):
     def _parse_side(self) -> Node:
         if self.peek()[0] == "word":
             return self._parse_words()
+        if self.is_next("-") and self.peek(1)[1] in CURRENCIES and self.peek(1)[0] == "word":
+            self.take()
+            return _with_sign(self._parse_currency())
         side = self._parse_sets()
         while self.is_next(":") and not self._is_in_set:
             self.take()
@@ -205,6 +209,10 @@ class AnswerParser(ExpressionParser):
         self._is_in_set = outer
         self.expect("}set")
         return node
+
+
+def _with_sign(value: Node) -> Node:
+    return Quantity(negate(value.value), value.unit) if isinstance(value, Quantity) else negate(value)
 
 
 def _build(items: list[Node], condition: Node) -> Node:

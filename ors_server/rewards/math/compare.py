@@ -3,7 +3,7 @@
 Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Comparison]):
 
 * kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its member;
-* lists and sets have no order, points and vectors have one; a list without brackets may stand for a point in order;
+* lists and sets have no order and no repetitions, points and vectors have one; a list without brackets may stand for a point in order;
 * `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
 * a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
 * an angle in degrees is its number, and its radians where π is written;
@@ -20,7 +20,7 @@ from typing import Final
 
 from ors_server.rewards.math import units
 from ors_server.rewards.math.expand import expand
-from ors_server.rewards.math.identity import number_of, same_value
+from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import Budget, LimitError, MathError
 from ors_server.rewards.math.matrices import fold
 from ors_server.rewards.math.options import MathOptions
@@ -40,6 +40,7 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
+    Symbol,
     Words,
     contains,
     invert,
@@ -81,6 +82,8 @@ class Comparison:
         if gold == answer:
             return True
         gold, answer = _prepare(gold), _prepare(answer)
+        if not _is_derivation(gold, answer):
+            gold, answer = without_remark(gold), without_remark(answer)
         for kinds, rule in _RULES:
             if isinstance(gold, kinds) or isinstance(answer, kinds):
                 return rule(self, gold, answer)
@@ -131,6 +134,8 @@ class Comparison:
 
     def same_relation(self, gold: Node, answer: Node) -> bool:
         """An equation that names a value is that value; other relations are compared as such."""
+        if _is_derivation(gold, answer):
+            return same_relation(gold, answer, self._same_written, self.budget)  # type: ignore[arg-type]
         mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
         if mine is not None and theirs is not None:
             (name, value), (other_name, other) = mine, theirs
@@ -139,6 +144,9 @@ class Comparison:
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
+
+    def _same_written(self, gold: Node, answer: Node) -> bool:
+        return spell(gold) == spell(answer)
 
     def _same_values(self, value: Node, other: Node, gold: Node, answer: Node) -> bool:
         if self.same(value, other):
@@ -153,8 +161,7 @@ class Comparison:
             return self._same_spans(gold, answer)
         if isinstance(gold, Group) or isinstance(answer, Group):
             return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
-        if isinstance(gold, Set) or isinstance(answer, Set):
-            mine, theirs = self._distinct(mine), self._distinct(theirs)
+        mine, theirs = self._distinct(mine), self._distinct(theirs)
         if len(mine) == len(theirs) and self._same_named(mine, theirs):
             return True
         return self._same_spans(gold, answer)
@@ -182,10 +189,11 @@ class Comparison:
         mine, theirs = self._split(gold), self._split(answer)
         if mine is None or theirs is None:
             return self._same_unordered(gold, answer)
-        is_mine_named, is_theirs_named = _has_names(mine), _has_names(theirs)
-        if is_mine_named and is_theirs_named:
-            return self._same_unordered(gold, answer)
-        if is_mine_named or is_theirs_named:
+        names, other_names = _names(mine), _names(theirs)
+        if names and other_names and (_are_distinct(names) or _are_distinct(other_names)):
+            if sorted(map(spell, names)) == sorted(map(spell, other_names)) or not _are_one(names, other_names):
+                return self._same_unordered(gold, answer)
+        elif _are_distinct(names) or _are_distinct(other_names):
             return self._same_in_order(gold, answer)
         return self._same_unordered([value for _, value in mine], [value for _, value in theirs])
 
@@ -278,15 +286,28 @@ def _prepare(node: Node) -> Node:
     node = expand(node)
     if isinstance(node, Words) and node.text in _NAMED_SETS:
         return Constant(_NAMED_SETS[node.text])
-    if isinstance(node, Relation):
-        node = without_remark(node)
     if isinstance(node, Relation) and node.operators == ("∈",):
         return _prepare(node.sides[1])
-    return fold(_as_matrix(as_assignments(node)))
+    return fold(_reshape(as_assignments(node)))
 
 
-def _as_matrix(node: Node) -> Node:
+def _is_derivation(gold: Node, answer: Node) -> bool:
+    """Say whether both are chains of the same length; their steps then count as they are written."""
+    return (
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators
+        and len(gold.operators) > 1
+        and set(gold.operators) <= {"=", "≈"}
+    ) or (
+        isinstance(gold, Relation) and isinstance(answer, Relation) and gold.operators == answer.operators == ("≈",)
+    )
+
+
+def _reshape(node: Node) -> Node:
     match node:
+        case Matrix(_, rows) if len(rows) > 1 and all(len(row) == 1 and isinstance(row[0], Relation) for row in rows):
+            return Listing(tuple(row[0] for row in rows), "and")
         case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
             return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
         case _:
@@ -317,9 +338,25 @@ def _share_name(items: tuple[Node, ...]) -> list[Node]:
             return list(items)
 
 
-def _has_names(pairs: list[tuple[Node | None, Node]]) -> bool:
-    names = [name for name, _ in pairs if name is not None]
-    return bool(names) and any(one != other for one, other in pairwise(names))
+def _names(pairs: list[tuple[Node | None, Node]]) -> list[Node]:
+    return [name for name, _ in pairs if name is not None]
+
+
+def _are_distinct(names: list[Node]) -> bool:
+    """Say whether names tell their values apart; `x_1, x_2, …` only number the solutions."""
+    if len({spell(name) for name in names}) <= 1:
+        return False
+    return [spell(name) for name in names] != [
+        spell(Symbol(f"{_base(names)}_{index}")) for index in range(1, len(names) + 1)
+    ]
+
+
+def _are_one(names: list[Node], others: list[Node]) -> bool:
+    return len({_base([name]) for name in (*names, *others)}) == 1 and len({spell(name) for name in names}) != len(names)
+
+
+def _base(names: list[Node]) -> str:
+    return names[0].name.partition("_")[0] if isinstance(names[0], Symbol) else spell(names[0])
 
 
 def _united(node: Node) -> list[Node]:

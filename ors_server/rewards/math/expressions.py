@@ -2,8 +2,8 @@ r"""A recursive-descent parser of expressions: everything that has a value.
 
 Conventions: `1/2x` is `(1/2)x` (left to right, as on a calculator); `-3^2` is `-(3^2)`; `x^12` is `x^{12}` (what is
 meant, not what TeX prints); `\sin 2x` takes the product behind it and stops at a sign, a `*`, a `/` or another
-function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed numbers if the fraction is
-proper and the number whole; two numbers side by side are refused; `i`, `e`, `\pi` are the constants; `f`, `g`, `h`
+function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed numbers, whatever the size
+of the fraction; two numbers side by side are refused; `i`, `e`, `\pi` are the constants; `f`, `g`, `h`
 before a bracket are functions.
 """
 
@@ -40,8 +40,6 @@ _STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder"
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "∠", "△", "‖"})
 _INVERTIBLE: Final = frozenset("sin cos tan cot sec csc sinh cosh tanh".split())
 _APPLIED: Final = frozenset("f g h F G H".split())
-_EXPLICIT: Final = 2
-"""Arguments of a fraction and of a binomial."""
 
 
 class ExpressionParser:
@@ -181,10 +179,8 @@ class ExpressionParser:
         is_whole = isinstance(last, Number) and isinstance(last.value, int) and not last.places
         if self.peek()[0] != "number":
             factor = self.parse_factor()
-            if is_whole and isinstance(last, Number) and (part := _proper_fraction(factor)) is not None:
-                factors[-1] = Number(last.value + part if last.value >= 0 else last.value - part)
-            else:
-                factors.append(factor)
+            mixed = _mix(last, factor) if is_whole else None
+            factors[-1:] = [last, factor] if mixed is None else [mixed]
             return
         is_mixed = is_whole and self.peek()[2] and self.peek(1)[1] == "/" and self.peek(2)[0] == "number"
         if isinstance(last, Number) and not is_mixed:
@@ -194,7 +190,7 @@ class ExpressionParser:
             return
         top = self.parse_factor()
         self.take()
-        part = _proper_fraction(Multiply((top, invert(self.parse_factor()))))
+        part = to_fraction(Multiply((top, invert(self.parse_factor()))))
         if part is None or not isinstance(last, Number):
             raise SyntaxUnknownError("two numbers side by side")
         factors[-1] = Number(last.value + part)
@@ -389,14 +385,21 @@ class ExpressionParser:
 
     def _parse_function(self) -> Node:
         name = self.take()
-        if name in ("frac", "binom"):
-            arguments = [self.parse_argument() for _ in range(_EXPLICIT)]
-            if name == "frac":
-                return Multiply((arguments[0], invert(arguments[1])))
-            return Function(name, tuple(arguments))
+        if name == "frac":
+            return self._parse_fraction()
+        if name == "binom":
+            return Function(name, (self.parse_argument(), self.parse_argument()))
         if name in ("sqrt", "cbrt", "root"):
             return self._parse_root(name)
         return self._parse_application(name)
+
+    def _parse_fraction(self) -> Node:
+        top, bottom = self.parse_argument(), self.parse_argument()
+        match top, bottom:
+            case Symbol("d" | "partial" as sign), Multiply((Symbol(other), Symbol(variable))) if sign == other:
+                return Binder("diff", variable, (), self.parse_term())
+            case _:
+                return Multiply((top, invert(bottom)))
 
     def _parse_root(self, name: str) -> Node:
         index: Node = Number(3 if name == "cbrt" else 2)
@@ -456,11 +459,18 @@ class ExpressionParser:
 
     def _parse_integral(self, scripts: dict[str, Node]) -> Node:
         outer, self._is_in_integral = self._is_in_integral, True
-        body = self.parse_sum()
+        body = Number(1) if self.peek()[1] == "d" else self.parse_sum()
         self._is_in_integral = outer
-        if self.take() != "d" or self.peek()[0] != "letter":
-            raise SyntaxUnknownError("an integral without its variable")
-        return Binder("int", self.take(), tuple(scripts[mark] for mark in "_^" if mark in scripts), body)
+        bounds = tuple(scripts[mark] for mark in "_^" if mark in scripts)
+        if self.peek()[1] == "d" and self.peek(1)[0] == "letter":
+            self.take()
+            return Binder("int", self.take(), bounds, body)
+        factors = body.factors if isinstance(body, Multiply) else (body,)
+        match factors:
+            case (Multiply((*others, Symbol("d"), Symbol(variable))), *rest):
+                return Binder("int", variable, bounds, _product([*others, *rest] or [Number(1)]))
+            case _:
+                raise SyntaxUnknownError("an integral without its variable")
 
     # Matrices.
 
@@ -522,12 +532,25 @@ def _negate_term(node: Node) -> Node:
     return negate(node)
 
 
-def _proper_fraction(node: Node) -> Fraction | None:
+def to_fraction(node: Node) -> Fraction | None:
+    """Give a written quotient of two whole numbers, or none.
+
+    Args:
+        node: Any expression.
+    """
     match node:
         case Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) if exponent == MINUS_ONE:
-            return Fraction(top, bottom) if 0 < top < bottom else None
+            return Fraction(top, bottom) if top >= 0 < bottom else None
         case _:
             return None
+
+
+def _mix(whole: Node, part: Node) -> Node | None:
+    if isinstance(part, Quantity):
+        mixed = _mix(whole, part.value)
+        return None if mixed is None else Quantity(mixed, part.unit)
+    fraction = to_fraction(part)
+    return Number(whole.value + fraction) if isinstance(whole, Number) and fraction is not None else None
 
 
 def _is_label(node: Node) -> bool:

@@ -11,8 +11,9 @@ from typing import Final, Literal
 
 from ors_server.rewards.math.lexer import find_closing
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, MathError
-from ors_server.rewards.math.normalise import unfence
+from ors_server.rewards.math.normalise import plain, unfence
 from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words"]
 _CUT: Final = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|<｜end▁of▁sentence｜>")
@@ -32,16 +33,19 @@ _MARKER: Final = re.compile(
     re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(r"\s*\.?\s*I hope (?:it|this) is correct.*|\n\s*\n.*", re.DOTALL)
-_SENTENCE: Final = re.compile(r"[.!?](?=\s|$|\*)|\n")
-_STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=|:)\s*(.+)", re.DOTALL)
+_SENTENCE: Final = re.compile(r"(?<!\\)[.!?](?=\s|$|\*)|\n")
+_STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
 _FORMULA: Final = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
 _NUMBER: Final = re.compile(
-    r"(?<![\w.,])(?:(?<![\w)\s])|(?<=\s)|^)?[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?"
+    r"(?<![A-Za-z0-9_.,^{/])(?:(?<![0-9)\]}] )(?<![A-Za-z0-9)\]}])[-+])?[$€£]?"
+    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?(?!\s*[\^_!*(\[{]|[A-Za-z0-9]*\d|\.\d)"
 )
-_FRACTION: Final = re.compile(r"-?\\d?frac\{[^{}]+\}\{[^{}]+\}(?=[^A-Za-z0-9]*$)")
 _CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
-_PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}(?:['\s,.:]|$)|[^\x00-\x7f]{2}")
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
+_FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
+_FEW_WORDS: Final = 4
+"""Words of an answer in words: "no real solution"."""
 _MOST_BOXES: Final = 64
 
 
@@ -168,7 +172,7 @@ def _read_whole(response: str) -> Reading | None:
     if not text:
         return None
     if len(text) > ANSWER_CHARS:
-        if _PROSE.search(text):
+        if _is_prose(text):
             return None
         raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
     return read(text)
@@ -177,7 +181,7 @@ def _read_whole(response: str) -> Reading | None:
 def _marked(response: str) -> Candidate | None:
     markers = list(_MARKER.finditer(response))
     for marker in reversed(markers[-3:]):
-        rest = _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")).strip()
+        rest = _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")).strip(" *\n")
         reading = _first_reading(rest)
         if reading is not None:
             return Candidate(reading, "marker")
@@ -195,9 +199,9 @@ def _first_reading(rest: str) -> Reading | None:
         if reading is not None:
             return reading
     formulas = _FORMULA.findall(sentence)
-    if formulas:
-        return _try_reading("".join(formulas[0]) if len(formulas) == 1 else sentence)
-    return _leading_number(sentence) or _wordy(sentence)
+    if len(formulas) == 1:
+        return _try_reading("".join(formulas[0]))
+    return _first_number(sentence) or _wordy(sentence)
 
 
 def _try_reading(text: str) -> Reading | None:
@@ -208,36 +212,50 @@ def _try_reading(text: str) -> Reading | None:
     return reading if reading.is_math else None
 
 
-def _leading_number(sentence: str) -> Reading | None:
-    number = _NUMBER.match(sentence)
-    return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
+def _first_number(sentence: str) -> Reading | None:
+    number = _NUMBER.search(sentence)
+    return None if number is None or _CODE.search(sentence) or not _is_prose(sentence) else _try_reading(number[0])
 
 
 def _wordy(sentence: str) -> Reading | None:
-    return read(sentence) if 0 < len(sentence.split()) <= 4 else None  # noqa: PLR2004  ("the answer is no real solution")
+    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
+
+
+def _is_prose(text: str) -> bool:
+    return any(word not in FUNCTIONS and word not in GREEK for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
 
 
 def _from_prose(response: str) -> Candidate | None:
     tail = response[-2 * ANSWER_CHARS :]
-    if _PROSE.search(tail) is None or _CODE.search(tail):
+    if not _is_prose(tail) or _CODE.search(tail):
         return None
-    strong = [_try_reading(content.split(":")[-1]) for content in _STRONG.findall(tail)[-1:]]
+    strong = [_try_reading(content.split(": ")[-1]) for content in _STRONG.findall(tail)[-1:]]
     if strong and strong[0] is not None:
         return Candidate(strong[0], "formula")
-    return _last_formula(tail) or _last_number(tail)
+    for sentence in reversed(_SENTENCE.split(tail)):
+        candidate = _last_value(sentence)
+        if candidate is not None:
+            return candidate
+    return None
 
 
-def _last_formula(tail: str) -> Candidate | None:
-    for groups in reversed(_FORMULA.findall(tail)[-3:]):
-        reading = _try_reading("".join(groups))
+def _last_value(sentence: str) -> Candidate | None:
+    """Read what stands last in a sentence: a formula, or a number outside of formulas."""
+    formulas = list(_FORMULA.finditer(sentence))
+    end = formulas[-1].end() if formulas else 0
+    numbers = list(_NUMBER.finditer(sentence, end))
+    reading = _try_reading(numbers[-1][0]) if numbers else None
+    if reading is not None:
+        return Candidate(reading, "number")
+    for formula in reversed(formulas[-3:]):
+        reading = _read_formula("".join(filter(None, formula.groups())))
         if reading is not None:
             return Candidate(reading, "formula")
     return None
 
 
-def _last_number(tail: str) -> Candidate | None:
-    fraction = _FRACTION.search(tail)
-    numbers = list(_NUMBER.finditer(tail))
-    text = fraction[0] if fraction is not None else numbers[-1][0] if numbers else None
-    reading = None if text is None else _try_reading(text)
-    return None if reading is None else Candidate(reading, "number")
+def _read_formula(text: str) -> Reading | None:
+    reading = _try_reading(text)
+    if reading is None and len(text) < 200 and len(plain(text).split()) <= _FEW_WORDS and not _CODE.search(text):  # noqa: PLR2004  (words, not a proof)
+        return read(text)
+    return reading

@@ -7,7 +7,7 @@ thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
 
 from ors_server.rewards.math import choices
 from ors_server.rewards.math.compare import Comparison
-from ors_server.rewards.math.extract import Candidate, boxed, clean, extract, unbox
+from ors_server.rewards.math.extract import Candidate, boxed, clean, extract, find_boxes, unbox
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import plain, unfence, unify
 from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
@@ -80,16 +80,20 @@ def _read_gold(gold: str) -> Reading | None:
     gold = gold.strip()
     if not gold:
         return None
-    whole = _read_bare_gold(gold)
+    whole = _read_bare_gold(gold) if len(find_boxes(gold)) < 2 else None  # noqa: PLR2004  (several boxes are a list)
     if whole is not None and whole.is_math:
         return whole
     content = boxed(gold, is_gold=True)
     if content is not None and content.strip():
         return read(unbox(content))
     candidate = extract(gold, is_strict=False, must_agree=False)
-    if candidate is not None and candidate.source in ("tag", "marker", "formula", "number") and len(gold.split()) > 6:  # noqa: PLR2004  (a sentence, not an answer in words)
+    if candidate is not None and _is_sentence(gold, candidate):
         return candidate.reading
     return whole if whole is not None else (candidate.reading if candidate is not None else None)
+
+
+def _is_sentence(gold: str, candidate: Candidate) -> bool:
+    return candidate.source in ("tag", "marker") or (candidate.source in ("formula", "number") and len(gold.split()) > 12)  # noqa: PLR2004  (an answer in words is shorter)
 
 
 def _read_bare_gold(gold: str) -> Reading | None:
@@ -102,6 +106,8 @@ def _read_bare_gold(gold: str) -> Reading | None:
 
 
 def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
+    if plain(gold.text) == plain(unfence(response)) != "":
+        return _verdict(True, "the same text", gold.text, gold.text)
     label = choices.label_of(gold.text)
     if label is not None and "boxed" not in response:
         picked = choices.label_of(unfence(response)) or choices.label_in(response)

@@ -73,7 +73,9 @@ def spell(node: Node) -> str:
         node: The tree.
     """
     if isinstance(node, Add | Multiply):
-        return f"{type(node).__name__}({','.join(sorted(_flatten(node, type(node))))})"
+        neutral = repr(Number(0 if isinstance(node, Add) else 1))
+        parts = sorted(part for part in _flatten(node, type(node)) if part != neutral)
+        return parts[0] if len(parts) == 1 else f"{type(node).__name__}({','.join(parts)})"
     below = children(node)
     if not below:
         return repr(Number(node.value)) if isinstance(node, Number) else repr(node)

@@ -21,6 +21,7 @@ from ors_server.rewards.math.vocabulary import (
     GREEK,
     LAYOUT,
     RELATIONS,
+    SEPARATORS,
     SHORT_WORDS,
     TEXT_COMMANDS,
 )
@@ -35,7 +36,7 @@ _REST: Final = r"""
   |(?P<command>\\[A-Za-z]+)
   |(?P<row>\\\\(?:\[[^\]]*\])?)
   |(?P<escaped>\\[{}%$#&_|])
-  |(?P<run>[A-Za-z]+)
+  |(?P<run>[^\W\d_]+)
   |(?P<double>\*\*|<=|>=|=<|=>|!=|==|:=|->|\.\.\.+|\|\|)
   |(?P<single>.)
 """
@@ -150,6 +151,9 @@ class _Lexer:
             raise SyntaxUnknownError(found)
 
     def on_run(self, run: str) -> None:
+        if not run.isascii():
+            self.add("word", run)
+            return
         name = run if run in FUNCTIONS or run in CONSTANTS or len(run) == 1 else run.lower()
         if len(run) == 1:
             self.add_letter(run)
@@ -159,6 +163,8 @@ class _Lexer:
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
             self.add("separator", name)
+        elif name == "mod":
+            self.add("operator", name)
         elif name in GREEK:
             self.add("letter", name)
         else:
@@ -234,6 +240,7 @@ class _Lexer:
             ("binder", BINDERS),
             ("accent", ACCENTS),
             ("letter", GREEK),
+            ("separator", SEPARATORS),
         )
         for kind, table in tables:
             if name in table:
@@ -288,6 +295,8 @@ class _Lexer:
                 self.add("separator", piece.lower())
             elif piece in "/^":
                 self.add("operator", piece)
+            elif len(piece) == 1 and piece.isupper():
+                self.add_letter(piece)
             elif piece != "-":
                 self.add("word", piece)
             self.is_spaced_before = True

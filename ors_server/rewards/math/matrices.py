@@ -1,8 +1,22 @@
 """Sums, multiples and products of matrices, written out cell by cell."""
 
 from ors_server.rewards.math.limits import ITEMS, LimitError
-from ors_server.rewards.math.tree import Add, Matrix, Multiply, Node, contains
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Matrix,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Symbol,
+    contains,
+    invert,
+    negate,
+)
 
+_MOST_FACTORS = 4
+"""Greatest power of a matrix that is written out."""
 Rows = tuple[tuple[Node, ...], ...]
 
 
@@ -15,9 +29,9 @@ def fold(node: Node) -> Node:
     Raises:
         LimitError: The matrix has too many cells.
     """
-    if not isinstance(node, Add | Multiply) or not contains(node, Matrix):
+    if not isinstance(node, Add | Multiply | Power) or not contains(node, Matrix):
         return node
-    rows = _add(node) if isinstance(node, Add) else _multiply(node)
+    rows = _add(node) if isinstance(node, Add) else _multiply(node) if isinstance(node, Multiply) else _raise(node)
     return node if rows is None else Matrix("matrix", rows)
 
 
@@ -74,3 +88,30 @@ def _times(first: Rows, second: Rows) -> Rows | None:
         tuple(Add(tuple(Multiply(pair) for pair in zip(row, column, strict=True))) for column in columns)
         for row in first
     )
+
+
+def _raise(node: Power) -> Rows | None:
+    rows = _rows(node.base)
+    if rows is None:
+        return None
+    match node.exponent:
+        case Symbol("T" | "t") | Constant("top"):
+            return tuple(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else None
+        case Number(-1):
+            return _invert(rows)
+        case Number(int(count)) if 0 < count <= _MOST_FACTORS:
+            product: Rows | None = rows
+            for _ in range(count - 1):
+                product = None if product is None else _times(product, rows)
+            return product
+        case _:
+            return None
+
+
+def _invert(rows: Rows) -> Rows | None:
+    match rows:
+        case ((a, b), (c, d)):
+            over = invert(Add((Multiply((a, d)), negate(Multiply((b, c))))))
+            return (Multiply((over, d)), Multiply((over, negate(b)))), (Multiply((over, negate(c))), Multiply((over, a)))
+        case _:
+            return None

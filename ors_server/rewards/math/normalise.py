@@ -59,6 +59,9 @@ _EATEN: Final = (
 """Backslash commands whose first letter a string literal has taken for an escape (`"\\frac"` written `"\frac"`)."""
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
+_OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
+_LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
+"""A space that parts no words."""
 _FENCES: Final = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("__", "__"))
 _EDGE: Final = " \t\r\n.,;:"
 
@@ -78,6 +81,8 @@ def unify(text: str) -> str:
         text = _halve_backslashes(text)
     if "\\n" in text:
         text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
+    if "\\left" in text:
+        text = _OPEN_SYSTEM.sub(" ", text)
     if "\\circ" in text or "^o" in text:
         text = _DEGREES.sub(r"\\degree ", text)
     return text
@@ -108,9 +113,10 @@ def plain(text: str) -> str:
         text: One answer, already unified.
     """
     text = re.sub(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|operatorname)\s*\{", "{", text)
-    text = re.sub(r"\\(?:left|right|[ ,;:!]|quad|qquad)(?![A-Za-z])", " ", text)
+    text = re.sub(r"\\(?:left|right|displaystyle|[ ,;:!]|quad|qquad)(?![A-Za-z])", " ", text)
     text = re.sub(r"[{}$\"*`\\]", "", text)
-    return " ".join(text.casefold().split()).strip(" .,;:!?'")
+    text = " ".join(text.replace("dfrac", "frac").replace("tfrac", "frac").casefold().split())
+    return _LOOSE.sub("", text).strip(" .,;:!?'")
 
 
 def _strip_edges(text: str) -> str:

@@ -40,6 +40,8 @@ _DENSITY: Final = 16
 """Nodes of that rule per unit of its variable."""
 _INTEGRAL_BITS: Final = 50
 """Bits to which that rule is trusted."""
+_SERIES_BITS: Final = 100
+"""Bits behind the point at which a term ends a series; only one that falls that fast is summed."""
 _LIMIT_BITS: Final = 36
 """Bits to which a limit is trusted; it is approached to within 2^-36, or to 2^72 on the way to infinity."""
 _CANCELLED: Final = 50
@@ -145,10 +147,14 @@ class Point:
     def read_binder(self, node: Binder) -> Complex:
         if node.kind == "lim":
             return self._approach(node)
+        if node.kind == "diff":
+            return self._differentiate(node)
         if len(node.bounds) != 2:  # noqa: PLR2004  (a lower and an upper bound)
             raise InexactError("an integral without bounds")
         if node.kind == "int":
             return self._integrate(node)
+        if node.bounds[1] == Constant("inf") and node.kind == "sum":
+            return self._sum_series(node)
         low, high = (precise.whole(self.read(bound)) for bound in node.bounds)
         if low is None or high is None:
             raise UndefinedError("a sum between bounds that are not whole")
@@ -159,6 +165,17 @@ class Point:
             term = self._read_at(node, precise.from_rational(index))
             total = precise.add(total, term) if node.kind == "sum" else precise.multiply(total, term)
         return total
+
+    def _sum_series(self, node: Binder) -> Complex:
+        low = precise.whole(self.read(node.bounds[0]))
+        total = precise.ZERO
+        for index in range(low or 0, (low or 0) + BITS):
+            term = self._read_at(node, precise.from_rational(index))
+            total = precise.add(total, term)
+            if not precise.is_zero(term) and precise.magnitude(term) < -_SERIES_BITS:
+                self.agreement = min(self.agreement, _INTEGRAL_BITS)
+                return total
+        raise InexactError("a series that converges slowly")
 
     def _read_at(self, node: Binder, value: Complex) -> Complex:
         inner = Point({**self.values, node.variable: value}, self.budget)
@@ -178,8 +195,16 @@ class Point:
         self.agreement = min(self.agreement, _INTEGRAL_BITS)
         return precise.multiply(total, half)
 
+    def _differentiate(self, node: Binder) -> Complex:
+        self.agreement = min(self.agreement, _LIMIT_BITS)
+        place, step = self.read_symbol(Symbol(node.variable)), precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
+        before = self._read_at(node, precise.add(place, precise.negative(step)))
+        after = self._read_at(node, precise.add(place, step))
+        return precise.divide(precise.add(after, precise.negative(before)), precise.multiply(step, precise.from_rational(2)))
+
     def _approach(self, node: Binder) -> Complex:
         self.agreement = min(self.agreement, _LIMIT_BITS)
+        self.noise = max(self.noise, -_LIMIT_BITS)
         if node.bounds[0] == Constant("inf"):
             return self._read_at(node, precise.from_rational(1 << 2 * _LIMIT_BITS))
         place, step = self.read(node.bounds[0]), precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))

@@ -205,8 +205,8 @@ def power(base: Complex, exponent: Complex) -> Complex:
         if not is_real(exponent) or is_negative(exponent):
             raise UndefinedError("a division by zero")
         return ZERO
-    if magnitude(exponent) + abs(magnitude(base)).bit_length() > 2 * MAGNITUDE.bit_length() + 8:
-        raise LimitError("a power beyond the range of the grader")
+    if magnitude(exponent) > MAGNITUDE.bit_length():
+        _check_range(base, exponent)
     count = whole(exponent)
     if base[1] == _lib.fzero and exponent[1] == _lib.fzero:
         if count is not None:
@@ -216,6 +216,12 @@ def power(base: Complex, exponent: Complex) -> Complex:
     if count is not None:
         return _lib.mpc_pow_int(base, count, BITS, _ROUND)
     return _lib.mpc_pow(base, exponent, BITS, _ROUND)
+
+
+def _check_range(base: Complex, exponent: Complex) -> None:
+    """Refuse a power whose logarithm is too great; the logarithm itself is always cheap."""
+    if magnitude(multiply(exponent, apply("log", base))) > 2 * MAGNITUDE.bit_length():
+        raise LimitError("a power beyond the range of the grader")
 
 
 def root(radicand: Complex, index: int) -> Complex:

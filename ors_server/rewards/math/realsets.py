@@ -25,6 +25,8 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
+    Symbol,
+    Unknown,
     negate,
     symbols,
 )
@@ -179,9 +181,13 @@ def _read_relation(node: Relation, budget: Budget) -> Spans:
 
 
 def _with_variable(node: Relation) -> tuple[Node, ...]:
-    """Put a symbol in place of what is bounded, if that is a name of another kind: `0 < f(x) < 1`."""
+    """Put a symbol in place of what is bounded, if that is a function's value: `0 < f(x) < 1`."""
     if len(symbols(node)) != 1:
         raise InexactError("more than one variable")
+    functions = [side for side in node.sides if isinstance(side, Unknown)]
+    rest = Listing(tuple(side for side in node.sides if not isinstance(side, Unknown)), ",")
+    if len(functions) == 1 and not symbols(rest):
+        return tuple(Symbol("f") if isinstance(side, Unknown) else side for side in node.sides)
     return node.sides
 
 

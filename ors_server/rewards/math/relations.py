@@ -69,13 +69,13 @@ def _is_product_name(factors: tuple[Node, ...]) -> bool:
     return inverses == 1 and all(map(is_name, factors))
 
 
-def without_remark(node: Relation) -> Node:
+def without_remark(node: Node) -> Node:
     """Drop what stands behind `≈`, unless only a name stands before it.
 
     Args:
-        node: A relation.
+        node: Any answer.
     """
-    if "≈" not in node.operators:
+    if not isinstance(node, Relation) or "≈" not in node.operators:
         return node
     cut = node.operators.index("≈")
     if cut == 0 and not is_name(node.sides[0]):

@@ -81,7 +81,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Binder:
-    """`sum`, `prod`, `int` or `lim` over a variable."""
+    """`sum`, `prod`, `int` or `lim` over a variable, or the derivative (`diff`) by one."""
 
     kind: str
     variable: str
@@ -247,7 +247,7 @@ def symbols(node: Node) -> frozenset[str]:
         current = pending.pop()
         if isinstance(current, Symbol):
             found.add(current.name)
-        elif isinstance(current, Binder):
+        elif isinstance(current, Binder) and current.kind != "diff":
             bound.add(current.variable)
         pending.extend(children(current))
     return frozenset(found - bound)

@@ -166,13 +166,10 @@ RELATIONS: Final = {
     "perp": "⊥",
     "propto": "∝",
     "colon": ":",
-    "wedge": "∧",
-    "vee": "∨",
-    "land": "∧",
-    "lor": "∨",
 }
 BINDERS: Final = {"sum": "sum", "prod": "prod", "int": "int", "lim": "lim", "limits": "limits"}
 ACCENTS: Final = _same("overline bar hat tilde widehat dot")
+SEPARATORS: Final = {"wedge": "and", "land": "and", "vee": "or", "lor": "or"}
 LAYOUT: Final = frozenset(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle quad "
     "qquad nonumber notag hspace vspace phantom label tag color textcolor limits nolimits mathit mathsf mathnormal "
