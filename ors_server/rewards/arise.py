@@ -1,7 +1,7 @@
 """ARISE's built-in rewards, number for number, with the hazards that their documentation has.
 
-Source: the reward page of ARISE, and arise-ai 0.2.1 where the page is silent. Every one has a strict sibling or
-an option without the hazard; docs/rewards names both.
+Source: the reward page of ARISE, and arise-ai 0.2.1 where the page is silent. Every one has a strict sibling
+or an option without the hazard; docs/rewards names both.
 """
 
 import re
@@ -29,8 +29,8 @@ MAX_NUMBER_CHARACTERS = 400
 def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
     """Judges by the first signal there is: said success, an expected value, failed steps, else success.
 
-    Hazards of the default: an empty expected value is in every outcome, "4" is in "14", and an episode without
-    any signal is a success. `match` looks more closely.
+    Hazards of the default: an empty expected value is in every outcome, "4" is in "14", and an episode
+    without any signal is a success. `match` looks more closely.
 
     Args:
         trajectory: `metadata["success"]` is `True` or `False`, and only those; `metadata["expected"]`.
@@ -68,8 +68,8 @@ def code_execution_reward(trajectory: Trajectory) -> float:
 def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> float:
     """Compares the outcome with the expected value: 1 for the same text, 0.7 if it is in it, else 0.
 
-    Hazards of the default: 0.7 for "no" in "know", and for an outcome that lists every candidate; 0.5 where the
-    expected value is missing, empty, 0 or false. `match` other than `substring` pays no 0.7.
+    Hazards of the default: 0.7 for "no" in "know", and for an outcome that lists every candidate; 0.5 where
+    the expected value is missing, empty, 0 or false. `match` other than `substring` pays no 0.7.
 
     Args:
         trajectory: `metadata["expected_output"]`, else `metadata["expected"]`.

@@ -40,7 +40,7 @@ class _Composed(Reward):
 
     @property
     @override
-    def signature(self) -> RewardSignature:  # type: ignore[override]  # made of the parts', not read off a function
+    def signature(self) -> RewardSignature:  # made of the parts', not read off a function
         required = frozenset[str]().union(*(part.signature.required for part in self.parts))
         optional = frozenset[str]().union(*(part.signature.optional for part in self.parts)) - required
         takes_rest = any(part.signature.takes_rest for part in self.parts)
@@ -123,9 +123,7 @@ class CompositeReward(_Composed):
         total = math.fsum(self.weights)
         if total == 0:
             return 0.0
-        return math.fsum(
-            weight / total * value for weight, value in zip(self.weights, rewards, strict=True)
-        )
+        return math.fsum(weight / total * value for weight, value in zip(self.weights, rewards, strict=True))
 
 
 class ProductReward(_Composed):
@@ -173,7 +171,7 @@ class MinReward(_Composed):
 
 
 class GatedReward(_Composed):
-    """One reward where another one is full, else a fixed one: style is paid only where the answer is right."""
+    """One reward where another one is full, else a fixed one: style is paid where the answer is right."""
 
     def __init__(
         self,

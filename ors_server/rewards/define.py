@@ -168,7 +168,7 @@ def reward(
     """
 
     def make(target: RewardFunction) -> FunctionReward:
-        return FunctionReward(target, name or getattr(_bare(target), "__name__", "reward"), range)
+        return FunctionReward(target, name or str(getattr(_bare(target), "__name__", "reward")), range)
 
     return make if function is None else make(function)
 

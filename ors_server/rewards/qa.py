@@ -71,24 +71,23 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
 
     Args:
         answer: What was answered.
-        gold: What is right; of several, each figure is the greatest.
+        gold: What is right; of several, each figure is the greatest. None at all means that there is no
+            answer.
         options: How they are compared.
 
     Returns:
         The figures; precision and recall are those of the gold with the greatest F1.
 
     Raises:
-        ValueError: If there is no gold answer at all.
         TypeError: If one of them is no text.
     """
-    golds = [gold] if isinstance(gold, str) else list(gold)
-    if not golds:
-        raise ValueError("at least one gold answer is needed")
-    if not isinstance(answer, str) or not all(isinstance(one, str) for one in golds):
-        raise TypeError("answers are texts")
-    if len(golds) > 1:  # SQuAD v2.0 drops golds that normalise to nothing where others are left
-        golds = [one for one in golds if normalise_answer(one, options)] or [""]
-    scores = [_compare(answer, one, options) for one in golds]
+    golds: list[object] = [gold] if isinstance(gold, str) else list(gold)
+    texts = [one for one in golds if isinstance(one, str)]
+    if len(texts) < len(golds) or not isinstance(answer, str):
+        raise TypeError(f"answers are texts; {answer!r:.80} and {golds!r:.80} came")
+    if not isinstance(gold, str):  # SQuAD v2.0 drops golds that normalise to nothing; none is "no answer"
+        texts = [one for one in texts if normalise_answer(one, options)] or [""]
+    scores = [_compare(answer, one, options) for one in texts]
     best = max(scores, key=lambda score: score.f1)
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 

@@ -64,7 +64,7 @@ class Trajectory:
     skill_library_version: int = 0
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What whoever ran the episode said of it: `success`, `expected`, `expected_output`, the task's fields."""
+    """What whoever ran it said of it: `success`, `expected`, `expected_output`, the task's fields."""
     full_outcome: str | None = None
     """The whole final response; `None` where only `outcome` is known."""
     messages: Sequence[Message] = ()
