@@ -1,9 +1,9 @@
 """Paying for progress without being farmed: potential-based shaping.
 
 Source: Ng, Harada and Russell, "Policy invariance under reward transformations" (ICML 1999). A step that
-moves from a state with the potential `before` to one with `after` earns `gamma * after - before`, and the last
-state's potential counts as 0. However often an agent goes round in circles, the sum from the beginning to the
-end depends on the potential of the first state alone, so the best policy stays the best.
+moves from a state with the potential `before` to one with `after` earns `gamma * after - before`, and the
+last state's potential counts as 0. However often an agent goes round in circles, the sum over the episode
+depends on the potential of the first state alone, so the best policy stays the best.
 """
 
 import math
