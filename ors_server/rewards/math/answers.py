@@ -1,9 +1,9 @@
 r"""The parser of answers: lists, sets, intervals, relations, quantities and ratios around expressions.
 
 Conventions: a list is separated by `,`, `;`, "and" or "or", and semicolons bind looser than commas
-(`1,2;3,4` is two pairs); braces hold a set if they hold a comma and are TeX's grouping otherwise; a bracketed list
-keeps its brackets, and the comparison decides whether it is a point or an interval; the words behind a value are its
-unit; the words before an equals sign name what is computed.
+(`1,2;3,4` is two pairs); braces hold a set if they hold a comma and are TeX's grouping otherwise; a
+bracketed list keeps its brackets, and the comparison decides whether it is a point or an interval; the
+words behind a value are its unit; the words before an equals sign name what is computed.
 """
 
 from typing import Final
@@ -191,7 +191,11 @@ class AnswerParser(ExpressionParser):
         if self.is_next("over", "choose"):
             operator = self.take()
             bottom = self.parse_sum()
-            return Multiply((items[0], invert(bottom))) if operator == "over" else Function("binom", (items[0], bottom))
+            return (
+                Multiply((items[0], invert(bottom)))
+                if operator == "over"
+                else Function("binom", (items[0], bottom))
+            )
         return Set(tuple(items)) if separators else items[0]
 
     def _parse_set(self) -> Node:
@@ -239,7 +243,9 @@ def _with_unit(value: Node, words: str) -> Node:
     if isinstance(value, Quantity):
         if value.unit == "%":
             return value
-        return Quantity(value.value, name_unit(f"{value.unit} {words}") if value.unit[0] != "~" else value.unit)
+        return Quantity(
+            value.value, name_unit(f"{value.unit} {words}") if value.unit[0] != "~" else value.unit
+        )
     if isinstance(value, Relation):
         return Relation(value.operators, (*value.sides[:-1], _with_unit(value.sides[-1], words)))
     return Quantity(value, name_unit(words))

@@ -1,8 +1,8 @@
 """Multiple-choice answers: which letter an answer picks.
 
-The letter counts, not the text behind it, and only where the gold is a letter (or the task lists its choices). A list
-of letters picks none. A letter inside a sentence counts behind "the answer is" and the like, so that the article "A"
-never does.
+The letter counts, not the text behind it, and only where the gold is a letter (or the task lists its
+choices). A list of letters picks none. A letter inside a sentence counts behind "the answer is" and the
+like, so that the article "A" never does.
 """
 
 import re
@@ -11,13 +11,17 @@ from typing import Final
 
 from ors_server.rewards.math.normalise import plain
 
-_DRESS: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|boxed|operatorname)\s*|[{}$*]|\\[ ,;:!]|~|\\(?:quad|left|right)")
+_DRESS: Final = re.compile(
+    r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|boxed|operatorname)\s*|[{}$*]|\\[ ,;:!]|~|"
+    r"\\(?:quad|left|right)"
+)
 _ALONE: Final = re.compile(r"\(?([A-Za-z])\)?[.):]?")
 _LED: Final = re.compile(r"\(([A-J])\)|([A-J])(?:[.):]|\s+(?=[A-Z][a-z]))")
 _LIST: Final = re.compile(r"\s*(?:,|;|and\b|or\b|&|/)?\s*\(?[A-J]\)?(?![A-Za-z])")
 _OPENING: Final = re.compile(r"\s*\(?([A-J])\)?(?![A-Za-z0-9'+*=^_,])")
 _CUES: Final = re.compile(
-    r"(?:answer|option|choice|choose|pick|it'?s|it is|réponse|respuesta|resposta|risposta|antwort|ответ|答案|选|選)"
+    r"(?:answer|option|choice|choose|pick|it'?s|it is|réponse|respuesta|resposta|risposta|antwort|ответ|"
+    r"答案|选|選)"
     r"(?:\s*(?:is|are|est|es|é|ist|would be|must be|should be|:|for sure|definitely|是|为|為|：|\(|\*))*\s*",
     re.IGNORECASE,
 )
@@ -34,10 +38,10 @@ def undress(text: str) -> str:
 
 
 def label_of(text: str) -> str | None:
-    """Give the letter that an answer is or begins with, or none.
+    r"""Give the letter that an answer is or begins with, or none.
 
     Args:
-        text: One answer, such as `(B)`, `B`, `B. 42`, `\\text{(B)}\\ 42`, `B Paris`.
+        text: One answer, such as `(B)`, `B`, `B. 42`, `\text{(B)}\ 42`, `B Paris`.
     """
     bare = undress(text)
     if (alone := _ALONE.fullmatch(bare.rstrip(". "))) is not None:

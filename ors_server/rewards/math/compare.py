@@ -2,8 +2,10 @@
 
 Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Comparison]):
 
-* kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its member;
-* lists and sets have no order and no repetitions, points and vectors have one; a list without brackets may stand for a point in order;
+* kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its
+  member;
+* lists and sets have no order and no repetitions, points and vectors have one; a list without brackets may
+  stand for a point in order;
 * `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
 * a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
 * an angle in degrees is its number, and its radians where π is written;
@@ -23,6 +25,7 @@ from ors_server.rewards.math.expand import expand
 from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import Budget, LimitError, MathError
 from ors_server.rewards.math.matrices import fold
+from ors_server.rewards.math.names import are_distinct, are_one, names_of, share_name
 from ors_server.rewards.math.options import MathOptions
 from ors_server.rewards.math.realsets import read_set
 from ors_server.rewards.math.relations import as_assignments, same_relation, split_name, without_remark
@@ -40,12 +43,14 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
-    Symbol,
     Words,
     contains,
     invert,
 )
 
+_COMPARISON_STEPS: Final = 4
+_LONG: Final = 64
+"""Pairs of members from which two lists are compared as sets of numbers."""
 _PERCENT: Final = Number(Fraction(1, 100))
 _NAMED_SETS: Final = {
     "empty set": "empty",
@@ -81,6 +86,7 @@ class Comparison:
         """
         if gold == answer:
             return True
+        self.budget.spend(_COMPARISON_STEPS)
         gold, answer = _prepare(gold), _prepare(answer)
         if not _is_derivation(gold, answer):
             gold, answer = without_remark(gold), without_remark(answer)
@@ -98,7 +104,8 @@ class Comparison:
         value = number_of(answer, self.budget)
         if not (isinstance(gold, Number) and gold.places) or value is None:
             return False
-        return abs(gold.value - value) * 2 * 10**gold.places <= 1
+        gap: Fraction = Fraction(2 * 10**gold.places) * abs(Fraction(gold.value) - Fraction(value))
+        return gap <= 1
 
     # One rule per kind of answer, in the order of `_RULES`.
 
@@ -122,7 +129,9 @@ class Comparison:
             return True
         if with_unit.unit == "%":
             return self.same(Multiply((value, _PERCENT)), other)
-        return with_unit.unit == "°" and contains(other, Constant) and same_value(with_unit, other, self.budget)
+        return (
+            with_unit.unit == "°" and contains(other, Constant) and same_value(with_unit, other, self.budget)
+        )
 
     def _same_quantities(self, gold: Quantity, answer: Quantity) -> bool:
         if units.agree(gold.unit, answer.unit):
@@ -161,10 +170,20 @@ class Comparison:
             return self._same_spans(gold, answer)
         if isinstance(gold, Group) or isinstance(answer, Group):
             return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
+        if (verdict := self._same_numbers(mine, theirs)) is not None:
+            return verdict
         mine, theirs = self._distinct(mine), self._distinct(theirs)
         if len(mine) == len(theirs) and self._same_named(mine, theirs):
             return True
         return self._same_spans(gold, answer)
+
+    def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
+        """Compare two long lists of plain numbers at once; abstain from anything else."""
+        if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
+            return None
+        return {number_of(item, self.budget) for item in gold} == {
+            number_of(item, self.budget) for item in answer
+        }
 
     def _is_point(self, gold: Node, answer: Node) -> bool:
         groups = [node for node in (gold, answer) if isinstance(node, Group)]
@@ -177,8 +196,10 @@ class Comparison:
         if len(gold) != len(answer):
             return False
         mine, theirs = self._split(gold), self._split(answer)
-        return mine is not None and theirs is not None and all(
-            self.same(value, other) for (_, value), (_, other) in zip(mine, theirs, strict=True)
+        return (
+            mine is not None
+            and theirs is not None
+            and all(self.same(value, other) for (_, value), (_, other) in zip(mine, theirs, strict=True))
         )
 
     def _split(self, items: Sequence[Node]) -> list[tuple[Node | None, Node]] | None:
@@ -189,11 +210,13 @@ class Comparison:
         mine, theirs = self._split(gold), self._split(answer)
         if mine is None or theirs is None:
             return self._same_unordered(gold, answer)
-        names, other_names = _names(mine), _names(theirs)
-        if names and other_names and (_are_distinct(names) or _are_distinct(other_names)):
-            if sorted(map(spell, names)) == sorted(map(spell, other_names)) or not _are_one(names, other_names):
+        names, other_names = names_of(mine), names_of(theirs)
+        if names and other_names and (are_distinct(names) or are_distinct(other_names)):
+            if sorted(map(spell, names)) == sorted(map(spell, other_names)) or not are_one(
+                names, other_names
+            ):
                 return self._same_unordered(gold, answer)
-        elif _are_distinct(names) or _are_distinct(other_names):
+        elif are_distinct(names) or are_distinct(other_names):
             return self._same_in_order(gold, answer)
         return self._same_unordered([value for _, value in mine], [value for _, value in theirs])
 
@@ -214,7 +237,7 @@ class Comparison:
         return distinct
 
     def same_group(self, gold: Node, answer: Node) -> bool:
-        """Brackets are kept: points in order, intervals with their ends; a vector may be written as a point."""
+        """Brackets are kept; points are compared in order; a vector may be written as a point."""
         if isinstance(gold, Group) and isinstance(answer, Group):
             is_alike = (gold.opening, gold.closing) == (answer.opening, answer.closing)
             return is_alike and self._same_in_order(gold.items, answer.items)
@@ -225,7 +248,11 @@ class Comparison:
     def same_set(self, gold: Node, answer: Node) -> bool:
         """Sets have no order; a set of one number may be written as the number."""
         for one, other in ((gold, answer), (answer, gold)):
-            if isinstance(one, Set) and len(one.items) == 1 and not isinstance(other, SetOperation | Constant):
+            if (
+                isinstance(one, Set)
+                and len(one.items) == 1
+                and not isinstance(other, SetOperation | Constant)
+            ):
                 return self.same(one.items[0], other)
         mine, theirs = _united(gold), _united(answer)
         if len(mine) == len(theirs) > 1 and self._same_unordered(mine, theirs):
@@ -247,7 +274,11 @@ class Comparison:
         mine, theirs = _rows(gold), _rows(answer)
         if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
             return False
-        return all(self.same(cell, other) for row, others in zip(mine, theirs, strict=True) for cell, other in zip(row, others, strict=True))
+        return all(
+            self.same(cell, other)
+            for row, others in zip(mine, theirs, strict=True)
+            for cell, other in zip(row, others, strict=True)
+        )
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
@@ -266,7 +297,11 @@ class Comparison:
         if isinstance(gold, Based) and isinstance(answer, Based):
             return gold.base == answer.base and gold.numeral.lstrip("0") == answer.numeral.lstrip("0")
         based, other = (gold, answer) if isinstance(gold, Based) else (answer, gold)
-        return isinstance(based, Based) and isinstance(other, Number) and based.numeral.lstrip("0") == str(other.value)
+        return (
+            isinstance(based, Based)
+            and isinstance(other, Number)
+            and based.numeral.lstrip("0") == str(other.value)
+        )
 
 
 _RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[Comparison, Node, Node], bool]], ...]] = (
@@ -300,13 +335,17 @@ def _is_derivation(gold: Node, answer: Node) -> bool:
         and len(gold.operators) > 1
         and set(gold.operators) <= {"=", "≈"}
     ) or (
-        isinstance(gold, Relation) and isinstance(answer, Relation) and gold.operators == answer.operators == ("≈",)
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators == ("≈",)
     )
 
 
 def _reshape(node: Node) -> Node:
     match node:
-        case Matrix(_, rows) if len(rows) > 1 and all(len(row) == 1 and isinstance(row[0], Relation) for row in rows):
+        case Matrix(_, rows) if len(rows) > 1 and all(
+            len(row) == 1 and isinstance(row[0], Relation) for row in rows
+        ):
             return Listing(tuple(row[0] for row in rows), "and")
         case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
             return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
@@ -316,47 +355,17 @@ def _reshape(node: Node) -> Node:
 
 def _content(text: str) -> list[str]:
     words = [word for word in text.split() if word not in ("a", "an", "the")] or text.split()
-    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes" is no plural)
+    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes")
 
 
 def _members(node: Node) -> list[Node] | None:
     match node:
         case Listing(items):
-            return _share_name(items)
+            return share_name(items)
         case Set(items) | Group(_, _, items):
             return list(items)
         case _:
             return None
-
-
-def _share_name(items: tuple[Node, ...]) -> list[Node]:
-    """Give `n = 1, 2, 3` as `1, 2, 3`."""
-    match items:
-        case (Relation(("=",), (_, value)), *others) if others and not any(isinstance(other, Relation) for other in others):
-            return [value, *others]
-        case _:
-            return list(items)
-
-
-def _names(pairs: list[tuple[Node | None, Node]]) -> list[Node]:
-    return [name for name, _ in pairs if name is not None]
-
-
-def _are_distinct(names: list[Node]) -> bool:
-    """Say whether names tell their values apart; `x_1, x_2, …` only number the solutions."""
-    if len({spell(name) for name in names}) <= 1:
-        return False
-    return [spell(name) for name in names] != [
-        spell(Symbol(f"{_base(names)}_{index}")) for index in range(1, len(names) + 1)
-    ]
-
-
-def _are_one(names: list[Node], others: list[Node]) -> bool:
-    return len({_base([name]) for name in (*names, *others)}) == 1 and len({spell(name) for name in names}) != len(names)
-
-
-def _base(names: list[Node]) -> str:
-    return names[0].name.partition("_")[0] if isinstance(names[0], Symbol) else spell(names[0])
 
 
 def _united(node: Node) -> list[Node]:
@@ -376,7 +385,8 @@ def _rows(node: Node) -> tuple[tuple[Node, ...], ...] | None:
 
 
 def _quotients(node: Node) -> list[Node] | None:
-    if not isinstance(node, Ratio) or any(isinstance(part, Number) and part.value == 0 for part in node.parts):
+    if not isinstance(node, Ratio) or any(
+        isinstance(part, Number) and part.value == 0 for part in node.parts
+    ):
         return None
     return [Multiply((first, invert(second))) for first, second in pairwise(node.parts)]
-

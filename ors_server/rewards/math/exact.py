@@ -29,6 +29,9 @@ from ors_server.rewards.math.tree import (
 )
 
 Rational = int | Fraction
+_FLOAT_BITS: Final = 500
+"""Bits of a numerator and a denominator whose quotient is surely a float."""
+_BITS_PER_STEP: Final = 128
 _PERCENT: Final = 100
 _SMALL_EXPONENT: Final = 1 << 40
 
@@ -53,17 +56,12 @@ def evaluate(node: Node, budget: Budget, values: dict[str, int] | None = None) -
     return reader(node, budget, values or {})
 
 
-def check_size(value: Rational) -> Rational:
-    """Give a number back if it is not too long to go on with.
-
-    Args:
-        value: The number.
-
-    Raises:
-        LimitError: It is too long.
-    """
-    if value.numerator.bit_length() > EXACT_BITS or value.denominator.bit_length() > EXACT_BITS:
+def _check_size(value: Rational, budget: Budget) -> Rational:
+    """Give a number back if it is not too long to go on with; long ones are paid for."""
+    length = max(value.numerator.bit_length(), value.denominator.bit_length())
+    if length > EXACT_BITS:
         raise LimitError(f"a number of more than {EXACT_BITS} bits")
+    budget.spend(length // _BITS_PER_STEP)
     return value
 
 
@@ -158,12 +156,18 @@ def binomial(upper: Rational, lower: Rational) -> Rational:
         LimitError: The coefficient is too long.
     """
     below = _whole(lower)
+    if below < 0:
+        return 0
     if isinstance(upper, int) and upper >= 0:
-        below = min(below, upper - below)
+        below = min(below, max(upper - below, -1))
     if below < 0:
         return 0
     if below > FACTORIAL or below * max(upper.numerator.bit_length(), 1) > EXACT_BITS:
         raise LimitError(f"a binomial beyond {EXACT_BITS} bits")
+    if isinstance(upper, int) and upper >= 0:
+        return math.comb(upper, below)
+    if below > FACTORIAL // 10:
+        raise LimitError(f"a binomial of a number that is not whole, beyond {FACTORIAL // 10}")
     product = Fraction(1)
     for step in range(below):
         product = product * (upper - step) / (step + 1)
@@ -190,36 +194,21 @@ def _logarithm(number: Rational, base: Rational) -> Rational:
         raise InexactError("a logarithm")
     if number == 1:
         return 0
-    whole = round(math.log2(number.numerator / number.denominator) / math.log2(base)) if _is_small(number, base) else 0
+    whole = (
+        round(math.log2(number.numerator / number.denominator) / math.log2(base))
+        if _is_small(number, base)
+        else 0
+    )
     if whole and power(base, whole) == number:
         return whole
     raise InexactError("a logarithm")
 
 
 def _is_small(*numbers: Rational) -> bool:
-    return all(max(number.numerator.bit_length(), number.denominator.bit_length()) < 500 for number in numbers)  # noqa: PLR2004  (a float's range)
-
-
-_FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
-    "abs": abs,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": lambda number: math.floor(number + Fraction(1, 2)),
-    "sgn": lambda number: (number > 0) - (number < 0),
-    "factorial": factorial,
-    "binom": binomial,
-    "root": lambda number, index: _real_root(number, index),
-    "gcd": lambda *numbers: _gcd(numbers),
-    "lcm": lambda *numbers: _lcm(numbers),
-    "max": lambda *numbers: max(numbers),
-    "min": lambda *numbers: min(numbers),
-    "mod": _modulo,
-    "log": _logarithm,
-    "re": lambda number: number,
-    "conj": lambda number: number,
-}
-_ARITY: Final = {"binom": 2, "root": 2, "mod": 2, "log": 2, "gcd": 0, "lcm": 0, "max": 0, "min": 0}
-"""Arguments that each takes; 0 is any number but none; 1 where nothing is said."""
+    return all(
+        max(number.numerator.bit_length(), number.denominator.bit_length()) < _FLOAT_BITS
+        for number in numbers
+    )
 
 
 def _real_root(number: Rational, index: Rational) -> Rational:
@@ -227,6 +216,40 @@ def _real_root(number: Rational, index: Rational) -> Rational:
     if whole <= 0:
         raise UndefinedError("a root without a positive index")
     return -_root(-number, whole) if number < 0 and whole % 2 else _root(number, whole)
+
+
+def _absolute(number: Rational) -> Rational:
+    return -number if number < 0 else number
+
+
+def _round(number: Rational) -> Rational:
+    return math.floor(number + Fraction(1, 2))
+
+
+def _sign(number: Rational) -> Rational:
+    return (number > 0) - (number < 0)
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
+    "abs": _absolute,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": _round,
+    "sgn": _sign,
+    "factorial": factorial,
+    "root": _real_root,
+    "binom": binomial,
+    "gcd": lambda *numbers: _gcd(numbers),
+    "lcm": lambda *numbers: _lcm(numbers),
+    "max": lambda *numbers: max(numbers),
+    "min": lambda *numbers: min(numbers),
+    "mod": _modulo,
+    "log": _logarithm,
+    "re": Fraction,
+    "conj": Fraction,
+}
+_ARITY: Final = {"binom": 2, "root": 2, "mod": 2, "log": 2, "gcd": 0, "lcm": 0, "max": 0, "min": 0}
+"""Arguments that each takes; 0 is any number but none; 1 where nothing is said."""
 
 
 def has_arity(name: str, count: int) -> bool:
@@ -253,14 +276,14 @@ def _read_symbol(node: Symbol, _: Budget, values: dict[str, int]) -> Rational:
 def _read_sum(node: Add, budget: Budget, values: dict[str, int]) -> Rational:
     total: Rational = 0
     for term in node.terms:
-        total = check_size(total + evaluate(term, budget, values))
+        total = _check_size(total + evaluate(term, budget, values), budget)
     return _simple(Fraction(total))
 
 
 def _read_product(node: Multiply, budget: Budget, values: dict[str, int]) -> Rational:
     product: Rational = 1
     for factor in node.factors:
-        product = check_size(product * evaluate(factor, budget, values))
+        product = _check_size(product * evaluate(factor, budget, values), budget)
     return _simple(Fraction(product))
 
 
@@ -268,7 +291,7 @@ def _read_power(node: Power, budget: Budget, values: dict[str, int]) -> Rational
     base, exponent = evaluate(node.base, budget, values), evaluate(node.exponent, budget, values)
     if exponent.numerator.bit_length() > _SMALL_EXPONENT.bit_length() and base not in (0, 1, -1):
         raise LimitError("a power too long to compute")
-    return power(base, exponent)
+    return _check_size(power(base, exponent), budget)
 
 
 def _read_function(node: Function, budget: Budget, values: dict[str, int]) -> Rational:
@@ -280,7 +303,7 @@ def _read_function(node: Function, budget: Budget, values: dict[str, int]) -> Ra
     arguments = [evaluate(argument, budget, values) for argument in node.arguments]
     if node.name == "log" and len(arguments) == 1:
         raise InexactError("a natural logarithm")
-    return check_size(function(*arguments))
+    return _check_size(function(*arguments), budget)
 
 
 def _determinant(matrix: Node, budget: Budget, values: dict[str, int]) -> Rational:
@@ -302,7 +325,7 @@ def _determinant(matrix: Node, budget: Budget, values: dict[str, int]) -> Ration
         for row in range(column + 1, size):
             factor = rows[row][column] / rows[column][column]
             rows[row] = [left - factor * right for left, right in zip(rows[row], rows[column], strict=True)]
-    return check_size(_simple(result))
+    return _check_size(_simple(result), budget)
 
 
 def _read_quantity(node: Quantity, budget: Budget, values: dict[str, int]) -> Rational:
@@ -320,7 +343,7 @@ def _read_binder(node: Binder, budget: Budget, values: dict[str, int]) -> Ration
     total: Rational = 0 if node.kind == "sum" else 1
     for index in range(low, high + 1):
         term = evaluate(node.body, budget, {**values, node.variable: index})
-        total = check_size(total + term if node.kind == "sum" else total * term)
+        total = _check_size(total + term if node.kind == "sum" else total * term, budget)
     return total
 
 

@@ -40,10 +40,10 @@ def expand(node: Node) -> Node:
             return Set(tuple(_members(items)))
         case Relation(("=",), (name, value)) if not contains(name, PlusMinus):
             return Listing(tuple(Relation(("=",), (name, member)) for member in _values(value)), ",")
-        case Relation():
-            return node
+        case Relation(("≠",), (name, value)) if not contains(name, PlusMinus):
+            return Listing(tuple(Relation(("≠",), (name, member)) for member in _values(value)), "and")
         case _:
-            return Listing(tuple(_values(node)), "±")
+            return node if isinstance(node, Relation) else Listing(tuple(_values(node)), "±")
 
 
 def _members(items: tuple[Node, ...]) -> list[Node]:
@@ -77,10 +77,8 @@ def _choose(node: Node, sign: int) -> Node:
         case PlusMinus(term, own):
             inner = _choose(term, sign)
             return inner if own == sign else negate(inner)
-        case Add(terms):
-            return Add(tuple(_choose(term, sign) for term in terms))
-        case Multiply(factors):
-            return Multiply(tuple(_choose(factor, sign) for factor in factors))
+        case Add(parts) | Multiply(parts):
+            return type(node)(tuple(_choose(part, sign) for part in parts))
         case Power(base, exponent):
             return Power(_choose(base, sign), _choose(exponent, sign))
         case Function(name, arguments):

@@ -1,8 +1,9 @@
 r"""Where the answer stands in a response.
 
-Order: the last box (boxes joined by nothing but a comma or "and" are one list); `<answer>` tags and `####`; the whole
-response, if it is an answer as it stands; what follows the last "the answer is"; and, unless extraction is strict,
-the last emphasised text, the last formula, the last number. What stands in a box is never searched for numbers.
+Order: the last box (boxes joined by nothing but a comma or "and" are one list); `<answer>` tags and `####`;
+the whole response, if it is an answer as it stands; what follows the last "the answer is"; and, unless
+extraction is strict, the last emphasised text, the last formula, the last number. What stands in a box is
+never searched for numbers.
 """
 
 import re
@@ -25,7 +26,9 @@ _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
 _BETWEEN: Final = re.compile(
     r"(?:for part \w\s*)?(?:,|;|and|or|&|, and)\s*(?:[A-Za-z]\w*(?:\s*_\s*\w+)?\s*=)?", re.IGNORECASE
 )
-_MATH_MARKS: Final = re.compile(r"\\[()\[\]]|\$|\\(?:quad|qquad|text|mbox|textrm|[ ,;!:])(?![A-Za-z])|[{}()~]")
+_MATH_MARKS: Final = re.compile(
+    r"\\[()\[\]]|\$|\\(?:quad|qquad|text|mbox|textrm|[ ,;!:])(?![A-Za-z])|[{}()~]"
+)
 _MARKER: Final = re.compile(
     r"(?:(?:final\s+)?answer(?:\s+is|\s*:|\s*=|\s+(?=\$|\\\(|\\\[))|(?:final\s+)?result\s*(?:is|:)|réponse(?:\s+est|\s*:)|"
     r"respuesta(?:\s+es|\s*:)|resposta(?:\s+é|\s*:)|risposta(?:\s+è|\s*:)|antwort(?:\s+ist|\s*:)|ответ\s*:|답\s*:|"
@@ -46,6 +49,12 @@ _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
 _FEW_WORDS: Final = 4
 """Words of an answer in words: "no real solution"."""
+_JOINER_CHARS: Final = 200
+"""Characters of what joins two boxes, and of an answer in words inside a formula."""
+_TAIL_CHARS: Final = 8_000
+"""Characters at the end of a text without boxes in which its answer is looked for."""
+_MOST_UNCLOSED: Final = 2
+"""Boxes without an end that are passed over; each costs a look at the rest of the text."""
 _MOST_BOXES: Final = 64
 
 
@@ -82,13 +91,16 @@ def find_boxes(text: str) -> list[tuple[int, int, str]]:
         text: A response.
     """
     boxes: list[tuple[int, int, str]] = []
-    position = 0
+    position = unclosed = 0
     while (match := _BOX.search(text, position)) is not None:
         position = match.end()
         if text.startswith("{", position):
             end = find_closing(text, position)
-            if end < 0:
+            unclosed += end < 0
+            if unclosed > _MOST_UNCLOSED:
                 break
+            if end < 0:
+                continue
             boxes.append((match.start(), end + 1, text[position + 1 : end]))
             position = end + 1
         elif (unbraced := _UNBRACED.match(text, position)) is not None:
@@ -118,8 +130,10 @@ def boxed(text: str, *, is_gold: bool = False, must_agree: bool = False) -> str 
 def _last_run(text: str, boxes: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     run = [boxes[-1]]
     for box in reversed(boxes[:-1]):
-        between = " ".join(_MATH_MARKS.sub(" ", text[box[1] : run[0][0]]).split()) if run[0][0] - box[1] < 200 else "-"  # noqa: PLR2004  (a joining phrase is short)
-        if _BETWEEN.fullmatch(between) is None:
+        between = text[box[1] : run[0][0]]
+        if len(between) > _JOINER_CHARS:
+            break
+        if _BETWEEN.fullmatch(" ".join(_MATH_MARKS.sub(" ", between).split())) is None:
             break
         run.insert(0, box)
     return run
@@ -136,7 +150,11 @@ def unbox(text: str) -> str:
         if not boxes:
             break
         for start, end, content in reversed(boxes):
-            text = f"{text[:start]}{{{content}}}{text[end:]}" if "," not in content else f"{text[:start]}{content}{text[end:]}"
+            text = (
+                f"{text[:start]}{{{content}}}{text[end:]}"
+                if "," not in content
+                else f"{text[:start]}{content}{text[end:]}"
+            )
     return text
 
 
@@ -179,6 +197,7 @@ def _read_whole(response: str) -> Reading | None:
 
 
 def _marked(response: str) -> Candidate | None:
+    response = response[-_TAIL_CHARS:]
     markers = list(_MARKER.finditer(response))
     for marker in reversed(markers[-3:]):
         rest = _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")).strip(" *\n")
@@ -214,7 +233,11 @@ def _try_reading(text: str) -> Reading | None:
 
 def _first_number(sentence: str) -> Reading | None:
     number = _NUMBER.search(sentence)
-    return None if number is None or _CODE.search(sentence) or not _is_prose(sentence) else _try_reading(number[0])
+    return (
+        None
+        if number is None or _CODE.search(sentence) or not _is_prose(sentence)
+        else _try_reading(number[0])
+    )
 
 
 def _wordy(sentence: str) -> Reading | None:
@@ -222,11 +245,14 @@ def _wordy(sentence: str) -> Reading | None:
 
 
 def _is_prose(text: str) -> bool:
-    return any(word not in FUNCTIONS and word not in GREEK for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
+    return (
+        any(word not in FUNCTIONS and word not in GREEK for word in _PROSE.findall(text))
+        or _FOREIGN.search(text) is not None
+    )
 
 
 def _from_prose(response: str) -> Candidate | None:
-    tail = response[-2 * ANSWER_CHARS :]
+    tail = response[-_TAIL_CHARS:]
     if not _is_prose(tail) or _CODE.search(tail):
         return None
     strong = [_try_reading(content.split(": ")[-1]) for content in _STRONG.findall(tail)[-1:]]
@@ -256,6 +282,5 @@ def _last_value(sentence: str) -> Candidate | None:
 
 def _read_formula(text: str) -> Reading | None:
     reading = _try_reading(text)
-    if reading is None and len(text) < 200 and len(plain(text).split()) <= _FEW_WORDS and not _CODE.search(text):  # noqa: PLR2004  (words, not a proof)
-        return read(text)
-    return reading
+    is_short = len(text) <= _JOINER_CHARS and len(plain(text).split()) <= _FEW_WORDS
+    return read(text) if reading is None and is_short and not _CODE.search(text) else reading

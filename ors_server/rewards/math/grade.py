@@ -1,8 +1,8 @@
 """The math grader: one answer, one gold, one verdict.
 
-The answer is found in the response, both texts are read by the grader's own parser, and the trees are compared. No
-text is ever evaluated as code, no signal, clock, process or global state is used; the verdict is the same in any
-thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
+The answer is found in the response, both texts are read by the grader's own parser, and the trees are
+compared. No text is ever evaluated as code, no signal, clock, process or global state is used; the verdict
+is the same in any thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
 """
 
 from ors_server.rewards.math import choices
@@ -15,14 +15,16 @@ from ors_server.rewards.math.reading import Reading, read
 from ors_server.rewards.math.tree import Node
 
 _DEFAULT = MathOptions()
+_MOST_WORDS = 12
+"""Words of a gold that is an answer in words; a longer one is a solution that holds the answer."""
 
 
 def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> MathVerdict:
     """Say whether a response gives the gold answer.
 
     Args:
-        answer: The response: a whole text, or nothing but the answer. Of a text longer than 400,000 characters the
-            end is looked at.
+        answer: The response: a whole text, or nothing but the answer. Of a text longer than 400,000
+        characters the end is looked at.
         gold: The gold answer, as datasets write it: LaTeX or plain, in a box or in a solution, or a letter.
         options: The task's conventions.
 
@@ -69,7 +71,7 @@ def check_gold(gold: str) -> str | None:
 
 
 def _refuse(status: Status, reason: str, gold: str, answer: str) -> MathVerdict:
-    return MathVerdict(False, reason, status, (_shorten(gold), _shorten(answer)))
+    return MathVerdict(is_equal=False, reason=reason, status=status, forms=(_shorten(gold), _shorten(answer)))
 
 
 def _shorten(text: str) -> str:
@@ -93,7 +95,8 @@ def _read_gold(gold: str) -> Reading | None:
 
 
 def _is_sentence(gold: str, candidate: Candidate) -> bool:
-    return candidate.source in ("tag", "marker") or (candidate.source in ("formula", "number") and len(gold.split()) > 12)  # noqa: PLR2004  (an answer in words is shorter)
+    is_found = candidate.source in ("formula", "number")
+    return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MOST_WORDS)
 
 
 def _read_bare_gold(gold: str) -> Reading | None:
@@ -107,13 +110,15 @@ def _read_bare_gold(gold: str) -> Reading | None:
 
 def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
     if plain(gold.text) == plain(unfence(response)) != "":
-        return _verdict(True, "the same text", gold.text, gold.text)
+        return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = choices.label_of(gold.text)
     if label is not None and "boxed" not in response:
         picked = choices.label_of(unfence(response)) or choices.label_in(response)
         if picked is not None:
-            return _verdict(picked == label, "the letters of the choices", gold.text, picked)
-    candidate = extract(response, is_strict=options.extraction == "strict", must_agree=options.boxes == "agree")
+            return _judge(gold.text, picked, "the letters of the choices", is_equal=picked == label)
+    candidate = extract(
+        response, is_strict=options.extraction == "strict", must_agree=options.boxes == "agree"
+    )
     if candidate is None:
         return _refuse("unparsed_answer", "no answer was found", gold.text, response)
     if label is not None or options.choices:
@@ -123,7 +128,7 @@ def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
     return _compare(candidate, gold, options)
 
 
-def _verdict(is_equal: bool, reason: str, gold: str, answer: str) -> MathVerdict:
+def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdict:
     return MathVerdict(is_equal, reason, "ok", (gold, answer))
 
 
@@ -131,28 +136,33 @@ def _grade_choice(
     candidate: Candidate, gold: Reading, label: str | None, options: MathOptions
 ) -> MathVerdict | None:
     wanted = label or choices.choice_of(gold.text, options.choices)
-    picked = choices.label_of(candidate.reading.text) or choices.choice_of(candidate.reading.text, options.choices)
+    picked = choices.label_of(candidate.reading.text) or choices.choice_of(
+        candidate.reading.text, options.choices
+    )
     if wanted is None or picked is None:
         return None
-    return _verdict(picked == wanted, "the letters of the choices", gold.text, candidate.reading.text)
+    return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=picked == wanted)
 
 
 def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:
     answer = candidate.reading
     if plain(gold.text) == plain(answer.text):
-        return _verdict(True, "the same text", gold.text, answer.text)
+        return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
+    comparison = Comparison(options)
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in answer.trees):
         try:
-            if Comparison(options).same(mine, theirs):
-                return _verdict(True, f"equal ({_kind(mine)}, {candidate.source})", gold.text, answer.text)
+            if comparison.same(mine, theirs):
+                return _judge(
+                    gold.text, answer.text, f"equal ({_kind(mine)}, {candidate.source})", is_equal=True
+                )
         except LimitError as error:
             limit = error
     if limit is not None:
         raise limit
     if gold.is_math and not answer.is_math:
         return _refuse("unparsed_answer", "the answer is no mathematics", gold.text, answer.text)
-    return _verdict(False, f"different ({candidate.source})", gold.text, answer.text)
+    return _judge(gold.text, answer.text, f"different ({candidate.source})", is_equal=False)
 
 
 def _kind(node: Node) -> str:

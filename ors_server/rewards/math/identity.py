@@ -1,12 +1,12 @@
 """Whether two expressions have the same value, for all values of their symbols.
 
-Three judges in turn, each of which may abstain: exact rational arithmetic; rational functions modulo a prime; values
-to 200 bits at fixed points. Where all abstain (a sum without bounds, a function that nobody knows), the trees are
-compared up to the order of terms and factors.
+Three judges in turn, each of which may abstain: exact rational arithmetic; rational functions modulo a
+prime; values to 200 bits at fixed points. Where all abstain (a sum without bounds, a function that nobody
+knows), the trees are compared up to the order of terms and factors.
 
 Conventions: numbers are equal exactly, 10004 is not 10003.5; a decimal of at least 15 significant digits is a
-floating-point number and stands for what it rounds; two expressions are equal if they are wherever both are defined
-and real; where that is nowhere, if their principal values are.
+floating-point number and stands for what it rounds; two expressions are equal if they are wherever both are
+defined and real; where that is nowhere, if their principal values are.
 """
 
 import hashlib
@@ -34,7 +34,17 @@ _POINTS: Final = 3
 _MOST_SYMBOLS: Final = 12
 _ENOUGH: Final = 5
 """Points at which two values to 200 bits have to agree, if so many are found."""
-_RANGES: Final = ((1, 4, 1), (1, 4, 1), (1, 4, -1), (1, 4, -1), (1, 1, 1), (8, 60, 1), (1, 1, -1), (8, 60, -1), (1, 8, -1))
+_RANGES: Final = (
+    (1, 4, 1),
+    (1, 4, 1),
+    (1, 4, -1),
+    (1, 4, -1),
+    (1, 1, 1),
+    (8, 60, 1),
+    (1, 1, -1),
+    (8, 60, -1),
+    (1, 8, -1),
+)
 """Lower and upper bound, in quarters, and sign (-1: either) of the points' coordinates."""
 
 
@@ -230,4 +240,3 @@ def _coordinate(name: str, number: int, low: int, high: int, sign: int) -> preci
     if low != high:
         value += Fraction(high - low, 4) * Fraction(mixed % 99_991, 99_991)
     return precise.from_rational(-value if sign < 0 and mixed >> 40 & 1 else value)
-

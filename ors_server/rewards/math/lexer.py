@@ -2,7 +2,8 @@ r"""Tokens of LaTeX and plain mathematics.
 
 One token is `(kind, value, is_spaced)`; `is_spaced` says that white space stood before it. Kinds: `number`,
 `letter`, `function`, `constant`, `word`, `separator`, `relation`, `operator`, `binder` (sum, prod, int, lim),
-`accent` and `environment`. Commands that only lay out (`\left`, `\displaystyle`, `\quad`) leave nothing but a space.
+`accent` and `environment`. Commands that only lay out (`\left`, `\displaystyle`, `\quad`) leave nothing but
+a space.
 """
 
 import re
@@ -41,7 +42,8 @@ _REST: Final = r"""
   |(?P<single>.)
 """
 _PATTERNS: Final = tuple(
-    re.compile("(?P<grouped>" + _GROUPED % gap + ")" + _REST, re.VERBOSE | re.DOTALL) for gap in (_GAP, _GAP + "|,")
+    re.compile("(?P<grouped>" + _GROUPED % gap + ")" + _REST, re.VERBOSE | re.DOTALL)
+    for gap in (_GAP, _GAP + "|,")
 )
 _DOUBLES: Final = {
     "**": ("operator", "^"),
@@ -55,7 +57,16 @@ _DOUBLES: Final = {
     "->": ("relation", "→"),
     "||": ("operator", "|"),
 }
-_ESCAPED: Final = {"\\{": "{set", "\\}": "}set", "\\%": "%", "\\$": "$", "\\&": "&", "\\_": "_", "\\|": "‖", "\\#": "#"}
+_ESCAPED: Final = {
+    "\\{": "{set",
+    "\\}": "}set",
+    "\\%": "%",
+    "\\$": "$",
+    "\\&": "&",
+    "\\_": "_",
+    "\\|": "‖",
+    "\\#": "#",
+}
 _SINGLES: Final = frozenset("+-*/^_!%()[]{}|':&")
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
@@ -183,13 +194,17 @@ class _Lexer:
         return run == "min" and bool(self.tokens) and self.tokens[-1][0] == "number"
 
     def _split_run(self, run: str) -> None:
-        is_after_value = bool(self.tokens) and (self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/")
+        is_after_value = bool(self.tokens) and (
+            self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
+        )
         if is_after_value and run.lower() in WORDS:
             self.add("word", run)
         elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
             self._add_letters(run[:-2])
             self.add("constant", "pi")
-        elif (stem := next((run[:size] for size in (4, 3, 2) if run[:size] in FUNCTIONS), "")) and len(run) <= len(stem) + 1:
+        elif (stem := next((run[:size] for size in (4, 3, 2) if run[:size] in FUNCTIONS), "")) and len(
+            run
+        ) <= len(stem) + 1:
             self.add("function", FUNCTIONS[stem])
             self._add_letters(run[len(stem) :])
         elif self._is_product(run):
@@ -281,7 +296,11 @@ class _Lexer:
             raise LimitError(f"text nested deeper than {DEPTH}")
         if is_after_value and stripped in LONE_LETTERS and stripped:
             self.add("word", stripped)
-        elif len(stripped) <= 1 or _INNER.search(stripped) or (is_upright and stripped in FUNCTIONS | CONSTANTS | GREEK):
+        elif (
+            len(stripped) <= 1
+            or _INNER.search(stripped)
+            or (is_upright and stripped in FUNCTIONS | CONSTANTS | GREEK)
+        ):
             inner = _Lexer(content, is_comma_in_numbers=self.is_comma_in_numbers, depth=self.depth + 1)
             inner.is_spaced = self.is_spaced_before
             self.tokens.extend(inner.run())
@@ -303,10 +322,10 @@ class _Lexer:
 
 
 def find_closing(text: str, start: int) -> int:
-    """Give the position of the brace that closes the one at `start`, or -1.
+    r"""Give the position of the brace that closes the one at `start`, or -1.
 
     Args:
-        text: Any LaTeX; `\\{` and `\\}` do not count.
+        text: Any LaTeX; `\{` and `\}` do not count.
         start: Position of the opening brace.
     """
     depth = 0

@@ -31,7 +31,13 @@ def fold(node: Node) -> Node:
     """
     if not isinstance(node, Add | Multiply | Power) or not contains(node, Matrix):
         return node
-    rows = _add(node) if isinstance(node, Add) else _multiply(node) if isinstance(node, Multiply) else _raise(node)
+    rows = (
+        _add(node)
+        if isinstance(node, Add)
+        else _multiply(node)
+        if isinstance(node, Multiply)
+        else _raise(node)
+    )
     return node if rows is None else Matrix("matrix", rows)
 
 
@@ -60,7 +66,8 @@ def _plus(first: Rows, second: Rows) -> Rows | None:
     if [len(row) for row in first] != [len(row) for row in second]:
         return None
     return tuple(
-        tuple(Add(pair) for pair in zip(row, other, strict=True)) for row, other in zip(first, second, strict=True)
+        tuple(Add(pair) for pair in zip(row, other, strict=True))
+        for row, other in zip(first, second, strict=True)
     )
 
 
@@ -112,6 +119,9 @@ def _invert(rows: Rows) -> Rows | None:
     match rows:
         case ((a, b), (c, d)):
             over = invert(Add((Multiply((a, d)), negate(Multiply((b, c))))))
-            return (Multiply((over, d)), Multiply((over, negate(b)))), (Multiply((over, negate(c))), Multiply((over, a)))
+            return (Multiply((over, d)), Multiply((over, negate(b)))), (
+                Multiply((over, negate(c))),
+                Multiply((over, a)),
+            )
         case _:
             return None

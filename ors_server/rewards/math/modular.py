@@ -1,7 +1,7 @@
 """Values modulo a prime: rational functions are told apart at random points, exactly and at no cost in size.
 
-Two different rational functions agree at a random point with a probability of at most their degree over the prime
-(Schwartz 1980, Zippel 1979); the points are fixed, so every verdict can be repeated.
+Two different rational functions agree at a random point with a probability of at most their degree over the
+prime (Schwartz 1980, Zippel 1979); the points are fixed, so every verdict can be repeated.
 """
 
 import hashlib
@@ -11,10 +11,21 @@ from typing import Final
 
 from ors_server.rewards.math import exact
 from ors_server.rewards.math.limits import Budget, InexactError, UndefinedError
-from ors_server.rewards.math.tree import Add, Constant, Function, Multiply, Node, Number, Power, Symbol, Unknown
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Symbol,
+    Unknown,
+)
 
 PRIME: Final = 2_305_843_009_213_693_921
 """2^61 - 31, congruent to 1 modulo 4, so that -1 has a square root."""
+_POWER_STEPS: Final = 5
 _ROOT_OF_MINUS_ONE: Final = 583_529_827_753_931_384
 
 
@@ -81,6 +92,7 @@ def _read_product(node: Multiply, budget: Budget, point: int) -> int:
 
 
 def _read_power(node: Power, budget: Budget, point: int) -> int:
+    budget.spend(_POWER_STEPS)
     exponent = exact.evaluate(node.exponent, budget)
     if not isinstance(exponent, int):
         raise InexactError("a root")

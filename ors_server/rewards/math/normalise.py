@@ -1,7 +1,7 @@
 """Text before it is read: one spelling for what Unicode, markdown and broken escapes spell in many ways.
 
-Everything here keeps the meaning. What is a matter of convention (percent signs, units, prefixes) is left to the
-comparison.
+Everything here keeps the meaning. What is a matter of convention (percent signs, units, prefixes) is left
+to the comparison.
 """
 
 import re
@@ -10,27 +10,51 @@ from typing import Final
 
 _SUPERSCRIPTS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵃᵇᵏᵐ", "0123456789+-=()nixyabkm", strict=True))
 _SUBSCRIPTS: Final = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₙₖₘᵢⱼ", "0123456789+-=()aeoxnkmij", strict=True))
-_GREEK: Final = (
-    "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi "
-    "ρ rho σ sigma τ tau υ upsilon φ phi ϕ phi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi "
+
+
+def _pair(names: str) -> dict[int, str]:
+    """Read `sign command sign command …`."""
+    words = names.split()
+    return {ord(sign): f"\\{name} " for sign, name in zip(words[::2], words[1::2], strict=True)}
+
+
+_GREEK: Final = _pair(
+    "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu "
+    "ξ xi π pi "
+    "ρ rho σ sigma τ tau υ upsilon φ phi ϕ phi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ "
+    "Xi Π Pi "
     "Σ Sigma Φ Phi Ψ Psi Ω Omega"
-).split()
-_NAMED: Final = (
-    "≤ le ≥ ge ⩽ le ⩾ ge ≦ le ≧ ge ≠ ne ≈ approx ≡ equiv ∈ in ∉ notin ∪ cup ∩ cap ∖ setminus ∅ emptyset ⌀ emptyset ± pm ∓ mp "
-    "∞ infty × times · cdot ⋅ cdot ∙ cdot √ sqrt ∑ sum ∏ prod ∫ int ∠ angle △ triangle ⌊ lfloor ⌋ rfloor ⌈ lceil "
-    "⌉ rceil … ldots ⋯ cdots ⟨ langle ⟩ rangle 〈 langle 〉 rangle → to ⇒ Rightarrow ∧ wedge ∨ vee ⊂ subset ⊆ subseteq ∥ parallel "
+)
+_NAMED: Final = _pair(
+    "≤ le ≥ ge ⩽ le ⩾ ge ≦ le ≧ ge ≠ ne ≈ approx ≡ equiv ∈ in ∉ notin ∪ cup ∩ cap ∖ setminus ∅ "
+    "emptyset ⌀ emptyset ± pm ∓ mp "
+    "∞ infty × times · cdot ⋅ cdot ∙ cdot √ sqrt ∑ sum ∏ prod ∫ int ∠ angle △ triangle ⌊ lfloor ⌋ "
+    "rfloor ⌈ lceil "
+    "⌉ rceil … ldots ⋯ cdots ⟨ langle ⟩ rangle 〈 langle 〉 rangle → to ⇒ Rightarrow ∧ wedge ∨ vee ⊂ "
+    "subset ⊆ subseteq ∥ parallel "
     "⊥ perp ≅ cong ∼ sim ∀ forall ∃ exists ∂ partial ° degree º degree ˚ degree ℃ degree"
-).split()
+)
 _TABLE: Final[dict[int, str]] = (
-    {ord(char): f"\\{name} " for char, name in zip(_GREEK[::2], _GREEK[1::2], strict=True)}
-    | {ord(char): f"\\{name} " for char, name in zip(_NAMED[::2], _NAMED[1::2], strict=True)}
+    _GREEK
+    | _NAMED
     | dict.fromkeys(map(ord, "−–—‐‑‒﹣－⁃"), "-")
     | dict.fromkeys(map(ord, "÷⁄∕／"), "/")
     | dict.fromkeys(map(ord, "∗＊"), "*")
     | dict.fromkeys(map(ord, "“”„‟«»"), '"')
     | dict.fromkeys(map(ord, "‘’‛′ʹ´"), "'")
-    | dict.fromkeys(map(ord, "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"), " ")
-    | dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2066\u2067\u2068\u2069\ufeff"), "")
+    | dict.fromkeys(
+        map(
+            ord, "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+        ),
+        " ",
+    )
+    | dict.fromkeys(
+        map(
+            ord,
+            "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2066\u2067\u2068\u2069\ufeff",
+        ),
+        "",
+    )
     | {
         ord("∛"): "\\sqrt[3]",
         ord("∜"): "\\sqrt[4]",
@@ -56,13 +80,22 @@ _EATEN: Final = (
     ("\tfrac", "\\tfrac"),
     ("\rightarrow", "\\rightarrow"),
 )
-"""Backslash commands whose first letter a string literal has taken for an escape (`"\\frac"` written `"\frac"`)."""
+"""Commands whose first letter a string literal has taken for an escape: a form feed for that of `frac`."""
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
 _LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
 """A space that parts no words."""
-_FENCES: Final = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("__", "__"))
+_FENCES: Final = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+    ("**", "**"),
+    ("`", "`"),
+    ('"', '"'),
+    ("__", "__"),
+)
 _EDGE: Final = " \t\r\n.,;:"
 
 
@@ -100,7 +133,12 @@ def unfence(text: str) -> str:
         text = _strip_edges(text)
         for opening, closing in _FENCES:
             inner = text[len(opening) : len(text) - len(closing)]
-            if len(text) > len(opening + closing) and text.startswith(opening) and text.endswith(closing) and closing not in inner:
+            if (
+                len(text) > len(opening + closing)
+                and text.startswith(opening)
+                and text.endswith(closing)
+                and closing not in inner
+            ):
                 text = inner
                 break
     return text
@@ -112,7 +150,9 @@ def plain(text: str) -> str:
     Args:
         text: One answer, already unified.
     """
-    text = re.sub(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|operatorname)\s*\{", "{", text)
+    text = re.sub(
+        r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|operatorname)\s*\{", "{", text
+    )
     text = re.sub(r"\\(?:left|right|displaystyle|[ ,;:!]|quad|qquad)(?![A-Za-z])", " ", text)
     text = re.sub(r"[{}$\"*`\\]", "", text)
     text = " ".join(text.replace("dfrac", "frac").replace("tfrac", "frac").casefold().split())

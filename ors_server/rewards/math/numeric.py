@@ -83,19 +83,23 @@ class Point:
         return reader(self, node)
 
     def read_symbol(self, node: Symbol) -> Complex:
+        """Read a symbol."""
         if node.name not in self.values:
             raise InexactError(node.name)
         return self.values[node.name]
 
     def read_number(self, node: Number) -> Complex:
+        """Read a number."""
         return precise.from_rational(node.value)
 
     def read_constant(self, node: Constant) -> Complex:
+        """Read a constant."""
         if node.name not in _CONSTANTS:
             raise InexactError(node.name)
         return _CONSTANTS[node.name]
 
     def read_sum(self, node: Add) -> Complex:
+        """Read a sum, and notes what cancels in it."""
         total, greatest = precise.ZERO, NO_NOISE
         for term in node.terms:
             value = self.read(term)
@@ -106,12 +110,14 @@ class Point:
         return total
 
     def read_product(self, node: Multiply) -> Complex:
+        """Read a product."""
         product = precise.ONE
         for factor in node.factors:
             product = precise.multiply(product, self.read(factor))
         return product
 
     def read_power(self, node: Power) -> Complex:
+        """Read a power."""
         self.budget.spend(_COSTS)
         base, exponent = self.read(node.base), self.read(node.exponent)
         if node.base == Constant("e"):
@@ -119,6 +125,7 @@ class Point:
         return precise.power(base, exponent)
 
     def read_quantity(self, node: Quantity) -> Complex:
+        """Read a percentage or an angle."""
         value = self.read(node.value)
         if node.unit == "%":
             return precise.divide(value, precise.from_rational(100))
@@ -127,12 +134,14 @@ class Point:
         raise InexactError(node.unit)
 
     def read_unknown(self, node: Unknown) -> Complex:
+        """Read a function that nobody knows: any number that only its name and arguments decide."""
         arguments = [self.read(argument) for argument in node.arguments]
         rounded = [precise.shorten(argument) for argument in arguments]
         digest = hashlib.blake2b(f"{node.name} {rounded}".encode(), digest_size=6).digest()
         return precise.from_rational(Fraction(int.from_bytes(digest, "big") + 1, 1 << 47))
 
     def read_function(self, node: Function) -> Complex:
+        """Read a function."""
         self.budget.spend(_COSTS)
         if node.name == "det":
             return precise.from_rational(exact.evaluate(node, self.budget))
@@ -145,14 +154,16 @@ class Point:
         return function(*arguments)
 
     def read_binder(self, node: Binder) -> Complex:
-        if node.kind == "lim":
-            return self._approach(node)
-        if node.kind == "diff":
-            return self._differentiate(node)
+        """Read a sum, a product, an integral, a limit or a derivative."""
+        if node.kind in ("lim", "diff"):
+            return self._approach(node) if node.kind == "lim" else self._differentiate(node)
         if len(node.bounds) != 2:  # noqa: PLR2004  (a lower and an upper bound)
             raise InexactError("an integral without bounds")
         if node.kind == "int":
             return self._integrate(node)
+        return self._repeat(node)
+
+    def _repeat(self, node: Binder) -> Complex:
         if node.bounds[1] == Constant("inf") and node.kind == "sum":
             return self._sum_series(node)
         low, high = (precise.whole(self.read(bound)) for bound in node.bounds)
@@ -197,10 +208,15 @@ class Point:
 
     def _differentiate(self, node: Binder) -> Complex:
         self.agreement = min(self.agreement, _LIMIT_BITS)
-        place, step = self.read_symbol(Symbol(node.variable)), precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
+        place, step = (
+            self.read_symbol(Symbol(node.variable)),
+            precise.from_rational(Fraction(1, 1 << _LIMIT_BITS)),
+        )
         before = self._read_at(node, precise.add(place, precise.negative(step)))
         after = self._read_at(node, precise.add(place, step))
-        return precise.divide(precise.add(after, precise.negative(before)), precise.multiply(step, precise.from_rational(2)))
+        return precise.divide(
+            precise.add(after, precise.negative(before)), precise.multiply(step, precise.from_rational(2))
+        )
 
     def _approach(self, node: Binder) -> Complex:
         self.agreement = min(self.agreement, _LIMIT_BITS)
@@ -313,6 +329,26 @@ def _modulo(value: Complex, modulus: Complex) -> Complex:
     return precise.add(value, precise.negative(precise.multiply(times, modulus)))
 
 
+def _common_logarithm(value: Complex) -> Complex:
+    return _logarithm(value, precise.from_rational(10))
+
+
+def _round_up(value: Complex) -> Complex:
+    return precise.negative(_round_down(precise.negative(value)))
+
+
+def _conjugate(value: Complex) -> Complex:
+    return value[0], precise.negative(value)[1]
+
+
+def _real_part(value: Complex) -> Complex:
+    return value[0], precise.ZERO[0]
+
+
+def _imaginary_part(value: Complex) -> Complex:
+    return value[1], precise.ZERO[0]
+
+
 _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "sec": _over("cos"),
     "csc": _over("sin"),
@@ -325,20 +361,19 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "acsc": _of_inverse("asin"),
     "ln": _logarithm,
     "log": _logarithm,
-    "lg": lambda value: _logarithm(value, precise.from_rational(10)),
+    "lg": _common_logarithm,
     "abs": precise.absolute,
     "root": _root,
     "floor": _round_down,
-    "ceil": lambda value: precise.negative(_round_down(precise.negative(value))),
+    "ceil": _round_up,
     "factorial": _exactly(exact.factorial),
     "binom": _binomial,
     "mod": _modulo,
     "max": lambda *values: _choose(lambda one, other: _is_less(other, one), *values),
     "min": lambda *values: _choose(_is_less, *values),
-    "conj": lambda value: (value[0], precise.negative(value)[1]),
-    "overline": lambda value: (value[0], precise.negative(value)[1]),
-    "re": lambda value: (value[0], precise.ZERO[0]),
-    "im": lambda value: (value[1], precise.ZERO[0]),
+    "conj": _conjugate,
+    "re": _real_part,
+    "im": _imaginary_part,
 }
 _READERS: Final[dict[type, Callable[..., Complex]]] = {
     Number: Point.read_number,

@@ -11,8 +11,8 @@ class MathOptions:
     """Conventions of one task."""
 
     extraction: Literal["lenient", "strict"] = "lenient"
-    """Where the answer may stand: `strict` wants a box, an answer tag, `####` or a bare answer; `lenient` also takes
-    what follows "the answer is", the last formula or the last number of a text."""
+    """Where the answer may stand: `strict` wants a box, an answer tag, `####` or a bare answer; `lenient`
+    also takes what follows "the answer is", the last formula or the last number of a text."""
     boxes: Literal["last", "agree"] = "last"
     """What several different boxes mean: the last one counts, or they must all agree."""
     choices: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class MathVerdict:
     reason: str
     """Why, in a few words."""
     status: Status
-    """`ok`: judged. `unparsed_answer`: no answer was found, or it is no mathematics while the gold is. `bad_gold`:
-    the gold cannot be read. `limit`: a bound was met before a verdict."""
+    """`ok`: judged. `unparsed_answer`: no answer was found, or it is no mathematics while the gold is.
+    `bad_gold`: the gold cannot be read. `limit`: a bound was met before a verdict."""
     forms: tuple[str, str]
     """The texts that were compared: the gold's, the answer's."""

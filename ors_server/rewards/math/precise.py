@@ -1,13 +1,13 @@
 """Complex numbers of 200 bits, over the pure functions of `mpmath.libmp`.
 
-No context, no global precision: every call says its own. What `libmp` keeps (digits of π, e, ln 2) is filled once on
-import, deeper than any call here asks for, so that threads never see it change.
+No context, no global precision: every call says its own. What `libmp` keeps (digits of π, e, ln 2) is
+filled once on import, deeper than any call here asks for, so that threads never see it change.
 """
 
 from fractions import Fraction
 from typing import Any, Final
 
-from mpmath import libmp
+from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]
 
 from ors_server.rewards.math.limits import BITS, MAGNITUDE, InexactError, LimitError, UndefinedError
 
@@ -45,7 +45,7 @@ def is_real(value: Complex) -> bool:
     Args:
         value: A number.
     """
-    return value[1] == _lib.fzero or magnitude((value[1], _lib.fzero)) < magnitude(value) - BITS // 2
+    return bool(value[1] == _lib.fzero) or magnitude((value[1], _lib.fzero)) < magnitude(value) - BITS // 2
 
 
 def is_zero(value: Complex) -> bool:
@@ -54,7 +54,7 @@ def is_zero(value: Complex) -> bool:
     Args:
         value: A number.
     """
-    return value[0] == _lib.fzero and value[1] == _lib.fzero
+    return bool(value[0] == _lib.fzero and value[1] == _lib.fzero)
 
 
 def is_negative(value: Complex) -> bool:
@@ -157,7 +157,7 @@ def multiply(first: Complex, second: Complex) -> Complex:
     """
     if first[1] == _lib.fzero and second[1] == _lib.fzero:
         return _lib.mpf_mul(first[0], second[0], BITS, _ROUND), _lib.fzero
-    return _lib.mpc_mul(first, second, BITS, _ROUND)
+    return _as_complex(_lib.mpc_mul(first, second, BITS, _ROUND))
 
 
 def divide(first: Complex, second: Complex) -> Complex:
@@ -174,7 +174,7 @@ def divide(first: Complex, second: Complex) -> Complex:
         raise UndefinedError("a division by zero")
     if first[1] == _lib.fzero and second[1] == _lib.fzero:
         return _lib.mpf_div(first[0], second[0], BITS, _ROUND), _lib.fzero
-    return _lib.mpc_div(first, second, BITS, _ROUND)
+    return _as_complex(_lib.mpc_div(first, second, BITS, _ROUND))
 
 
 def absolute(value: Complex) -> Complex:
@@ -201,21 +201,24 @@ def power(base: Complex, exponent: Complex) -> Complex:
     """
     if is_zero(exponent):
         return ONE
+    if is_zero(base) and (not is_real(exponent) or is_negative(exponent)):
+        raise UndefinedError("a division by zero")
     if is_zero(base):
-        if not is_real(exponent) or is_negative(exponent):
-            raise UndefinedError("a division by zero")
         return ZERO
     if magnitude(exponent) > MAGNITUDE.bit_length():
         _check_range(base, exponent)
     count = whole(exponent)
-    if base[1] == _lib.fzero and exponent[1] == _lib.fzero:
-        if count is not None:
-            return _lib.mpf_pow_int(base[0], count, BITS, _ROUND), _lib.fzero
-        if not is_negative(base):
-            return _lib.mpf_pow(base[0], exponent[0], BITS, _ROUND), _lib.fzero
+    if base[1] == _lib.fzero and count is not None:
+        return _lib.mpf_pow_int(base[0], count, BITS, _ROUND), _lib.fzero
     if count is not None:
-        return _lib.mpc_pow_int(base, count, BITS, _ROUND)
-    return _lib.mpc_pow(base, exponent, BITS, _ROUND)
+        return _as_complex(_lib.mpc_pow_int(base, count, BITS, _ROUND))
+    if base[1] == _lib.fzero and exponent[1] == _lib.fzero and not is_negative(base):
+        return _lib.mpf_pow(base[0], exponent[0], BITS, _ROUND), _lib.fzero
+    return _as_complex(_lib.mpc_pow(base, exponent, BITS, _ROUND))
+
+
+def _as_complex(value: Any) -> Complex:
+    return value[0], value[1]
 
 
 def _check_range(base: Complex, exponent: Complex) -> None:
@@ -236,7 +239,7 @@ def root(radicand: Complex, index: int) -> Complex:
     if index == 2:  # noqa: PLR2004  (the square root has a fast way of its own)
         if radicand[1] == _lib.fzero and not is_negative(radicand):
             return _lib.mpf_sqrt(radicand[0], BITS, _ROUND), _lib.fzero
-        return _lib.mpc_sqrt(radicand, BITS, _ROUND)
+        return _as_complex(_lib.mpc_sqrt(radicand, BITS, _ROUND))
     return power(radicand, from_rational(Fraction(1, index)))
 
 
@@ -297,6 +300,6 @@ def apply(name: str, value: Complex) -> Complex:
                 return _REAL[name](value[0], BITS, _ROUND), _lib.fzero
             except _lib.ComplexResult:
                 pass
-        return _COMPLEX[name](value, BITS, _ROUND)
+        return _as_complex(_COMPLEX[name](value, BITS, _ROUND))
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise UndefinedError(name) from error

@@ -1,4 +1,4 @@
-"""From the text of one answer to its syntax trees: nearly always one, two where the notation has two readings."""
+"""From the text of one answer to its syntax trees: nearly always one, two where it has two readings."""
 
 import re
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ def read(text: str) -> Reading:
     if len(text) > ANSWER_CHARS:
         raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
     text = unfence(text)
+    if text.startswith("<") and text.endswith(">") and "," in text:
+        text = f"({text[1:-1]})"
     trees: list[Node] = []
     for is_comma_in_numbers in (True, False):
         if is_comma_in_numbers or _COMMA_GROUPS.search(text):
@@ -66,7 +68,10 @@ def _try(text: str, *, is_comma_in_numbers: bool) -> Node | None:
 def _as_mixed(tree: Node) -> Node | None:
     """Read `2 and 1/4` as a mixed number too."""
     match tree:
-        case Listing((Number(int(whole)), Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) as part), "and"):
+        case Listing(
+            (Number(int(whole)), Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) as part),
+            "and",
+        ):
             return Add((Number(whole), part)) if exponent == MINUS_ONE and 0 < top < bottom else None
         case _:
             return None

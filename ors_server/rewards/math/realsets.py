@@ -49,7 +49,7 @@ class Span:
 
 
 Spans = list[Span]
-_LINE: Final = Span(-math.inf, False, math.inf, False)
+_LINE: Final = Span(low=-math.inf, is_low_in=False, high=math.inf, is_high_in=False)
 
 
 def read_set(node: Node, budget: Budget) -> Spans:
@@ -73,7 +73,11 @@ def _unite(spans: Spans) -> Spans:
     united: Spans = []
     for span in sorted(spans, key=lambda span: (span.low, not span.is_low_in)):
         last = united[-1] if united else None
-        if last is None or span.low > last.high or (span.low == last.high and not (span.is_low_in or last.is_high_in)):
+        if (
+            last is None
+            or span.low > last.high
+            or (span.low == last.high and not (span.is_low_in or last.is_high_in))
+        ):
             united.append(span)
         elif (span.high, span.is_high_in) > (last.high, last.is_high_in):
             united[-1] = Span(last.low, last.is_low_in, span.high, span.is_high_in)
@@ -82,13 +86,14 @@ def _unite(spans: Spans) -> Spans:
 
 def _complement(spans: Spans) -> Spans:
     rest: Spans = []
-    low, is_low_in = -math.inf, False
+    low: End = -math.inf
+    is_low_in = False
     for span in spans:
         if low < span.low or (low == span.low and is_low_in and not span.is_low_in):
             rest.append(Span(low, is_low_in, span.low, not span.is_low_in and span.low != -math.inf))
         low, is_low_in = span.high, not span.is_high_in
     if low < math.inf:
-        rest.append(Span(low, is_low_in, math.inf, False))
+        rest.append(Span(low, is_low_in, math.inf, is_high_in=False))
     return rest
 
 
@@ -129,7 +134,7 @@ def _read_group(node: Group, budget: Budget) -> Spans:
 
 def _read_finite(node: Set, budget: Budget) -> Spans:
     ends = [_value(item, {}, budget) for item in node.items]
-    return _unite([Span(end, True, end, True) for end in ends])
+    return _unite([Span(end, is_low_in=True, high=end, is_high_in=True) for end in ends])
 
 
 def _read_operation(node: SetOperation, budget: Budget) -> Spans:
@@ -196,15 +201,26 @@ def _solve(operator: str, left: Node, right: Node, budget: Budget) -> Spans:
         return _solve(_FLIPPED[operator], right, left, budget)
     if isinstance(left, Function) and left.name == "abs":
         inner = left.arguments[0]
-        above, below = _solve(operator, inner, right, budget), _solve(_FLIPPED[operator], inner, negate(right), budget)
+        above, below = (
+            _solve(operator, inner, right, budget),
+            _solve(_FLIPPED[operator], inner, negate(right), budget),
+        )
         return _meet(above, below) if operator in "<≤≠" else _unite(above + below)
     gap = Add((left, negate(right)))
     (name,) = symbols(gap) or ("",)
     at_zero, at_one, at_two = (_value(gap, {name: place}, budget) for place in range(3))
     slope = at_one - at_zero
-    if not name or slope == 0 or abs(at_two - 2 * at_one + at_zero) * _GRAIN > 4 * (abs(at_two) + abs(at_one) + 1):
+    if (
+        not name
+        or slope == 0
+        or abs(at_two - 2 * at_one + at_zero) * _GRAIN > 4 * (abs(at_two) + abs(at_one) + 1)
+    ):
         raise InexactError("an inequality that is not linear")
-    end = Fraction(round(-at_zero / slope * _GRAIN), _GRAIN) if not _is_plain(at_zero, slope) else -at_zero / slope
+    end = (
+        Fraction(round(-at_zero / slope * _GRAIN), _GRAIN)
+        if not _is_plain(at_zero, slope)
+        else -at_zero / slope
+    )
     return _half_line(operator if slope > 0 else _FLIPPED[operator], end)
 
 
@@ -213,11 +229,11 @@ def _is_plain(*numbers: Fraction) -> bool:
 
 
 def _half_line(operator: str, end: Fraction) -> Spans:
+    below = Span(-math.inf, is_low_in=False, high=end, is_high_in=operator == "≤")
+    above = Span(end, operator == "≥", math.inf, is_high_in=False)
     if operator == "≠":
-        return [Span(-math.inf, False, end, False), Span(end, False, math.inf, False)]
-    if operator in "<≤":
-        return [Span(-math.inf, False, end, operator == "≤")]
-    return [Span(end, operator == "≥", math.inf, False)]
+        return [below, above]
+    return [below] if operator in "<≤" else [above]
 
 
 _READERS: Final[dict[type, Callable[..., Spans]]] = {

@@ -1,16 +1,16 @@
 """Equations and inequalities: what they name, what they say, and when two of them say the same.
 
-Conventions: `x = 5`, `f(x) = 5`, `AB = 5`, `A:B = 5` name a value, and a side that names nothing is compared with that
-value alone; a sum on the left (`x + z = 1`) names nothing. Two equations are equal if the differences of their sides
-are, up to a constant factor; two inequalities, up to a positive one. A chain (`3 + 5 = 8`, `x = 1 + 1 = 2`) has a
-value only if it is true. What follows `≈` is a remark.
+Conventions: `x = 5`, `f(x) = 5`, `AB = 5`, `A:B = 5` name a value, and a side that names nothing is
+compared with that value alone; a sum on the left (`x + z = 1`) names nothing. Two equations are equal if
+the differences of their sides are, up to a constant factor; two inequalities, up to a positive one. A chain
+(`3 + 5 = 8`, `x = 1 + 1 = 2`) has a value only if it is true. What follows `≈` is a remark.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from ors_server.rewards.math import modular, precise
-from ors_server.rewards.math.identity import real_points, same_value
+from ors_server.rewards.math.identity import real_points
 from ors_server.rewards.math.limits import Budget, InexactError, LimitError, MathError, UndefinedError
 from ors_server.rewards.math.numeric import Point, agree
 from ors_server.rewards.math.realsets import ORDERS
@@ -39,16 +39,16 @@ _NAME_PARTS: Final = 6
 
 
 def is_name(node: Node) -> bool:
-    """Say whether a node names a value: a symbol, `f(x)`, `AB`, `P(A)`, `∠ABC`, `A:B`, `dy/dx`, `\\cos A`, a limit.
+    r"""Say whether a node names a value.
+
+    A symbol does, and `f(x)`, `AB`, `P(A)`, `∠ABC`, `A:B`, `dy/dx`, `\cos A`, a limit, an integral.
 
     Args:
         node: One side of an equation.
     """
     match node:
-        case Symbol() | Unknown():
+        case Symbol() | Unknown() | Binder("lim" | "int"):
             return True
-        case Binder(kind):
-            return kind in ("lim", "int")
         case Ratio(parts):
             return all(map(is_name, parts))
         case Function(_, (inner,)):
@@ -65,6 +65,8 @@ def _is_product_name(factors: tuple[Node, ...]) -> bool:
     first = factors[0]
     if isinstance(first, Symbol) and (first.name[:1].isupper() or first.name[0] in "∠△" or first.name == "m"):
         return len(factors) == 2 or all(map(is_name, factors))  # noqa: PLR2004  (`P(A)`, `V(r)`)
+    if first == Symbol("d"):
+        return all(map(is_name, factors[1:]))
     inverses = sum(isinstance(factor, Power) for factor in factors)
     return inverses == 1 and all(map(is_name, factors))
 
@@ -94,7 +96,7 @@ def split_name(node: Node, same: Same) -> tuple[Node | None, Node] | None:
     """
     if not isinstance(node, Relation):
         return None, node
-    if set(node.operators) != {"="}:
+    if set(node.operators) != {"="} and node.operators != ("≡",):
         return None
     sides = list(node.sides)
     name: Node | None = None

@@ -65,7 +65,7 @@ class PlusMinus:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A known function of its arguments: `sin`, `log` (argument, base), `root` (radicand, index), `abs`, …."""
+    """A known function of its arguments: `sin`, `log` (argument, base), `root` (radicand, index)."""
 
     name: str
     arguments: "tuple[Node, ...]"
@@ -73,7 +73,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A function that the answer does not define, such as `f(x)` or `a_{n+1}`: equal arguments, equal value."""
+    """A function that the answer does not define: `f(x)`, `a_{n+1}`. Equal arguments, equal value."""
 
     name: str
     arguments: "tuple[Node, ...]"
@@ -174,18 +174,7 @@ class Words:
 Expression = (
     Number | Symbol | Constant | Add | Multiply | Power | PlusMinus | Function | Unknown | Binder | Matrix
 )
-Node = (
-    Expression
-    | Relation
-    | Group
-    | Set
-    | Listing
-    | SetOperation
-    | Quantity
-    | Ratio
-    | Based
-    | Words
-)
+Node = Expression | Relation | Group | Set | Listing | SetOperation | Quantity | Ratio | Based | Words
 
 ONE = Number(1)
 MINUS_ONE = Number(-1)
@@ -228,10 +217,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner,)
         case Binder(_, _, bounds, body):
             return (*bounds, body)
-        case Matrix(_, rows):
-            return tuple(cell for row in rows for cell in row)
         case _:
-            return ()
+            return tuple(cell for row in node.rows for cell in row) if isinstance(node, Matrix) else ()
 
 
 def symbols(node: Node) -> frozenset[str]:

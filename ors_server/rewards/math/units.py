@@ -1,7 +1,8 @@
 """Units, currencies and the words behind a number.
 
-A unit's canonical name is a product of base names with exponents in alphabetical order (`h^-1 km`). Words that are
-no unit ("apples", "different ways") are kept behind a `~`, so that they can be told from units and dropped.
+A unit's canonical name is a product of base names with exponents in alphabetical order (`h^-1 km`). Words
+that are no unit ("apples", "different ways") are kept behind a `~`, so that they can be told from units and
+dropped.
 """
 
 import re
@@ -54,7 +55,11 @@ _SYNONYMS_BY_UNIT: Final = {
     "pm": "pm p.m",
 }
 _UNITS: Final = {word: unit for unit, words in _SYNONYMS_BY_UNIT.items() for word in words.split()}
-_COMPOUNDS: Final = {"mph": (("mi", 1), ("h", -1)), "kmh": (("km", 1), ("h", -1)), "kph": (("km", 1), ("h", -1))}
+_COMPOUNDS: Final = {
+    "mph": (("mi", 1), ("h", -1)),
+    "kmh": (("km", 1), ("h", -1)),
+    "kph": (("km", 1), ("h", -1)),
+}
 _FACTORS: Final = {
     "mm": ("m", "1/1000"),
     "cm": ("m", "1/100"),

@@ -7,8 +7,13 @@ def _same(names: str) -> dict[str, str]:
     return {name: name for name in names.split()}
 
 
+def _all(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 FUNCTIONS: Final = _same(
-    "frac binom sqrt root sin cos tan sec csc cot sinh cosh tanh sech csch coth log ln exp abs floor ceil round gcd lcm "
+    "frac binom sqrt root sin cos tan sec csc cot sinh cosh tanh sech csch coth log ln exp abs floor "
+    "ceil round gcd lcm "
     "max min det conj arg re im"
 ) | {
     "dfrac": "frac",
@@ -66,7 +71,8 @@ CONSTANTS: Final = {
     "mathbbC": "complexes",
 }
 GREEK: Final = _same(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau upsilon phi chi psi "
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau "
+    "upsilon phi chi psi "
     "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial nabla"
 ) | {
     "varepsilon": "epsilon",
@@ -170,10 +176,13 @@ RELATIONS: Final = {
 BINDERS: Final = {"sum": "sum", "prod": "prod", "int": "int", "lim": "lim", "limits": "limits"}
 ACCENTS: Final = _same("overline bar hat tilde widehat dot")
 SEPARATORS: Final = {"wedge": "and", "land": "and", "vee": "or", "lor": "or"}
-LAYOUT: Final = frozenset(
-    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle quad "
-    "qquad nonumber notag hspace vspace phantom label tag color textcolor limits nolimits mathit mathsf mathnormal "
-    "boxed fbox vec overrightarrow underline mathbf boldsymbol bm pmb thinspace space allowbreak hfill small large Large hline displaylines bf it noindent".split()
+LAYOUT: Final = _all(
+    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle "
+    "scriptstyle quad "
+    "qquad nonumber notag hspace vspace phantom label tag color textcolor limits nolimits mathit "
+    "mathsf mathnormal "
+    "boxed fbox vec overrightarrow underline mathbf boldsymbol bm pmb thinspace space allowbreak "
+    "hfill small large Large hline displaylines bf it noindent"
 )
 ENVIRONMENTS: Final = {
     "matrix": "matrix",
@@ -186,11 +195,12 @@ ENVIRONMENTS: Final = {
     "cases": "cases",
 }
 """Environments that mean something; all others (align, gather, equation, …) only lay out."""
-TEXT_COMMANDS: Final = frozenset(
-    "text textbf textit textrm textsf texttt textnormal mathrm mbox hbox operatorname rm emph mathtt textup".split()
+TEXT_COMMANDS: Final = _all(
+    "text textbf textit textrm textsf texttt textnormal mathrm mbox hbox operatorname rm emph mathtt textup"
 )
-SHORT_WORDS: Final = frozenset(
-    "is are was the for all no yes of in to an at as if it we not but odd one two six ten per day only and any min max "
-    "has so by be or on up sum red set yes his her its out non nor due top add mod deg sec hrs hr".split()
+SHORT_WORDS: Final = _all(
+    "is are was the for all no yes of in to an at as if it we not but odd one two six ten per day "
+    "only and any min max "
+    "has so by be or on up sum red set yes his her its out non nor due top add mod deg sec hrs hr"
 )
 """Words of two or three letters that are never a product of letters."""
