@@ -12,6 +12,7 @@ from ors_server.rewards.math.expressions import ExpressionParser
 from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.tree import (
+    Based,
     Constant,
     Function,
     Group,
@@ -27,6 +28,7 @@ from ors_server.rewards.math.tree import (
     SetOperation,
     Symbol,
     Words,
+    contains,
     invert,
     negate,
 )
@@ -248,7 +250,10 @@ def _with_unit(value: Node, words: str) -> Node:
         )
     if isinstance(value, Relation):
         return Relation(value.operators, (*value.sides[:-1], _with_unit(value.sides[-1], words)))
-    return Quantity(value, name_unit(words))
+    unit = name_unit(words)
+    if unit.startswith("~") and not contains(value, (Number, Based)):
+        raise SyntaxUnknownError("words behind letters")
+    return Quantity(value, unit)
 
 
 def _lift_unit(value: Node) -> Node:
