@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from bench import idle_sessions, imports, mcp_calls, ors_calls, servers
+from bench import idle_sessions, imports, math_graders, mcp_calls, ors_calls, servers
 from bench.report import Row, as_table
 
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
@@ -22,6 +22,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "mcp_calls": mcp_calls.measure,
         "idle_sessions": idle_sessions.measure,
         "imports": imports.measure,
+        "math_graders": math_graders.measure,
     }
 )
 

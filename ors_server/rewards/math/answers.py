@@ -12,6 +12,7 @@ from ors_server.rewards.math.expressions import ExpressionParser
 from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.tree import (
+    Add,
     Based,
     Constant,
     Function,
@@ -32,7 +33,7 @@ from ors_server.rewards.math.tree import (
     invert,
     negate,
 )
-from ors_server.rewards.math.units import CURRENCIES, name_unit
+from ors_server.rewards.math.units import CURRENCIES, conversion, name_unit
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
 _SET_SIGNS: Final = ("∪", "∩", "∖")
@@ -90,6 +91,8 @@ class AnswerParser(ExpressionParser):
 
     def parse_item(self) -> Node:
         """Read one answer of a list: a relation, or one of its sides."""
+        if self.peek()[0] == "relation":
+            return self._parse_predicate()
         sides = [self._parse_side()]
         operators: list[str] = []
         while self.peek()[0] == "relation":
@@ -98,6 +101,12 @@ class AnswerParser(ExpressionParser):
         if not operators:
             return sides[0]
         return Relation(tuple(operators), tuple(sides))
+
+    def _parse_predicate(self) -> Node:
+        """Read `= 5` and `≤ 5`, whose left side the question has named."""
+        operator = self.take()
+        side = self._parse_side()
+        return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
 
     def _parse_side(self) -> Node:
         if self.peek()[0] == "word":
@@ -149,7 +158,17 @@ class AnswerParser(ExpressionParser):
                 words.append(self.take())
             else:
                 break
-        return _with_unit(value, " ".join(words)) if words else _lift_unit(value)
+        return self._parse_smaller(_with_unit(value, " ".join(words))) if words else _lift_unit(value)
+
+    def _parse_smaller(self, value: Node) -> Node:
+        """Read `20 minutes` behind `8 hours` into the same quantity."""
+        if self.peek()[0] != "number" or not isinstance(value, Quantity):
+            return value
+        part = self._parse_unit(self.parse_sum())
+        factor = conversion(part.unit, value.unit) if isinstance(part, Quantity) else None
+        if factor is None or not isinstance(part, Quantity):
+            raise SyntaxUnknownError("two quantities side by side")
+        return Quantity(Add((value.value, Multiply((Number(factor), part.value)))), value.unit)
 
     def _parse_sets(self) -> Node:
         left = self.parse_sum()

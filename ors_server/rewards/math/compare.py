@@ -4,8 +4,8 @@ Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Co
 
 * kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its
   member;
-* lists and sets have no order and no repetitions, points and vectors have one; a list without brackets may
-  stand for a point in order;
+* lists and sets have no order, and repetitions count only if both sides have some; points and vectors
+  have an order; a list without brackets may stand for a point in order;
 * `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
 * a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
 * an angle in degrees is its number, and its radians where π is written;
@@ -172,7 +172,9 @@ class Comparison:
             return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
         if (verdict := self._same_numbers(mine, theirs)) is not None:
             return verdict
-        mine, theirs = self._distinct(mine), self._distinct(theirs)
+        once, other_once = self._distinct(mine), self._distinct(theirs)
+        if len(once) == len(mine) or len(other_once) == len(theirs):
+            mine, theirs = once, other_once
         if len(mine) == len(theirs) and self._same_named(mine, theirs):
             return True
         return self._same_spans(gold, answer)

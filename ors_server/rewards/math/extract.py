@@ -46,6 +46,7 @@ _NUMBER: Final = re.compile(
 )
 _CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
+_OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
 _FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
 _FEW_WORDS: Final = 4
 """Words of an answer in words: "no real solution"."""
@@ -197,14 +198,18 @@ def _read_whole(response: str) -> Reading | None:
 
 
 def _marked(response: str) -> Candidate | None:
+    """Read what stands behind the last "the answer is"; if there is one, nothing before it counts."""
     response = response[-_TAIL_CHARS:]
-    markers = list(_MARKER.finditer(response))
-    for marker in reversed(markers[-3:]):
-        rest = _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")).strip(" *\n")
-        reading = _first_reading(rest)
+    rests = [
+        _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")) for marker in _MARKER.finditer(response)
+    ]
+    for rest in reversed(rests[-3:]):
+        reading = _first_reading(rest.strip(" *\n"))
         if reading is not None:
             return Candidate(reading, "marker")
-    return None
+    if not rests:
+        return None
+    return _from_prose(rests[-1]) or Candidate(read(rests[-1].strip(" *\n").split("\n", 1)[0]), "words")
 
 
 def _first_reading(rest: str) -> Reading | None:
@@ -232,12 +237,8 @@ def _try_reading(text: str) -> Reading | None:
 
 
 def _first_number(sentence: str) -> Reading | None:
-    number = _NUMBER.search(sentence)
-    return (
-        None
-        if number is None or _CODE.search(sentence) or not _is_prose(sentence)
-        else _try_reading(number[0])
-    )
+    number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
+    return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
 
 
 def _wordy(sentence: str) -> Reading | None:

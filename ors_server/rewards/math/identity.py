@@ -36,14 +36,15 @@ _ENOUGH: Final = 5
 """Points at which two values to 200 bits have to agree, if so many are found."""
 _RANGES: Final = (
     (1, 4, 1),
-    (1, 4, 1),
+    (40, 240, 1),
     (1, 4, -1),
+    (8, 60, -1),
+    (8, 60, 1),
     (1, 4, -1),
     (1, 1, 1),
-    (8, 60, 1),
     (1, 1, -1),
-    (8, 60, -1),
     (1, 8, -1),
+    (1, 4, 1),
 )
 """Lower and upper bound, in quarters, and sign (-1: either) of the points' coordinates."""
 
@@ -165,22 +166,35 @@ def _judge_at_points(
 ) -> bool | None:
     agreed = 0
     elsewhere: list[bool] = []
+    limit: LimitError | None = None
     has_unit = any(_has_imaginary_unit(node) for node in (first, second))
     for values in points:
-        verdict, is_real = _judge_at(first, second, Point(values, budget), Point(values, budget))
-        if verdict is None:
-            continue
-        if not is_real and not has_unit:
+        try:
+            verdict, is_real = _judge_at(first, second, Point(values, budget), Point(values, budget))
+        except LimitError as error:
+            verdict, is_real, limit = None, False, _unless_spent(error, budget)
+        if verdict is not None and not is_real and not has_unit:
             elsewhere.append(verdict)
-        elif not verdict:
-            return False
-        else:
+        elif verdict is not None:
+            if not verdict:
+                return False
             agreed += 1
         if agreed == _ENOUGH:
-            return True
-    if agreed:
-        return True
-    return all(elsewhere) if elsewhere else None
+            break
+    return _sum_up(agreed, elsewhere, limit)
+
+
+def _unless_spent(error: LimitError, budget: Budget) -> LimitError:
+    """Go on with another point if only this one was too far out."""
+    if budget.left < 0:
+        raise error
+    return error
+
+
+def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> bool | None:
+    if limit is not None and not agreed and not elsewhere:
+        raise limit
+    return True if agreed else all(elsewhere) if elsewhere else None
 
 
 def _has_imaginary_unit(node: Node) -> bool:

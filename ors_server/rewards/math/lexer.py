@@ -37,7 +37,7 @@ _REST: Final = r"""
   |(?P<command>\\[A-Za-z]+)
   |(?P<row>\\\\(?:\[[^\]]*\])?)
   |(?P<escaped>\\[{}%$#&_|])
-  |(?P<run>[^\W\d_]+)
+  |(?P<run>[A-Za-z]+|(?:(?![A-Za-z])[^\W\d_])+)
   |(?P<double>\*\*|<=|>=|=<|=>|!=|==|:=|->|\.\.\.+|\|\|)
   |(?P<single>.)
 """
@@ -70,6 +70,13 @@ _ESCAPED: Final = {
 _SINGLES: Final = frozenset("+-*/^_!%()[]{}|':&")
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
+_FOREIGN: Final = {
+    "或": ("separator", "or"),
+    "或者": ("separator", "or"),
+    "且": ("separator", "and"),
+    "和": ("separator", "and"),
+    "与": ("separator", "and"),
+}
 _SEPARATOR_WORDS: Final = frozenset({"and", "or"})
 
 
@@ -163,7 +170,8 @@ class _Lexer:
 
     def on_run(self, run: str) -> None:
         if not run.isascii():
-            self.add("word", run)
+            kind, value = _FOREIGN.get(run, ("word", run))
+            self.add(kind, value)
             return
         name = run if run in FUNCTIONS or run in CONSTANTS or len(run) == 1 else run.lower()
         if len(run) == 1:

@@ -100,7 +100,7 @@ def name_unit(words: str) -> str:
     try:
         powers = _read(words.casefold())
     except ValueError:
-        return "~" + " ".join(re.findall(r"[^\W\d_]+", words.casefold()))
+        return "~" + " ".join(re.findall(r"[^\W\d_]+|\^?-?\d+", words.casefold()))
     shown = [unit if power == 1 else f"{unit}^{power}" for unit, power in sorted(powers.items()) if power]
     return " ".join(shown)
 
