@@ -30,6 +30,7 @@ from ors_server.rewards.math.options import MathOptions
 from ors_server.rewards.math.realsets import read_set
 from ors_server.rewards.math.relations import as_assignments, same_relation, split_name, without_remark
 from ors_server.rewards.math.tree import (
+    Add,
     Based,
     Constant,
     Group,
@@ -59,7 +60,7 @@ _NAMED_SETS: Final = {
     "all reals": "reals",
     "real numbers": "reals",
 }
-_SETS: Final = (Group, Set, SetOperation, Constant, Relation, Listing)
+_SETS: Final = (Add, Group, Set, SetOperation, Constant, Relation, Listing)
 
 
 @dataclass(slots=True)

@@ -54,6 +54,8 @@ class ExpressionParser(OperandParser):
         term = self.parse_term()
         if double:
             return PlusMinus(term, 1 if double == "±" else -1)
+        if is_negative and isinstance(term, Function) and term.name == "mod":
+            return Function("mod", (negate(term.arguments[0]), term.arguments[1]))  # (-1) mod 3 is 2
         return _negate_term(term) if is_negative else term
 
     def _parse_slashed_sign(self) -> str:

@@ -14,6 +14,7 @@ from ors_server.rewards.math.lexer import find_closing
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import plain, unfence
 from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.units import WORDS
 from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words"]
@@ -45,6 +46,7 @@ _NUMBER: Final = re.compile(
     r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?(?!\s*[\^_!*(\[{]|[A-Za-z0-9]*\d|\.\d)"
 )
 _CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
+_NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
 _FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
@@ -246,10 +248,7 @@ def _wordy(sentence: str) -> Reading | None:
 
 
 def _is_prose(text: str) -> bool:
-    return (
-        any(word not in FUNCTIONS and word not in GREEK for word in _PROSE.findall(text))
-        or _FOREIGN.search(text) is not None
-    )
+    return any(word not in _NO_PROSE for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
 
 
 def _from_prose(response: str) -> Candidate | None:

@@ -22,6 +22,7 @@ from ors_server.rewards.math.tree import (
     Relation,
     Symbol,
     Unknown,
+    contains,
     invert,
     negate,
 )
@@ -40,6 +41,7 @@ class OperandParser(Cursor, ABC):
         self._bars = 0
         self._is_in_set = False
         self._is_in_integral = False
+        self._index = ""
         self._readers = {
             "number": self._parse_number,
             "letter": self._parse_letter,
@@ -180,13 +182,16 @@ class OperandParser(Cursor, ABC):
         return False
 
     def _parse_constant(self) -> Node:
-        return Constant(self.take())
+        name = self.take()
+        return Symbol(name) if name == self._index else Constant(name)
 
     def _parse_accent(self) -> Node:
         name = self.take()
         inner = self.parse_argument()
         if isinstance(inner, Multiply | Symbol) and label(inner).isupper():
             return inner
+        if name in ("overline", "bar") and contains(inner, Constant):
+            return Function("conj", (inner,))
         return Unknown(name, (inner,))
 
     def _parse_corner(self) -> Node:
@@ -284,7 +289,10 @@ class OperandParser(Cursor, ABC):
             return self._parse_integral(scripts)
         variable, lower = _split_bound(scripts.get("_"))
         bounds = (lower,) if kind == "lim" else (lower, scripts.get("^", Constant("inf")))
-        return Binder(kind, variable, bounds, self.parse_term())
+        outer, self._index = self._index, variable
+        body = self.parse_term()
+        self._index = outer
+        return Binder(kind, variable, bounds, body)
 
     def _parse_bound(self) -> Node:
         if not self.is_next("{"):

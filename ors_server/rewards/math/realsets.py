@@ -1,7 +1,7 @@
 """Subsets of the real line: intervals, finite sets, their unions, and the inequalities that describe them.
 
-A set is a sorted list of disjoint spans with rational ends (rounded to 90 bits after the point where they are
-irrational); two sets are equal if their spans are.
+A set is a sorted list of disjoint spans with rational ends (rounded where they are irrational); two sets
+are equal if their spans are.
 """
 
 import math
@@ -33,6 +33,8 @@ from ors_server.rewards.math.tree import (
 
 End = Fraction | float
 _GRAIN: Final = 1 << 90
+_ROUNDED: Final = 1 << 60
+"""One over the distance of ends that are told apart, where they are irrational."""
 _FLIPPED: Final = {"<": ">", ">": "<", "≤": "≥", "≥": "≤", "≠": "≠"}
 ORDERS: Final = frozenset("<>≤≥")
 """Operators of inequalities."""
@@ -110,7 +112,11 @@ def _end(node: Node, budget: Budget) -> End:
         case Add((Constant("inf"),)):
             return math.inf
         case _:
-            return _value(node, {}, budget)
+            return _settle(_value(node, {}, budget))
+
+
+def _settle(end: Fraction) -> Fraction:
+    return end if end.denominator < _ROUNDED else Fraction(round(end * _ROUNDED), _ROUNDED)
 
 
 def _value(node: Node, values: dict[str, int], budget: Budget) -> Fraction:
@@ -133,7 +139,7 @@ def _read_group(node: Group, budget: Budget) -> Spans:
 
 
 def _read_finite(node: Set, budget: Budget) -> Spans:
-    ends = [_value(item, {}, budget) for item in node.items]
+    ends = [_end(item, budget) for item in node.items]
     return _unite([Span(end, is_low_in=True, high=end, is_high_in=True) for end in ends])
 
 
@@ -216,11 +222,8 @@ def _solve(operator: str, left: Node, right: Node, budget: Budget) -> Spans:
         or abs(at_two - 2 * at_one + at_zero) * _GRAIN > 4 * (abs(at_two) + abs(at_one) + 1)
     ):
         raise InexactError("an inequality that is not linear")
-    end = (
-        Fraction(round(-at_zero / slope * _GRAIN), _GRAIN)
-        if not _is_plain(at_zero, slope)
-        else -at_zero / slope
-    )
+    end = -at_zero / slope
+    end = end if _is_plain(at_zero, slope) else Fraction(round(end * _ROUNDED), _ROUNDED)
     return _half_line(operator if slope > 0 else _FLIPPED[operator], end)
 
 

@@ -82,7 +82,7 @@ REWRITES = [
     lambda text: text.replace("(", r"\left(").replace(")", r"\right)"),
     lambda text: text.replace("-", "\N{MINUS SIGN}"),
     lambda text: text.replace(r"\pi", "\N{GREEK SMALL LETTER PI}").replace(r"\infty", "\N{INFINITY}"),
-    lambda text: text.replace(r"\le", r"\leq"),
+    lambda text: re.sub(r"\\le(?![a-z])", r"\\leq", text),
     lambda text: text.replace(",", r",\,"),
     lambda text: text.replace(",", ", "),
     lambda text: r"\displaystyle " + text,
