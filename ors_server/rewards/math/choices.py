@@ -25,7 +25,11 @@ _CUES: Final = re.compile(
     r"(?:\s*(?:is|are|est|es|é|ist|would be|must be|should be|:|for sure|definitely|是|为|為|：|\(|\*))*\s*",
     re.IGNORECASE,
 )
-_CUED: Final = re.compile(r"[\s({$*\\]*(?:text(?:bf)?\{|mathrm\{|boxed\{)*[({]*([A-J])(?![A-Za-z0-9'+*=^_])")
+_TAIL_CHARS: Final = 8_000
+_MOST_CUES: Final = 20
+_CUED: Final = re.compile(
+    r"[\s({$*\\]{0,9}(?:text(?:bf)?\{|mathrm\{|boxed\{){0,3}[({]{0,3}([A-J])(?![A-Za-z0-9'+*=^_])"
+)
 
 
 def undress(text: str) -> str:
@@ -58,10 +62,10 @@ def label_in(response: str) -> str | None:
     Args:
         response: A text without a box.
     """
-    for cue in reversed(list(_CUES.finditer(response))):
-        cued = _CUED.match(response, cue.end())
+    for cue in reversed(list(_CUES.finditer(response[-_TAIL_CHARS:]))[-_MOST_CUES:]):
+        cued = _CUED.match(cue.string, cue.end())
         if cued is not None:
-            return None if _LIST.match(response, cued.end(1)) else cued[1]
+            return None if _LIST.match(cue.string, cued.end(1)) else cued[1]
     opening = _OPENING.match(response)
     return opening[1] if opening is not None and not _LIST.match(response, opening.end(1)) else None
 

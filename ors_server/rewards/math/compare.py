@@ -214,10 +214,10 @@ class Comparison:
         if mine is None or theirs is None:
             return self._same_unordered(gold, answer)
         names, other_names = names_of(mine), names_of(theirs)
-        if names and other_names and (are_distinct(names) or are_distinct(other_names)):
-            if sorted(map(spell, names)) == sorted(map(spell, other_names)) or not are_one(
-                names, other_names
-            ):
+        if names and other_names:
+            is_alike = sorted(map(spell, names)) == sorted(map(spell, other_names))
+            is_free = not are_distinct(names) if is_alike else are_one(names, other_names)
+            if not is_free:
                 return self._same_unordered(gold, answer)
         elif are_distinct(names) or are_distinct(other_names):
             return self._same_in_order(gold, answer)

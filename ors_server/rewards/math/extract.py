@@ -22,7 +22,7 @@ _CUT: Final = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|
 _THOUGHT: Final = "</think>"
 _BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox|beginboxed)(?![A-Za-z])\s*")
 _UNBRACED: Final = re.compile(r"\\?[A-Za-z0-9.,]+")
-_TAG: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TAGS: Final = ("<answer>", "</answer>")
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
 _BETWEEN: Final = re.compile(
     r"(?:for part \w\s*)?(?:,|;|and|or|&|, and)\s*(?:[A-Za-z]\w*(?:\s*_\s*\w+)?\s*=)?", re.IGNORECASE
@@ -36,10 +36,12 @@ _MARKER: Final = re.compile(
     r"答案\s*(?:是|为|為|:))\s*:?",
     re.IGNORECASE,
 )
-_CLOSING: Final = re.compile(r"\s*\.?\s*I hope (?:it|this) is correct.*|\n\s*\n.*", re.DOTALL)
+_CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?<!\\)[.!?](?=\s|$|\*)|\n")
 _STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
-_FORMULA: Final = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_FORMULA: Final = re.compile(
+    r"\$\$(.{1,2000}?)\$\$|\$([^$]+)\$|\\\(((?:(?!\\\().)+?)\\\)|\\\[((?:(?!\\\[).)+?)\\\]", re.DOTALL
+)
 _STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
 _NUMBER: Final = re.compile(
     r"(?<![A-Za-z0-9_.,^{/])(?:(?<![0-9)\]}] )(?<![A-Za-z0-9)\]}])[-+])?[$€£]?"
@@ -78,7 +80,7 @@ def clean(response: str) -> str:
     """Cut a response at the end of the answerer's turn and drop its thinking.
 
     Args:
-        response: A response, already unified.
+        response: A response as it came.
     """
     cut = _CUT.search(response)
     if cut is not None:
@@ -175,10 +177,9 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     content = boxed(response, must_agree=must_agree)
     if content is not None:
         return Candidate(read(unbox(content)), "box") if content.strip() else None
-    for pattern in (_TAG, _HASHES):
-        tagged = pattern.findall(response)
-        if tagged:
-            return Candidate(read(tagged[-1]), "tag")
+    tagged = _tagged(response)
+    if tagged is not None:
+        return Candidate(read(tagged), "tag")
     whole = _read_whole(response)
     if whole is not None and whole.is_math:
         return Candidate(whole, "bare")
@@ -186,6 +187,16 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     if found is not None:
         return found
     return None if whole is None else Candidate(whole, "words")
+
+
+def _tagged(response: str) -> str | None:
+    opening, closing = _TAGS
+    end = response.rfind(closing)
+    start = response.rfind(opening, 0, end) if end >= 0 else -1
+    if start >= 0:
+        return response[start + len(opening) : end]
+    hashes = _HASHES.findall(response)
+    return hashes[-1] if hashes else None
 
 
 def _read_whole(response: str) -> Reading | None:
@@ -202,10 +213,9 @@ def _read_whole(response: str) -> Reading | None:
 def _marked(response: str) -> Candidate | None:
     """Read what stands behind the last "the answer is"; if there is one, nothing before it counts."""
     response = response[-_TAIL_CHARS:]
-    rests = [
-        _CLOSING.sub("", response[marker.end() :].lstrip(" *\n")) for marker in _MARKER.finditer(response)
-    ]
-    for rest in reversed(rests[-3:]):
+    markers = [marker.end() for marker in _MARKER.finditer(response)][-3:]
+    rests = [_CLOSING.sub("", response[end:].lstrip(" *\n")) for end in markers]
+    for rest in reversed(rests):
         reading = _first_reading(rest.strip(" *\n"))
         if reading is not None:
             return Candidate(reading, "marker")

@@ -23,7 +23,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     """Say whether a response gives the gold answer.
 
     Args:
-        answer: The response: a whole text, or nothing but the answer. Of a text longer than 400,000
+        answer: The response: a whole text, or nothing but the answer. Of a text longer than 100,000
         characters the end is looked at.
         gold: The gold answer, as datasets write it: LaTeX or plain, in a box or in a solution, or a letter.
         options: The task's conventions.
@@ -40,7 +40,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     if reference is None:
         return _refuse("bad_gold", "the gold is empty", gold, answer)
     try:
-        return _grade(clean(unify(answer[-RESPONSE_CHARS:])), reference, options)
+        return _grade(unify(clean(answer)[-RESPONSE_CHARS:]), reference, options)
     except LimitError as limit:
         return _refuse("limit", str(limit), reference.text, answer)
     except RecursionError:

@@ -6,7 +6,7 @@ no input needs a clock, a signal or a process to stop it.
 
 from typing import Final
 
-RESPONSE_CHARS: Final = 400_000
+RESPONSE_CHARS: Final = 100_000
 """Characters of a response that are looked at; a longer one is judged by its end, where the answer stands."""
 ANSWER_CHARS: Final = 4_000
 """Characters of one extracted answer. Public golds stay below 400."""

@@ -48,9 +48,10 @@ def are_one(names: list[Node], others: list[Node]) -> bool:
         names: The names of one list.
         others: The names of the other.
     """
-    return len({_base([name]) for name in (*names, *others)}) == 1 and len(
-        {spell(name) for name in names}
-    ) != len(names)
+    plain = [
+        side for side in (names, others) if {spell(name) for name in side} == {spell(Symbol(_base(side)))}
+    ]
+    return bool(plain) and {_base([name]) for name in (*names, *others)} == {_base(plain[0])}
 
 
 def _base(names: list[Node]) -> str:

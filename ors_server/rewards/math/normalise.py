@@ -169,7 +169,7 @@ def _strip_edges(text: str) -> str:
 def _to_ascii(text: str) -> str:
     text = _RUNS.sub(_script, text)
     text = text.translate(_TABLE)
-    return text if text.isascii() else "".join(_fold(char) for char in text)
+    return text.translate({ord(char): _fold(char) for char in set(text)})
 
 
 def _script(match: re.Match[str]) -> str:
