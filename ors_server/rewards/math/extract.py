@@ -30,6 +30,7 @@ _BETWEEN: Final = re.compile(
 _MATH_MARKS: Final = re.compile(
     r"\\[()\[\]]|\$|\\(?:quad|qquad|text|mbox|textrm|[ ,;!:])(?![A-Za-z])|[{}()~]"
 )
+_ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 _MARKER: Final = re.compile(
     r"(?:(?:final\s+)?answer(?:\s+is|\s*:|\s*=|\s+(?=\$|\\\(|\\\[))|(?:final\s+)?result\s*(?:is|:)|réponse(?:\s+est|\s*:)|"
     r"respuesta(?:\s+es|\s*:)|resposta(?:\s+é|\s*:)|risposta(?:\s+è|\s*:)|antwort(?:\s+ist|\s*:)|ответ\s*:|답\s*:|"
@@ -200,7 +201,7 @@ def _tagged(response: str) -> str | None:
 
 
 def _read_whole(response: str) -> Reading | None:
-    text = response.strip()
+    text = _ADVERB.sub("", response, count=1).strip()
     if not text:
         return None
     if len(text) > ANSWER_CHARS:
@@ -280,7 +281,7 @@ def _last_value(sentence: str) -> Candidate | None:
     formulas = list(_FORMULA.finditer(sentence))
     end = formulas[-1].end() if formulas else 0
     numbers = list(_NUMBER.finditer(sentence, end))
-    reading = _try_reading(numbers[-1][0]) if numbers else None
+    reading = (_read_stated(sentence, end) or _try_reading(numbers[-1][0])) if numbers else None
     if reading is not None:
         return Candidate(reading, "number")
     for formula in reversed(formulas[-3:]):
@@ -288,6 +289,12 @@ def _last_value(sentence: str) -> Candidate | None:
         if reading is not None:
             return Candidate(reading, "formula")
     return None
+
+
+def _read_stated(sentence: str, end: int) -> Reading | None:
+    """Read what a sentence says that something is, if it says so behind its last formula."""
+    stated = _STATED.fullmatch(sentence)
+    return None if stated is None or stated.start(1) < end else _try_reading(stated[1])
 
 
 def _read_formula(text: str) -> Reading | None:

@@ -40,7 +40,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     if reference is None:
         return _refuse("bad_gold", "the gold is empty", gold, answer)
     try:
-        return _grade(unify(clean(answer)[-RESPONSE_CHARS:]), reference, options)
+        return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
     except LimitError as limit:
         return _refuse("limit", str(limit), reference.text, answer)
     except RecursionError:

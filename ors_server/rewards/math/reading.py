@@ -8,7 +8,17 @@ from ors_server.rewards.math.answers import parse_answer
 from ors_server.rewards.math.lexer import lex
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.normalise import plain, unfence
-from ors_server.rewards.math.tree import MINUS_ONE, Add, Listing, Multiply, Node, Number, Power, Words
+from ors_server.rewards.math.tree import (
+    MINUS_ONE,
+    Add,
+    Listing,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Words,
+    contains,
+)
 
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
 _LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
@@ -51,7 +61,7 @@ def read(text: str) -> Reading:
             trees += [] if tree is None else [tree]
     words = plain(text)
     is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
-    is_math = bool(trees) and not any(isinstance(tree, Words) for tree in trees)
+    is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
     if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
         trees.append(Words(words))
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]

@@ -34,6 +34,11 @@ FOUND = [
     ("-5", "so the value is -5"),
     ("70", "Le coût final est donc de 100 - 30 = 70"),
     ("odd $n$", "odd $n$"),
+    ("5", "Therefore, x = 5."),
+    ("2x+3", "So we conclude that y = 2x + 3."),
+    ("12", "The volume is 12 cubic feet."),
+    ("18", "She makes $18 every day at the market."),
+    (r"\frac{1}{2}", "Thus the probability equals 50%."),
     (r"x = -5,\ p = \frac{14}{3}", r"\boxed{-5, \frac{14}{3}}"),
     ("Since $25<30<36$, the numbers are $\\boxed{5}$ and, since $49<50$, also $\\boxed{7}$.", "5, 7"),
 ]

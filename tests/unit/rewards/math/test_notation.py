@@ -7,6 +7,7 @@ from ors_server.rewards.math import MathOptions, grade_math
 SAME = [
     # roundings, divisors, remainders
     (r"\operatorname{round}(2.5)", "3"),
+    (r"2^{1000} \bmod 7", "2"),
     (r"\operatorname{sgn}(-4)", "-1"),
     (r"\operatorname{lcm}(4,6)", "12"),
     (r"17 \bmod 5", "2"),
