@@ -100,10 +100,17 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_llm_as_judge_reward",
-        "The reply has no score, or one outside [0, 1]: 0.0, or the nearest end; NaN is 1.0. Ours asks again, "
-        "three times at most, then is an error.",
+        "The reply has no score, or one outside [0, 1]: 0.0, or the nearest end; NaN is 1.0. Ours asks "
+        "again, three times at most, then is an error.",
         _CONVENTION,
         "error",
+        _NO_SCORE,
+    ),
+    Deviation(
+        "agentfly_llm_as_judge_reward",
+        "The reply is a score of 1 in the form 0.7/1.0, or in a JSON object: 0.0. Ours reads it.",
+        "what can be read safely needs no second question",
+        "number",
         _NO_SCORE,
     ),
 )

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -224,8 +224,8 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
     """
     try:
         choice = body["choices"][0]
-        content = choice["message"].get("content")
-        usage = body.get("usage") or {}
+        content: object = choice["message"].get("content")
+        usage: Mapping[str, object] = body.get("usage") or {}
         is_cut = choice.get("finish_reason") == "length"
         counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
     except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -239,12 +239,12 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
 
 def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        body = json.loads(text)
+        body: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _PassingError(f"the endpoint's reply is no JSON: {text[:MOST_QUOTED]!r}") from error
-    if not isinstance(body, dict):
+    if not isinstance(body, Mapping):
         raise _PassingError(f"the endpoint's reply is no object: {text[:MOST_QUOTED]!r}")
-    return body
+    return cast("Mapping[str, Any]", body)
 
 
 def _judged_by_status(name: str, error: Any, *, has_schema: bool) -> Exception:

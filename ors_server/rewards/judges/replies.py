@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ors_server.rewards.judges.errors import UnusableReplyError
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
@@ -162,11 +162,12 @@ def _refuse(constant: str) -> NoReturn:
     raise UnusableReplyError(f"{constant} is no number")
 
 
-def _from_entry(entry: object, criterion: Criterion) -> ReadVerdict:
-    if not isinstance(entry, dict) or set(entry) != {"reason", "verdict"}:
+def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
+    if not isinstance(entry, dict) or set(cast("dict[str, Any]", entry)) != {"reason", "verdict"}:
         raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict")
-    reason = _reason_before(entry, "verdict")
-    return ReadVerdict(_choice(str(entry["verdict"]), criterion), reason)
+    said = cast("dict[str, Any]", entry)
+    reason = _reason_before(said, "verdict")
+    return ReadVerdict(_choice(str(said["verdict"]), criterion), reason)
 
 
 def _reason_before(entry: Mapping[str, Any], verdict: str) -> str:
@@ -177,6 +178,8 @@ def _reason_before(entry: Mapping[str, Any], verdict: str) -> str:
 
 
 def _from_lines(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
+    if _LINE.fullmatch(text.strip().rpartition("\n")[2]) is None:
+        raise UnusableReplyError("the reply ends neither in a JSON object nor in a line VERDICT name: choice")
     alone = rubric.criteria[0].name if len(rubric.criteria) == 1 else None
     said = {found["name"] or alone: found["choice"] for found in _LINE.finditer(text)}
     names = {one.name for one in rubric.criteria}
