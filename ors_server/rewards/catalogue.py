@@ -30,6 +30,8 @@ _HOMES = MappingProxyType(
             "ok_vqa_reward",
             "infoseek_reward",
         ),
+        "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
+        "ors_server.rewards.learned": ("LearnedReward",),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""

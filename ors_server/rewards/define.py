@@ -186,9 +186,19 @@ def as_reward(value: object) -> Reward:
         return value
     if isinstance(value, type) and issubclass(value, Reward):
         return value()
+    if (fixed := _with_fields_fixed(value)) is not None:
+        return fixed
     if callable(value):
         return reward(value)
     raise RewardDefinitionError(f"a reward is a callable or a class with `call`; {value!r:.80} is not")
+
+
+def _with_fields_fixed(value: Any) -> Reward | None:
+    """Read `partial(some_reward, model=...)`, as ARISE's page writes it, for what the reward returns."""
+    inner: object = value.func if isinstance(value, partial) else None
+    if not isinstance(inner, Reward):
+        return None
+    return FunctionReward(partial(inner.function, *value.args, **value.keywords), inner.name, inner.range)
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:

@@ -86,7 +86,8 @@ def failure(error: Exception) -> RewardResult:
     """
     text = str(error)[:MAX_REASON]
     named = text if isinstance(error, OrsServerError) else f"{type(error).__name__}: {text}".rstrip(": ")
-    return RewardResult.without(RewardStatus.ERROR, named or type(error).__name__)
+    cost: Mapping[str, Any] | None = getattr(error, "extras", None)  # where an error says what was spent
+    return RewardResult.without(RewardStatus.ERROR, named or type(error).__name__, cost)
 
 
 def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any]) -> dict[str, Any]:
