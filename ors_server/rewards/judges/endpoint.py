@@ -193,8 +193,8 @@ class EndpointJudge:
         openai = _load()
         try:
             with anyio.fail_after(self.manners.time_limit):
-                response = await client.post("/chat/completions", body=body, cast_to=_response_class())
-            text: str = response.text
+                raw = await client.chat.completions.with_raw_response.create(**_named(body))
+            text: str = raw.http_response.text
         except openai.APIStatusError as error:
             raise _judged_by_status(self.name, error, has_schema="response_format" in body) from error
         except (openai.APIConnectionError, TimeoutError) as error:
@@ -277,8 +277,10 @@ def _load() -> Any:
         ) from error
 
 
-def _response_class() -> Any:
-    return import_module("httpx").Response
+def _named(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a body into what the package wants by name, and the rest, which it passes on as it is."""
+    rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
+    return {"model": body["model"], "messages": body["messages"], "extra_body": rest}
 
 
 def _open(base_url: str, api_key: str, time_limit: float) -> Any:
