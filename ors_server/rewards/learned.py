@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.rewards.arise import task_success
@@ -40,13 +41,12 @@ SHOWN_OUTCOME = 200
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """One trajectory as a person rated it."""
+    """One trajectory as a person rated it; fields of arise-ai's file, so that each reads the other's."""
 
     task: str
     outcome: str
-    steps: int
-    """How many there were."""
-    score: float
+    step_count: int
+    human_score: float
     """In [0, 1]."""
 
 
@@ -71,16 +71,16 @@ class LearnedReward(Reward):
             min_examples: Ratings from which on the model is asked.
             persist_path: A folder, which is made if need be; `None` keeps ratings in memory only.
             model: As for `llm_judge_reward`.
-            max_examples: Ratings that are kept: the most recent ones.
+            max_examples: Ratings that are kept: the most recent ones. If these are fewer than `min_examples`
+                the model is never asked.
             options: How the model judges.
 
         Raises:
             RewardDefinitionError: A number is out of its range, or the file holds no ratings.
         """
-        if min_examples < 0 or max_examples < max(1, min_examples):
+        if min_examples < 0 or max_examples < 1:
             raise RewardDefinitionError(
-                f"min_examples is at least 0 and max_examples at least 1 and min_examples, "
-                f"not {min_examples} and {max_examples}"
+                f"min_examples is at least 0 and max_examples at least 1, not {min_examples} and {max_examples}"
             )
         self.name = "learned_reward"
         self.range = (0.0, 1.0)
@@ -144,7 +144,7 @@ class LearnedReward(Reward):
         Raises:
             JudgeError: If the model came to no score.
         """
-        examples = self.examples
+        examples = await anyio.to_thread.run_sync(lambda: self.examples)
         if len(examples) < self.min_examples:
             return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(
                 {"learned_examples": len(examples)}
@@ -152,14 +152,14 @@ class LearnedReward(Reward):
         shown = examples[-SHOWN:]
         blocks = {
             f"example{number}": f"Task: {cut(one.task, SHOWN_TASK // 2)}\n"
-            f"Outcome: {cut(one.outcome, SHOWN_OUTCOME)}\nSteps: {one.steps}"
+            f"Outcome: {cut(one.outcome, SHOWN_OUTCOME)}\nSteps: {one.step_count}"
             for number, one in enumerate(shown, 1)
         }
         blocks["trajectory"] = (
             f"Task: {cut(trajectory.task, SHOWN_TASK)}\n"
             f"Outcome: {cut(trajectory.outcome, KEPT_OUTCOME)}\nSteps: {len(trajectory.steps)}"
         )
-        rated = "\n".join(f"example{number}: {one.score:g}" for number, one in enumerate(shown, 1))
+        rated = "\n".join(f"example{number}: {one.human_score:g}" for number, one in enumerate(shown, 1))
         instructions = (
             "People rated the trajectories in the blocks named example, from 0.0 (failed) to 1.0 (perfect). "
             f"Their ratings:\n{rated}\n"
@@ -219,7 +219,7 @@ def _read(path: Path) -> list[Feedback]:
 
 
 def _feedback(row: dict[str, Any]) -> Feedback:
-    one = Feedback(str(row["task"]), str(row["outcome"]), int(row.get("steps", 0)), float(row["score"]))
-    if not (math.isfinite(one.score) and 0 <= one.score <= 1):
-        raise ValueError(f"the score {one.score}")
+    one = Feedback(str(row["task"]), str(row["outcome"]), int(row["step_count"]), float(row["human_score"]))
+    if not (math.isfinite(one.human_score) and 0 <= one.human_score <= 1):
+        raise ValueError(f"a rating of {one.human_score}")
     return one

@@ -86,7 +86,7 @@ def play_feedback(told_, folder):
         learned = LearnedReward(min_examples=1, max_examples=3)
         for number in range(6):
             learned.add_feedback(Trajectory(task=f"t{number}"), number)
-        return [[one.task, one.score] for one in learned.examples]
+        return [[one.task, one.human_score] for one in learned.examples]
     if told_.startswith("persist_path does not exist"):
         LearnedReward(persist_path=folder / "nope").add_feedback(Trajectory(), 0.5)
         return {"value": None}

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import sys
 import threading
 
 import anyio
@@ -31,7 +30,7 @@ def test_ratings_survive_a_restart(tmp_path):
     first = LearnedReward(persist_path=tmp_path / "new" / "feedback")
     first.add_feedback(Trajectory("t", [Step(), Step()], "o" * 600), 0.25)
     (kept,) = LearnedReward(persist_path=tmp_path / "new" / "feedback").examples
-    assert (kept.task, kept.outcome, kept.steps, kept.score) == ("t", "o" * 500, 2, 0.25)
+    assert (kept.task, kept.outcome, kept.step_count, kept.human_score) == ("t", "o" * 500, 2, 0.25)
 
 
 @pytest.mark.parametrize("folder", [None, "feedback"])
@@ -39,7 +38,11 @@ def test_the_most_recent_ratings_are_kept(tmp_path, folder):
     learned = LearnedReward(2, None if folder is None else tmp_path / folder, max_examples=3)
     for number in range(6):
         learned.add_feedback(Trajectory(task=f"t{number}"), number / 10)
-    assert [(one.task, one.score) for one in learned.examples] == [("t3", 0.3), ("t4", 0.4), ("t5", 0.5)]
+    assert [(one.task, one.human_score) for one in learned.examples] == [
+        ("t3", 0.3),
+        ("t4", 0.4),
+        ("t5", 0.5),
+    ]
 
 
 @pytest.mark.parametrize("rating", [1.1, -0.1, 5, float("nan"), float("inf"), None, "0.5", True])
@@ -108,6 +111,15 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == [f".{FILE}.lock", FILE]
 
 
+GOOD = {"task": "t", "outcome": "o", "step_count": 2, "human_score": 0.5}
+
+
+def test_a_file_of_arise_itself_is_read(tmp_path):
+    (tmp_path / FILE).write_text(json.dumps([GOOD]))
+    (kept,) = LearnedReward(persist_path=tmp_path).examples
+    assert (kept.task, kept.outcome, kept.step_count, kept.human_score) == ("t", "o", 2, 0.5)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,8 +127,9 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         "{",
         "3",
         '[{"task": "t"}]',
-        '[{"task": "t", "outcome": "o", "score": 5}]',
-        '[{"task": "t", "outcome": "o", "score": NaN}]',
+        json.dumps([GOOD, {**GOOD, "human_score": 5}]),
+        json.dumps([{**GOOD, "human_score": float("nan")}]),
+        json.dumps([{**GOOD, "human_score": None}]),
     ],
 )
 def test_a_file_that_holds_no_ratings_is_refused_and_left_alone(tmp_path, text):
@@ -126,18 +139,25 @@ def test_a_file_that_holds_no_ratings_is_refused_and_left_alone(tmp_path, text):
     assert (tmp_path / FILE).read_text() == text
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"min_examples": -1}, {"max_examples": 0}, {"min_examples": 9, "max_examples": 8}]
-)
-def test_numbers_that_contradict_each_other_are_refused(wrong):
+@pytest.mark.parametrize("wrong", [{"min_examples": -1}, {"max_examples": 0}])
+def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(RewardDefinitionError):
-        LearnedReward(**{"min_examples": 0, **wrong})
+        LearnedReward(**wrong)
+
+
+def test_where_fewer_are_kept_than_are_needed_the_model_is_never_asked():
+    model = ScriptedJudge("0.3")
+    learned = LearnedReward(max_examples=3, model=model)
+    for _ in range(20):
+        learned.add_feedback(Trajectory(), 0.5)
+    assert score(learned, Trajectory(metadata={"success": True})).reward == 1.0
+    assert model.asked == []
 
 
 def test_the_file_is_plain_json(tmp_path):
     LearnedReward(persist_path=tmp_path).add_feedback(Trajectory("t", [], "né"), 1)
     (row,) = json.loads((tmp_path / FILE).read_text())
-    assert row == {"task": "t", "outcome": "né", "steps": 0, "score": 1.0}
+    assert row == {"task": "t", "outcome": "né", "step_count": 0, "human_score": 1.0}
 
 
 def test_too_few_ratings_mean_task_success_unasked():
@@ -175,7 +195,3 @@ async def test_it_is_asked_within_an_event_loop():
     learned = LearnedReward(min_examples=0, model=ScriptedJudge("0.4"))
     with anyio.fail_after(20):
         assert (await learned(Trajectory("t", [], "done")))["reward"] == 0.4
-
-
-def test_the_module_imports_where_there_is_a_file_lock():
-    assert sys.platform in {"linux", "darwin"}

@@ -1,7 +1,9 @@
 """Rubrics, pairs and calibration, with scripted models and over the wire."""
 
+import gc
 import json
 
+import anyio
 import pytest
 
 from ors_server.rewards.judges import (
@@ -170,6 +172,15 @@ async def test_an_endpoint_that_is_down_is_an_error(server):
     judge = EndpointJudge("m", base_url=server.url, manners=Manners(most_retries=1, first_wait=0.01))
     result = await judged(judge)
     assert (result.reward, result.status, result.extras["judge_retries"]) == (None, "error", 1)
+
+
+async def test_a_judge_that_takes_too_long_is_a_limit_and_leaves_nothing_behind(server):
+    server.play({"waits": True})
+    judge = RubricJudge(CORRECT, EndpointJudge("m", base_url=server.url))
+    with anyio.fail_after(20):
+        result = await evaluate(judge, {"final_response": "Paris"}, time_limit=0.3)
+    assert (result.reward, result.status) == (None, "limit")
+    gc.collect()  # an unclosed connection would warn, and warnings are errors
 
 
 # Pairs.
