@@ -80,7 +80,8 @@ class LearnedReward(Reward):
         """
         if min_examples < 0 or max_examples < 1:
             raise RewardDefinitionError(
-                f"min_examples is at least 0 and max_examples at least 1, not {min_examples} and {max_examples}"
+                "min_examples is at least 0 and max_examples at least 1, "
+                f"not {min_examples} and {max_examples}"
             )
         self.name = "learned_reward"
         self.range = (0.0, 1.0)
