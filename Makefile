@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
+GRADERS := math_verify inspect_math mathruler
 JOBS ?= 2
 SYSTEM_PACKAGES := bubblewrap git
 TASKS ?=
@@ -57,7 +58,7 @@ format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mec
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed ## Speed and memory, as ratios in one run (ARGS="imports --json").
+bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TEST_VENVS)/%/.installed) ## Speed and memory, as ratios in one run (ARGS="imports --json").
 	scripts/system_packages.sh wrk
 	$(BIN)/python -m bench $(ARGS)
 

@@ -1,5 +1,6 @@
 """What a benchmark says, and the table of it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,7 +41,9 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours over the peer's."""
+        """Ours over the peer's; 1 if neither has any, infinite if only the peer has none."""
+        if self.peer == 0:
+            return 1.0 if self.ours == 0 else math.inf
         return self.ours / self.peer
 
     @property
@@ -56,7 +59,7 @@ class Row:
             "ours": self.ours,
             "peer": self.peer,
             "peer_name": self.peer_name,
-            "ratio": self.ratio,
+            "ratio": self.ratio if math.isfinite(self.ratio) else None,
             "goal": None if self.goal is None else str(self.goal),
             "is_good": self.is_good,
         }
@@ -84,4 +87,5 @@ def as_table(rows: list[Row]) -> Table:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"  # noqa: PLR2004  (three digits that count)
+    is_count = value == int(value) if math.isfinite(value) else False
+    return f"{value:,.0f}" if value >= 100 or is_count else f"{value:#.3g}"  # noqa: PLR2004  (three digits that count)

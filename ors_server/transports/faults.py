@@ -8,6 +8,8 @@ from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
 from ors_server.grading import errors as grading
+from ors_server.rewards import errors as rewards
+from ors_server.rewards.judges import errors as judges
 from ors_server.sandboxes import errors as sandboxes
 from ors_server.transports.control_routes import (
     MalformedBodyError,
@@ -94,6 +96,14 @@ FAULTS = MappingProxyType(
         sandboxes.UnsandboxedRefusedError: Fault(403, JSONRPC_UNAUTHORISED),
         grading.GradingError: Fault(500, JSONRPC_INTERNAL),
         grading.GraderFailedError: Fault(503, JSONRPC_UNAVAILABLE),
+        rewards.RewardError: Fault(500, JSONRPC_INTERNAL),
+        rewards.RewardDefinitionError: Fault(500, JSONRPC_INTERNAL),
+        rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),
+        rewards.RewardValueError: Fault(500, JSONRPC_INTERNAL),
+        rewards.UnknownRewardError: Fault(500, JSONRPC_INTERNAL),
+        judges.JudgeError: Fault(503, JSONRPC_UNAVAILABLE),
+        judges.JudgeBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
+        judges.JudgeSettingsError: Fault(500, JSONRPC_INTERNAL),
         AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )

@@ -19,6 +19,8 @@ DISTRIBUTIONS = {
     "typing_extensions": "typing-extensions",
     "pydantic_settings": "pydantic-settings",
     "mcp_types": "mcp-types",
+    "tree_sitter": "tree-sitter",
+    "tree_sitter_bash": "tree-sitter-bash",
 }
 
 
@@ -42,9 +44,8 @@ def test_the_node_lock_names_no_place_to_download_from():
 def test_every_client_has_an_input_a_lock_and_an_environment():
     inputs = {path.stem for path in ROOT.glob("requirements/clients/*.txt") if "." not in path.stem}
     locks = {path.stem for path in ROOT.glob("requirements/clients/*.lock")}
-    made = re.search(r"^CLIENTS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert made is not None
-    assert inputs == locks == set(made[1].split())
+    made = re.findall(r"^(?:CLIENTS|GRADERS) := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert inputs == locks == set(" ".join(made).split())
 
 
 def test_the_newest_version_of_the_changelog_is_the_package_s():

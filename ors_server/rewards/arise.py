@@ -1,0 +1,128 @@
+"""ARISE's built-in rewards, number for number, with the hazards that their documentation has.
+
+Source: the reward page of ARISE, and arise-ai 0.2.1 where the page is silent. Every one has a strict sibling
+or an option without the hazard; docs/rewards names both.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.trajectory import Trajectory
+
+ERROR_COST = 0.25
+"""What each failed step costs in `code_execution_reward` (ARISE's reward page)."""
+STEP_COST = 0.1
+"""What each step after the first costs in `efficiency_reward` (ARISE's reward page)."""
+SUBSTRING_SCORE = 0.7
+UNKNOWN_SCORE = 0.5
+"""What `answer_match_reward` gives for a substring, and where no expected value is known (the same page)."""
+
+Match: TypeAlias = Literal["substring", "exact", "word", "numeric"]
+"""How an expected value is looked for: anywhere, as the whole, as whole words, or as the same number."""
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
+MAX_NUMBER_CHARACTERS = 400
+
+
+@reward(range=(0.0, 1.0))
+def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
+    """Judges by the first signal there is: said success, an expected value, failed steps, else success.
+
+    Hazards of the default: an empty expected value is in every outcome, "4" is in "14", and an episode
+    without any signal is a success. `match` looks more closely.
+
+    Args:
+        trajectory: `metadata["success"]` is `True` or `False`, and only those; `metadata["expected"]`.
+        match: How the expected value is looked for.
+
+    Returns:
+        0 or 1.
+    """
+    said = trajectory.metadata.get("success")
+    if said is True or said is False:
+        return float(said)
+    expected = trajectory.metadata.get("expected")
+    if expected is not None:
+        return float(_is_in(str(expected), trajectory.outcome, match))
+    return 0.0 if any(step.error for step in trajectory.steps) else 1.0
+
+
+@reward(range=(0.0, 1.0))
+def code_execution_reward(trajectory: Trajectory) -> float:
+    """Counts failed steps: 1, less 0.25 for each, at least 0.
+
+    Hazards: it never looks at the outcome, so doing nothing earns 1; an error without a message is none.
+
+    Args:
+        trajectory: Its steps' `error`.
+
+    Returns:
+        In [0, 1].
+    """
+    failed = sum(1 for step in trajectory.steps if step.error)
+    return max(0.0, 1.0 - ERROR_COST * failed)
+
+
+@reward(range=(0.0, 1.0))
+def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> float:
+    """Compares the outcome with the expected value: 1 for the same text, 0.7 if it is in it, else 0.
+
+    Hazards of the default: 0.7 for "no" in "know", and for an outcome that lists every candidate; 0.5 where
+    the expected value is missing, empty, 0 or false. `match` other than `substring` pays no 0.7.
+
+    Args:
+        trajectory: `metadata["expected_output"]`, else `metadata["expected"]`.
+        match: How the expected value is looked for.
+
+    Returns:
+        0, 0.5, 0.7 or 1.
+    """
+    expected = trajectory.metadata.get("expected_output") or trajectory.metadata.get("expected")
+    if not expected:
+        return UNKNOWN_SCORE
+    text, outcome = str(expected), trajectory.outcome
+    if match != "substring":
+        return float(_is_in(text, outcome, match))
+    if text.strip() == outcome.strip():
+        return 1.0
+    return SUBSTRING_SCORE if text.strip().lower() in outcome.lower() else 0.0
+
+
+@reward(range=(0.0, 1.0))
+def efficiency_reward(trajectory: Trajectory) -> float:
+    """Pays for few steps: 1 for up to one, 0.1 less for each further one, at least 0.
+
+    Hazard: an agent that gives up at once earns the most; gate it by correctness.
+
+    Args:
+        trajectory: Its steps, which are the tool calls.
+
+    Returns:
+        In [0, 1].
+    """
+    count = len(trajectory.steps)
+    return 1.0 if count <= 1 else max(0.0, 1.0 - STEP_COST * (count - 1))
+
+
+def _is_in(expected: str, outcome: str, match: Match) -> bool:
+    wanted, came = expected.strip(), outcome.strip()
+    if match == "substring":
+        return expected in outcome
+    if not wanted:
+        return False
+    if match == "exact":
+        return wanted == came
+    if match == "word":
+        return re.search(rf"(?<![\w.-]){re.escape(wanted)}(?![\w-]|\.\w)", came) is not None
+    first, second = _number(wanted), _number(came)
+    return first is not None and first == second
+
+
+def _number(text: str) -> float | None:
+    if len(text) > MAX_NUMBER_CHARACTERS or not text or _NUMBER.fullmatch(text) is None:
+        return None
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

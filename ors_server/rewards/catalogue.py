@@ -1,0 +1,94 @@
+"""Every reward that comes with the library, by name; each is imported when somebody asks for it."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import UnknownRewardError
+
+_HOMES = MappingProxyType(
+    {
+        "ors_server.rewards.arise": (
+            "task_success",
+            "code_execution_reward",
+            "answer_match_reward",
+            "efficiency_reward",
+        ),
+        "ors_server.rewards.agentfly": (
+            "qa_f1_reward",
+            "qa_f1_reward_tool",
+            "math_equal_reward",
+            "math_equal_reward_tool",
+            "math_equal_reward_think",
+            "math_string_equal_reward_tool",
+            "qa_em_reward",
+            "qa_em_reward_tool_call",
+            "ok_vqa_reward",
+            "infoseek_reward",
+        ),
+        "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
+        "ors_server.rewards.learned": ("LearnedReward",),
+    }
+)
+"""Module to the rewards in it, in the order in which they are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A reward in one line."""
+
+    name: str
+    summary: str
+    """The first sentence of its documentation."""
+    fields: tuple[str, ...]
+    """What it takes; optional ones in brackets."""
+    range: tuple[float, float] | None
+    place: str
+    """`module:name`."""
+
+
+def find_reward(name: str) -> Reward:
+    """Return a reward by its name, or by `module:name`.
+
+    Args:
+        name: One of the library's names, or the place of any callable.
+
+    Raises:
+        UnknownRewardError: If nothing is there.
+        RewardDefinitionError: If what is there is no reward.
+    """
+    if ":" in name:
+        return as_reward(_at(name))
+    for module, names in _HOMES.items():
+        if name in names:
+            return as_reward(getattr(import_module(module), name))
+    raise UnknownRewardError(
+        f"there is no reward named {name!r}; `ors-server rewards` lists them, and module:name finds your own"
+    )
+
+
+def list_rewards() -> Iterator[CatalogueEntry]:
+    """Go through the library's rewards."""
+    for module, names in _HOMES.items():
+        for name in names:
+            found = find_reward(name)
+            signature = found.signature
+            yield CatalogueEntry(
+                name=name,
+                summary=(inspect.getdoc(found.function) or "").partition("\n")[0],
+                fields=(*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))),
+                range=found.range,
+                place=f"{module}:{name}",
+            )
+
+
+def _at(place: str) -> Any:
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UnknownRewardError(f"nothing is at {place!r}: {error}") from error

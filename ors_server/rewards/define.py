@@ -1,0 +1,219 @@
+"""What a reward is: a function or a class, sync or async, filled by name, with a name and a range."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property, partial, update_wrapper
+from typing import Any, TypeAlias, cast, overload
+
+from typing_extensions import override
+
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.result import KEY, Range, RewardResult, check_range
+from ors_server.rewards.signature import RewardSignature, read_reward_signature
+
+RewardFunction: TypeAlias = Callable[..., Any]
+"""Takes fields by name; returns a number, a mapping with `reward`, a result, or an awaitable of one."""
+
+
+class Reward(ABC):
+    """A reward that can be asked: its name, its range, the fields that it takes, and the judgement.
+
+    Calling it with fields as keywords gives a mapping with `reward` and the extras, as AgentFly's do; fields
+    that it does not take are ignored, and what it raises is raised.
+    """
+
+    name: str
+    range: Range | None = None
+    """Least and greatest reward; anything outside is refused."""
+
+    @property
+    @abstractmethod
+    def function(self) -> RewardFunction:
+        """What judges."""
+
+    @cached_property
+    def signature(self) -> RewardSignature:
+        """The fields that it takes."""
+        return read_reward_signature(self.function, self.name)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the judgement is a coroutine."""
+        return inspect.iscoroutinefunction(_bare(self.function))
+
+    def judge(self, fields: Mapping[str, Any]) -> Any:
+        """Ask for the raw judgement; awaitable if the reward is async.
+
+        Args:
+            fields: Everything that is known, by name.
+
+        Raises:
+            RewardFieldError: If a required field is missing.
+        """
+        return self.function(**self.signature.choose(fields))
+
+    def read(self, raw: object) -> RewardResult:
+        """Check a raw judgement.
+
+        Args:
+            raw: What `judge` gave.
+
+        Raises:
+            RewardValueError: If it is no reward, or outside the range.
+        """
+        return RewardResult.from_raw(raw).within(self.range)
+
+    def __call__(self, *args: Any, **fields: Any) -> Any:
+        """Judge at once.
+
+        Args:
+            *args: The first fields by position, in the order of the signature, as ARISE calls a reward.
+            **fields: Fields by name.
+
+        Returns:
+            A mapping with `reward` and the extras; an awaitable of one for an async reward.
+        """
+        names = list(inspect.signature(self.function).parameters)
+        raw = self.judge({**dict(zip(names, args, strict=False)), **fields})
+        if inspect.isawaitable(raw):
+            return self._later(raw)
+        return as_mapping(self.read(raw))
+
+    async def _later(self, raw: Awaitable[object]) -> dict[str, Any]:
+        return as_mapping(self.read(await raw))
+
+
+class FunctionReward(Reward):
+    """A reward made of a function."""
+
+    def __init__(self, function: RewardFunction, name: str, allowed: Range | None = None) -> None:
+        """Take a function.
+
+        Args:
+            function: The function.
+            name: The reward's name.
+            allowed: Its range.
+
+        Raises:
+            RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
+        """
+        self._function = function
+        self.name = name
+        self.range = check_range(allowed)
+        update_wrapper(self, _bare(function))
+        _ = self.signature
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self._function
+
+
+class BaseReward(Reward):
+    """A reward as a class: derive, set `name`, and write `call`, sync or async.
+
+    `__init__` is free for credentials and state; it need not call this class's.
+    """
+
+    name: str = ""
+    range: Range | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check what the class says of itself."""
+        super().__init_subclass__(**kwargs)
+        check_range(cls.range)
+        if not cls.name:
+            cls.name = cls.__name__
+
+    @abstractmethod
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Judge.
+
+        Args:
+            *args: A subclass names the fields that it takes.
+            **kwargs: Every other field.
+        """
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self.call
+
+
+@overload
+def reward(function: RewardFunction) -> FunctionReward: ...
+@overload
+def reward(
+    *, name: str | None = None, range: Range | None = None
+) -> Callable[[RewardFunction], FunctionReward]: ...
+def reward(
+    function: RewardFunction | None = None,
+    *,
+    name: str | None = None,
+    range: Range | None = None,  # noqa: A002  (the word that it is)
+) -> FunctionReward | Callable[[RewardFunction], FunctionReward]:
+    """Make a function a reward.
+
+    Its parameters are filled by name: `trajectory`, `final_response`, `answer` and every other field of the
+    task, `metadata`, `context`, `step`, `output`; `**kwargs` receives the rest.
+
+    Args:
+        function: The function, when used without parentheses.
+        name: The reward's name; the function's by default.
+        range: Least and greatest reward, which are enforced.
+
+    Raises:
+        RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
+    """
+
+    def make(target: RewardFunction) -> FunctionReward:
+        return FunctionReward(target, name or str(getattr(_bare(target), "__name__", "reward")), range)
+
+    return make if function is None else make(function)
+
+
+def as_reward(value: object) -> Reward:
+    """Take anything that can judge for a reward.
+
+    Args:
+        value: A reward, a class of one that needs no arguments, or any callable.
+
+    Raises:
+        RewardDefinitionError: If it is no callable.
+    """
+    if isinstance(value, Reward):
+        return value
+    if isinstance(value, type) and issubclass(value, Reward):
+        return value()
+    if (fixed := _with_fields_fixed(value)) is not None:
+        return fixed
+    other = cast("Any", value)
+    if callable(other):
+        return reward(other)
+    raise RewardDefinitionError(f"a reward is a callable or a class with `call`; {value!r:.80} is not")
+
+
+def _with_fields_fixed(value: Any) -> Reward | None:
+    """Read `partial(some_reward, model=...)`, as ARISE's page writes it, for what the reward returns."""
+    inner: object = value.func if isinstance(value, partial) else None
+    if not isinstance(inner, Reward):
+        return None
+    return FunctionReward(partial(inner.function, *value.args, **value.keywords), inner.name, inner.range)
+
+
+def as_mapping(result: RewardResult) -> dict[str, Any]:
+    """Render a result as AgentFly does: `reward`, and the extras beside it.
+
+    Args:
+        result: The result.
+    """
+    return {KEY: result.reward, **result.extras}
+
+
+def _bare(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type) and hasattr(function, "__call__"):  # noqa: B004
+        return type(function).__call__
+    return inspect.unwrap(function)

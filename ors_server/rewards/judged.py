@@ -1,0 +1,159 @@
+"""Rewards of the seeds that ask a language model for a score: ARISE's `llm_judge_reward`, AgentFly's judge.
+
+Source: the reward page of ARISE and arise-ai 0.2.1; AgentFly at 1256586. Theirs read a number out of any
+reply and turn a failure into 0.5 or 0; here a reply is read strictly, asked for again, and a failure is an
+error. Each deviation is a row of `ors_server.rewards.deviations`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
+from ors_server.rewards.judges.completion import JudgeModel
+from ors_server.rewards.judges.endpoint import EndpointJudge
+from ors_server.rewards.judges.hardening import fence, is_degenerate
+from ors_server.rewards.judges.replies import SCORE_FORM, SCORE_SCHEMA, ReadScore, read_score
+from ors_server.rewards.judges.rubric_judge import CLOSING, PREAMBLE
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.trajectory import Step, Trajectory, cut
+
+STEP_CHARACTERS = 200
+"""Of a step's result that the judge is shown (arise-ai 0.2.1)."""
+MOST_STEPS = 200
+"""Steps that the judge is shown; of more, the last ones."""
+
+TRAJECTORY_SCALE = (
+    "Rate how well the task was done by the whole of the steps and the outcome, from 0.0 (not at all) to 1.0 "
+    "(fully). The score is a number from 0.0 to 1.0."
+)
+ANSWER_SCALE = (
+    "Rate how well the answer agrees with the reference in what it says, from 0.0 (not at all) to 1.0 "
+    "(fully). The score is a number from 0.0 to 1.0."
+)
+
+
+@reward(range=(0.0, 1.0))
+async def llm_judge_reward(
+    trajectory: Trajectory, model: str | JudgeModel | None = None, options: JudgeOptions | None = None
+) -> RewardResult:
+    """Has a language model rate a trajectory from 0 to 1, by task, steps and outcome.
+
+    Hazards: a judge can be talked to by what it judges; measure it with `probe`. It costs a request for every
+    episode.
+
+    Args:
+        trajectory: The episode.
+        model: Name of a model at the endpoint of `ORS_JUDGE_BASE_URL`, or a model; by default the one that
+            `ORS_JUDGE_MODEL` names.
+        options: How it judges; of several samples the median counts.
+
+    Returns:
+        The score; tokens, cost, time and retries beside it. An outcome without content is 0 unasked.
+
+    Raises:
+        JudgeError: If the judge came to no score.
+    """
+    if is_degenerate(trajectory.outcome) and (trajectory.outcome.strip() or not trajectory.steps):
+        return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the outcome has no content")
+    blocks = {
+        "task": trajectory.task,
+        "steps": describe_steps(trajectory.steps),
+        "outcome": trajectory.outcome,
+    }
+    return await score_blocks(TRAJECTORY_SCALE, blocks, model, options)
+
+
+@reward(range=(0.0, 1.0))
+async def llm_as_judge_reward(
+    golden_answer: str | None = None,
+    final_response: str | None = None,
+    prediction: str | None = None,
+    answer: str | None = None,
+    question: str | None = None,
+    model: str | JudgeModel | None = None,
+) -> RewardResult:
+    """Has a language model rate how well an answer agrees with a reference, from 0 to 1.
+
+    Args:
+        golden_answer: The reference.
+        final_response: What the agent answered.
+        prediction: The same, by the name that AgentFly's code gives it.
+        answer: The reference, where there is no `golden_answer`.
+        question: What was asked.
+        model: As for `llm_judge_reward`.
+
+    Returns:
+        `reward` and `raw_score`, which are the same.
+
+    Raises:
+        RewardFieldError: If there is no answer or no reference.
+        JudgeError: If the judge came to no score.
+    """
+    response = final_response if prediction is None else prediction
+    reference = answer if golden_answer is None else golden_answer
+    if response is None or reference is None:
+        raise RewardFieldError(
+            "llm_as_judge_reward needs final_response (or prediction) and golden_answer (or answer)"
+        )
+    if is_degenerate(response):
+        return RewardResult(0.0, extras={"raw_score": 0.0, "judge_degenerate": 1})
+    known = {"question": question, "reference": reference, "answer": response}
+    blocks = {name: text for name, text in known.items() if text is not None}
+    result = await score_blocks(ANSWER_SCALE, blocks, model, None)
+    return result.with_extras({"raw_score": result.reward})
+
+
+async def score_blocks(
+    instructions: str,
+    blocks: Mapping[str, str],
+    model: str | JudgeModel | None = None,
+    options: JudgeOptions | None = None,
+) -> RewardResult:
+    """Have a model give a score from 0 to 1 to what stands in blocks.
+
+    Args:
+        instructions: What the score means; written by an author, never by an agent.
+        blocks: Text by the block's name; each is fenced.
+        model: A model, or the name of one at the endpoint that the environment names.
+        options: How it judges; of several samples the lower median counts.
+
+    Returns:
+        The score; what it cost, the first reason, and the spread of the samples beside it.
+
+    Raises:
+        JudgeError: If there is no score.
+    """
+    asked = options or JudgeOptions()
+    judge = EndpointJudge.from_environment(model) if model is None or isinstance(model, str) else model
+    messages = [
+        {"role": "system", "content": f"{PREAMBLE}\n\n{instructions}\n{SCORE_FORM}"},
+        {"role": "user", "content": f"{fence(blocks, asked.most_characters)}\n\n{CLOSING}"},
+    ]
+    answered: list[Answered[ReadScore]] = [
+        await ask(judge, Question(messages, SCORE_SCHEMA, sample), read_score, asked)
+        for sample in range(asked.samples)
+    ]
+    scores = sorted(one.verdict.score for one in answered)
+    used = answered[0].usage
+    for one in answered[1:]:
+        used += one.usage
+    extras: dict[str, Any] = {"judge_reason": answered[0].verdict.reason[:2000], **used.as_extras()}
+    if len(scores) > 1:
+        extras["judge_spread"] = scores[-1] - scores[0]
+    return RewardResult(scores[(len(scores) - 1) // 2], extras=extras)
+
+
+def describe_steps(steps: Sequence[Step]) -> str:
+    """Write steps down, one line each: the tool, and the beginning of what it returned or why it failed.
+
+    Args:
+        steps: In order.
+    """
+    skipped = max(0, len(steps) - MOST_STEPS)
+    lines = [f"({skipped} earlier steps are left out)"] if skipped else []
+    for number, step in enumerate(steps[skipped:], skipped + 1):
+        said = f"failed: {step.error}" if step.error else step.result
+        lines.append(f"{number}. {step.action}: {cut(said, STEP_CHARACTERS)}")
+    return "\n".join(lines) or "(none)"

@@ -1,0 +1,61 @@
+"""Rewards by language models that judge: rubrics, pairs, scores; any OpenAI-compatible endpoint."""
+
+from ors_server.rewards.judges.accounting import Budget, Price, PriceTable, Usage
+from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
+from ors_server.rewards.judges.cache import JudgeCache
+from ors_server.rewards.judges.calibration import (
+    PROBES,
+    Calibration,
+    Labelled,
+    Probing,
+    calibrate,
+    probe,
+)
+from ors_server.rewards.judges.completion import Completion, JudgeModel, Sampling
+from ors_server.rewards.judges.endpoint import EndpointJudge, Manners
+from ors_server.rewards.judges.errors import (
+    JudgeBudgetError,
+    JudgeError,
+    JudgeSettingsError,
+    UnusableReplyError,
+)
+from ors_server.rewards.judges.pairwise import Comparison, PairwiseJudge
+from ors_server.rewards.judges.recording import RecordingJudge, ReplayingJudge
+from ors_server.rewards.judges.rubric import Criterion, Rubric
+from ors_server.rewards.judges.rubric_judge import RubricJudge
+from ors_server.rewards.judges.scripted import ScriptedJudge
+
+__all__ = [
+    "PROBES",
+    "Answered",
+    "Budget",
+    "Calibration",
+    "Comparison",
+    "Completion",
+    "Criterion",
+    "EndpointJudge",
+    "JudgeBudgetError",
+    "JudgeCache",
+    "JudgeError",
+    "JudgeModel",
+    "JudgeOptions",
+    "JudgeSettingsError",
+    "Labelled",
+    "Manners",
+    "PairwiseJudge",
+    "Price",
+    "PriceTable",
+    "Probing",
+    "Question",
+    "RecordingJudge",
+    "ReplayingJudge",
+    "Rubric",
+    "RubricJudge",
+    "Sampling",
+    "ScriptedJudge",
+    "UnusableReplyError",
+    "Usage",
+    "ask",
+    "calibrate",
+    "probe",
+]

@@ -1,0 +1,162 @@
+"""Asks a model until its reply can be read: cache, budget, corrections, accounting."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+import anyio.to_thread
+
+from ors_server.rewards.judges.accounting import Budget, PriceTable, Usage, usage_of
+from ors_server.rewards.judges.cache import JudgeCache
+from ors_server.rewards.judges.completion import Completion, JudgeModel, Message, Schema, key_of
+from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError, UnusableReplyError
+from ors_server.rewards.judges.hardening import MOST_CHARACTERS, clean
+
+Verdict = TypeVar("Verdict")
+Combine: TypeAlias = Literal["majority", "median"]
+"""Of several samples: the choice that most gave, or the middle one. Where two are equal, the worse."""
+OnError: TypeAlias = Literal["raise", "unscored"]
+"""What a judge does that came to no verdict: raise, or return a result with the status error."""
+
+MOST_CORRECTIONS = 3
+QUOTED = 4_000
+"""Characters of an unusable reply that the judge is shown again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """How judges judge."""
+
+    samples: int = 1
+    """Replies to each question; their agreement is reported."""
+    combine: Combine = "majority"
+    corrections: int = MOST_CORRECTIONS
+    """Times that an unusable reply is asked for again, at most 3."""
+    min_characters: int = 1
+    """Letters and digits that an answer has at least; one with fewer is worth 0 without a question."""
+    most_characters: int = MOST_CHARACTERS
+    """Of each text that the judge is shown; what is left out is marked."""
+    on_error: OnError = "raise"
+    cache: JudgeCache | None = None
+    prices: PriceTable = field(default_factory=lambda: MappingProxyType({}))
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done.
+
+        Raises:
+            JudgeSettingsError: A number is out of its range.
+        """
+        if self.samples < 1 or not 0 <= self.corrections <= MOST_CORRECTIONS or self.most_characters < 1:
+            raise JudgeSettingsError(
+                f"samples and most_characters are at least 1, and corrections 0 to {MOST_CORRECTIONS}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Verdict]):
+    """A verdict and what it cost."""
+
+    verdict: Verdict
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a judge is asked."""
+
+    messages: Sequence[Message]
+    schema: Schema | None = None
+    sample: int = 0
+
+
+async def ask(
+    model: JudgeModel, question: Question, read: Callable[[str], Verdict], options: JudgeOptions
+) -> Answered[Verdict]:
+    """Ask until the reply can be read.
+
+    Args:
+        model: Who is asked.
+        question: What.
+        read: Reads a reply, or raises `UnusableReplyError` with what is wrong with it.
+        options: How.
+
+    Raises:
+        JudgeError: The model failed, or gave nothing usable however often it was corrected. The error has
+            what it cost.
+        JudgeBudgetError: A cap is reached.
+        JudgeSettingsError: Cost is capped and the model has no price.
+    """
+    if options.budget is not None:
+        options.budget.check_price(model.name, options.prices.get(model.name))
+    used = Usage()
+    messages = list(question.messages)
+    problem = ""
+    for attempt in range(options.corrections + 1):
+        asked = Question(messages, question.schema, question.sample)
+        try:
+            completion, usage = await _reply(model, asked, options)
+        except JudgeError as error:
+            used += Usage(retries=error.extras.get("judge_retries", 0))
+            error.extras = used.as_extras()
+            raise
+        used += usage
+        try:
+            verdict = _read(completion, read)
+        except UnusableReplyError as error:
+            problem = str(error)
+        else:
+            await _keep(model, asked, completion, options.cache)
+            return Answered(verdict, used)
+        if attempt < options.corrections:
+            used += Usage(corrections=1)
+            messages = [*messages, *_correction(completion.text, problem)]
+    raise JudgeError(
+        f"{model.name} gave no usable verdict in {options.corrections + 1} replies; the last one: {problem}",
+        used.as_extras(),
+    )
+
+
+async def _reply(model: JudgeModel, asked: Question, options: JudgeOptions) -> tuple[Completion, Usage]:
+    if options.cache is not None:
+        key = key_of(model, asked.messages, asked.schema, asked.sample)
+        kept = await anyio.to_thread.run_sync(options.cache.get, key)
+        if kept is not None:
+            return kept, Usage(cached=1)
+    if options.budget is not None:
+        options.budget.start()
+    try:
+        completion = await model.complete(asked.messages, asked.schema, sample=asked.sample)
+    except (JudgeError, JudgeSettingsError):
+        raise
+    except Exception as error:
+        raise JudgeError(f"{model.name} failed: {type(error).__name__}: {error}") from error
+    characters = sum(len(message["content"]) for message in asked.messages)
+    usage = usage_of(completion, characters, options.prices.get(model.name))
+    if options.budget is not None:
+        options.budget.finish(usage)
+    return completion, usage
+
+
+async def _keep(model: JudgeModel, asked: Question, completion: Completion, cache: JudgeCache | None) -> None:
+    if cache is not None:
+        key = key_of(model, asked.messages, asked.schema, asked.sample)
+        await anyio.to_thread.run_sync(cache.put, key, completion)
+
+
+def _read(completion: Completion, read: Callable[[str], Verdict]) -> Verdict:
+    if completion.is_cut:
+        raise UnusableReplyError("the reply was cut off; be shorter")
+    return read(completion.text)
+
+
+def _correction(reply: str, problem: str) -> list[Message]:
+    return [
+        {"role": "assistant", "content": clean(reply[:QUOTED]) or "(nothing)"},
+        {
+            "role": "user",
+            "content": f"That reply cannot be used: {problem}. Reply again, in the form that was asked for, "
+            "and with nothing after it.",
+        },
+    ]

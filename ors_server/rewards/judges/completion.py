@@ -1,0 +1,111 @@
+"""What is asked of a language model that judges, and what it answers. Pure data and one small interface."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias
+
+Message: TypeAlias = Mapping[str, str]
+"""A chat message: `role` and `content`."""
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a model draws its reply; `None` leaves a setting to the endpoint."""
+
+    temperature: float | None = 0.0
+    max_tokens: int | None = 2048
+    """Tokens of one reply; a reply that is cut off there is asked for again."""
+    seed: int | None = None
+    """The n-th sample of one question is drawn with this seed plus n."""
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Further entries of the request's body, such as `reasoning_effort`."""
+
+    def as_body(self, sample: int = 0) -> dict[str, Any]:
+        """Render the settings as entries of a request's body.
+
+        Args:
+            sample: Number of the sample, from 0.
+        """
+        seed = None if self.seed is None else self.seed + sample
+        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
+        return {**{name: value for name, value in given.items() if value is not None}, **self.extra}
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One reply of a model."""
+
+    text: str
+    prompt_tokens: int | None = None
+    """`None` where the endpoint does not say."""
+    completion_tokens: int | None = None
+    is_cut: bool = False
+    """Whether the reply ran into the limit on its length."""
+    latency: float = 0.0
+    """Seconds, tries that failed included."""
+    retries: int = 0
+    """Tries that failed before this one."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Render what is worth keeping of it."""
+        return {
+            "text": self.text,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "is_cut": self.is_cut,
+        }
+
+
+class JudgeModel(Protocol):
+    """A language model that can be asked. `ScriptedJudge` is one without a network."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, under which prices are looked up."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """How it draws its replies."""
+        ...
+
+    async def complete(
+        self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
+    ) -> Completion:
+        """Ask for one reply.
+
+        Args:
+            messages: The conversation so far, in order.
+            schema: What the reply is to be like; a model that knows no schemas ignores it.
+            sample: Number of the sample, from 0, when the same is asked several times.
+
+        Raises:
+            JudgeError: If there is no reply. What else it raises is made one.
+        """
+        ...
+
+
+def key_of(
+    model: JudgeModel, messages: Sequence[Message], schema: Schema | None = None, sample: int = 0
+) -> str:
+    """Return the key of a question: the SHA-256 of model, sampling, messages and schema.
+
+    Args:
+        model: Who is asked.
+        messages: What is asked.
+        schema: What the reply is to be like.
+        sample: Number of the sample.
+    """
+    asked = {
+        "model": model.name,
+        "sampling": {**model.sampling.as_body(sample), "sample": sample},
+        "messages": [dict(message) for message in messages],
+        "schema": schema,
+    }
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,307 @@
+"""Asks any OpenAI-compatible endpoint, through the `openai` package, which is imported on first use.
+
+The endpoint is named by environment variables of its own, so that a gateway which captures the policy's
+traffic (`OPENAI_BASE_URL`) does not capture the judge's. Nothing of `OPENAI_*` is sent.
+"""
+
+import json
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Self, cast
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from ors_server.clock import Clock, SystemClock
+from ors_server.rewards.judges.completion import Completion, Message, Sampling, Schema
+from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError
+
+BASE_URL = "ORS_JUDGE_BASE_URL"
+API_KEY = "ORS_JUDGE_API_KEY"
+MODEL = "ORS_JUDGE_MODEL"
+PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which the same request may work later."""
+FAULTY = 500
+REFUSED = 400
+MOST_QUOTED = 500
+"""Characters of an endpoint's own message that an error shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How patiently an endpoint is asked."""
+
+    time_limit: float = 60.0
+    """Seconds that one try may take, from the connection to the last byte."""
+    most_retries: int = 5
+    """Tries after the first one."""
+    first_wait: float = 0.5
+    """Seconds of the first pause, at most; each further one may be twice as long."""
+    longest_wait: float = 30.0
+    """Seconds of one pause, at most, also where the endpoint asks for more."""
+    at_once: int = 8
+    """Requests under way at the same time."""
+
+
+class _PassingError(Exception):
+    """The same request may work later."""
+
+    def __init__(self, problem: str, wait: float | None = None) -> None:
+        super().__init__(problem)
+        self.wait = wait
+
+
+class _NoSchemaError(Exception):
+    """The endpoint does not take a schema."""
+
+
+class EndpointJudge:
+    """A model behind an OpenAI-compatible endpoint.
+
+    Within `async with` its connections are kept; without, each question opens one. It may be shared by tasks,
+    threads and event loops.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        api_key: str = "",
+        sampling: Sampling | None = None,
+        manners: Manners | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Name an endpoint.
+
+        Args:
+            model: Name of the model.
+            base_url: Where the endpoint is, up to and without `/chat/completions`.
+            api_key: The key; empty for an endpoint that wants none.
+            sampling: How replies are drawn.
+            manners: How patiently it is asked.
+            clock: What measures and waits.
+        """
+        self.name = model
+        self.sampling = sampling or Sampling()
+        self.manners = manners or Manners()
+        self.takes_schema = True
+        """Whether the endpoint is given schemas; it stops when the endpoint refuses one."""
+        self._base_url = base_url
+        self._api_key = api_key
+        self._clock = clock or SystemClock()
+        self._slots: RunVar[anyio.CapacityLimiter] = RunVar("judge_slots")
+        self._kept: RunVar[Any] = RunVar("judge_client")
+
+    @classmethod
+    def from_environment(
+        cls, model: str | None = None, *, sampling: Sampling | None = None, manners: Manners | None = None
+    ) -> Self:
+        """Name the endpoint that `ORS_JUDGE_BASE_URL`, `ORS_JUDGE_API_KEY` and `ORS_JUDGE_MODEL` say.
+
+        Args:
+            model: Name of the model; `ORS_JUDGE_MODEL` by default.
+            sampling: How replies are drawn.
+            manners: How patiently it is asked.
+
+        Raises:
+            JudgeSettingsError: If the endpoint or the model is not said.
+        """
+        base_url, named = os.environ.get(BASE_URL, ""), model or os.environ.get(MODEL, "")
+        if not base_url:
+            raise JudgeSettingsError(
+                f"no judge is set up: {BASE_URL} has to name an OpenAI-compatible endpoint"
+            )
+        if not named:
+            raise JudgeSettingsError(f"no judge is set up: name a model, or set {MODEL}")
+        key = os.environ.get(API_KEY, "")
+        return cls(named, base_url=base_url, api_key=key, sampling=sampling, manners=manners)
+
+    async def __aenter__(self) -> Self:
+        """Keep connections from here on."""
+        self._kept.set(_open(self._base_url, self._api_key, self.manners.time_limit))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the connections."""
+        client = self._kept.get(None)
+        self._kept.set(None)
+        if client is not None:
+            await client.close()
+
+    async def complete(
+        self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
+    ) -> Completion:
+        """Ask for one reply; 429, 408, 409, 425, 5xx and broken connections are tried again.
+
+        Args:
+            messages: The conversation so far.
+            schema: What the reply is to be like; left out for an endpoint that refuses schemas.
+            sample: Number of the sample; added to the seed, if there is one.
+
+        Raises:
+            JudgeError: The endpoint refused, or failed as often as it was tried.
+            JudgeSettingsError: The `openai` package is missing.
+        """
+        async with self._limiter():
+            client = self._kept.get(None)
+            if client is not None:
+                return await self._persist(client, messages, schema, sample)
+            async with _open(self._base_url, self._api_key, self.manners.time_limit) as client:
+                return await self._persist(client, messages, schema, sample)
+
+    def _limiter(self) -> anyio.CapacityLimiter:
+        limiter = self._slots.get(None)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(self.manners.at_once)
+            self._slots.set(limiter)
+        return limiter
+
+    async def _persist(
+        self, client: Any, messages: Sequence[Message], schema: Schema | None, sample: int
+    ) -> Completion:
+        started = self._clock.monotonic()
+        failed = 0
+        while True:
+            wanted = schema if self.takes_schema else None
+            try:
+                reply = await self._try(client, self._body(messages, wanted, sample))
+            except _NoSchemaError:
+                self.takes_schema = False
+            except _PassingError as error:
+                failed += 1
+                if failed > self.manners.most_retries:
+                    raise JudgeError(
+                        f"{self.name} failed {failed} times; the last time: {error}",
+                        {"judge_retries": failed - 1},
+                    ) from error
+                await self._clock.sleep(self._pause(failed, error.wait))
+            else:
+                return read_completion(reply, latency=self._clock.monotonic() - started, retries=failed)
+
+    def _body(self, messages: Sequence[Message], schema: Schema | None, sample: int) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.name, "messages": [dict(message) for message in messages]}
+        if schema is not None:
+            named = {"name": "verdict", "strict": True, "schema": dict(schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        return {**body, **self.sampling.as_body(sample)}
+
+    async def _try(self, client: Any, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        openai = _load()
+        try:
+            with anyio.fail_after(self.manners.time_limit):
+                raw = await client.chat.completions.with_raw_response.create(**_named(body))
+            text: str = raw.http_response.text
+        except openai.APIStatusError as error:
+            raise _judged_by_status(self.name, error, has_schema="response_format" in body) from error
+        except (openai.APIConnectionError, TimeoutError) as error:
+            raise _PassingError(
+                str(error) or f"no reply within {self.manners.time_limit:g} seconds"
+            ) from error
+        except openai.OpenAIError as error:
+            raise JudgeError(f"{self.name} cannot be asked: {error}") from error
+        return _parsed(text)
+
+    def _pause(self, failed: int, wanted: float | None) -> float:
+        longest = min(self.manners.longest_wait, self.manners.first_wait * 2 ** (failed - 1))
+        drawn = random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries; nothing secret)
+        return drawn if wanted is None else min(self.manners.longest_wait, wanted + drawn / 2)
+
+
+def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) -> Completion:
+    """Read an endpoint's reply.
+
+    Args:
+        body: The reply's body, of the form of `/chat/completions`.
+        latency: Seconds that it took.
+        retries: Tries that failed before.
+
+    Raises:
+        JudgeError: It has not that form.
+    """
+    try:
+        choice = body["choices"][0]
+        content: object = choice["message"].get("content")
+        usage: Mapping[str, object] = body.get("usage") or {}
+        is_cut = choice.get("finish_reason") == "length"
+        counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise JudgeError(
+            f"the endpoint's reply has no choices[0].message: {str(body)[:MOST_QUOTED]}"
+        ) from error
+    prompt, written = (count if isinstance(count, int) and count >= 0 else None for count in counts)
+    text = content if isinstance(content, str) else ""
+    return Completion(text, prompt, written, is_cut=is_cut, latency=latency, retries=retries)
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        body: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _PassingError(f"the endpoint's reply is no JSON: {text[:MOST_QUOTED]!r}") from error
+    if not isinstance(body, Mapping):
+        raise _PassingError(f"the endpoint's reply is no object: {text[:MOST_QUOTED]!r}")
+    return cast("Mapping[str, Any]", body)
+
+
+def _judged_by_status(name: str, error: Any, *, has_schema: bool) -> Exception:
+    said = str(error)[:MOST_QUOTED]
+    status: int = error.status_code
+    if status in PASSING or status >= FAULTY:
+        return _PassingError(said, _wait_of(error.response.headers))
+    if (
+        has_schema
+        and status in {REFUSED, 422}
+        and any(word in said for word in ("response_format", "schema"))
+    ):
+        return _NoSchemaError()
+    return JudgeError(f"{name} refused: {said}")
+
+
+def _wait_of(headers: Mapping[str, str]) -> float | None:
+    try:
+        return max(0.0, float(headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _load() -> Any:
+    try:
+        return import_module("openai")
+    except ImportError as error:
+        raise JudgeSettingsError(
+            "judges need the package openai; install the extra: pip install 'ors-server[judges]'"
+        ) from error
+
+
+def _named(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a body into what the package wants by name, and the rest, which it passes on as it is."""
+    rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
+    return {"model": body["model"], "messages": body["messages"], "extra_body": rest}
+
+
+def _open(base_url: str, api_key: str, time_limit: float) -> Any:
+    openai = _load()
+    own = type("JudgeClient", (openai.AsyncOpenAI,), {"default_headers": property(_headers)})
+    return own(
+        api_key=api_key or "none",
+        base_url=base_url,
+        organization="",
+        project="",
+        webhook_secret="",
+        max_retries=0,
+        timeout=time_limit,
+    )
+
+
+def _headers(client: Any) -> dict[str, str]:
+    """Name all headers there are: the package adds organisation, project and `OPENAI_CUSTOM_HEADERS`."""
+    return {
+        "Accept": "application/json",
+        "Content-Type": "application/json",
+        "User-Agent": "ors-server-judge",
+        "Authorization": f"Bearer {client.api_key}",
+    }

@@ -1,0 +1,117 @@
+"""Writes down what a judge's model says, and says it again without the model: for tests and CI."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio.lowlevel
+import anyio.to_thread
+
+from ors_server.rewards.judges.completion import Completion, JudgeModel, Message, Sampling, Schema, key_of
+from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError
+
+
+class RecordingJudge:
+    """Asks a model, and appends every question and reply to a file, one JSON object per line."""
+
+    def __init__(self, model: JudgeModel, path: Path | str) -> None:
+        """Take a model and a file.
+
+        Args:
+            model: Who is asked.
+            path: The file, which is appended to.
+        """
+        self._model = model
+        self._path = Path(path)
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    @property
+    def sampling(self) -> Sampling:
+        """The model's."""
+        return self._model.sampling
+
+    async def complete(
+        self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
+    ) -> Completion:
+        """Ask the model, and write its reply down.
+
+        Args:
+            messages: As for any model.
+            schema: As for any model.
+            sample: As for any model.
+
+        Raises:
+            JudgeError: If the model gives no reply; nothing is written then.
+        """
+        completion = await self._model.complete(messages, schema, sample=sample)
+        row = {
+            "key": key_of(self._model, messages, schema, sample),
+            "model": self.name,
+            "messages": [dict(message) for message in messages],
+            "reply": completion.as_json(),
+        }
+        await anyio.to_thread.run_sync(self._append, json.dumps(row) + "\n")
+        return completion
+
+    def _append(self, line: str) -> None:
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+
+class ReplayingJudge:
+    """Says what a recording says. A question that is not in it is an error, never a guess."""
+
+    def __init__(self, path: Path | str, *, name: str, sampling: Sampling | None = None) -> None:
+        """Read a recording.
+
+        Args:
+            path: The file.
+            name: Name of the model that was recorded.
+            sampling: Its sampling at that time.
+
+        Raises:
+            JudgeSettingsError: If the file is no recording.
+        """
+        self.name = name
+        self.sampling = sampling or Sampling()
+        self._path = Path(path)
+        self._replies: dict[str, deque[Completion]] = {}
+        for number, line in enumerate(self._path.read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                row = json.loads(line)
+                self._replies.setdefault(row["key"], deque()).append(Completion(**row["reply"]))
+            except (ValueError, TypeError, KeyError) as error:
+                raise JudgeSettingsError(
+                    f"{self._path}, line {number} is no recorded reply: {error}"
+                ) from error
+
+    async def complete(
+        self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
+    ) -> Completion:
+        """Give the reply that was recorded; of several to the same question, each in its turn.
+
+        Args:
+            messages: As for any model.
+            schema: As for any model.
+            sample: As for any model.
+
+        Raises:
+            JudgeError: If the question is not in the recording.
+        """
+        await anyio.lowlevel.checkpoint()
+        key = key_of(self, messages, schema, sample)
+        replies = self._replies.get(key)
+        if not replies:
+            asked = messages[-1]["content"][-200:] if messages else ""
+            raise JudgeError(
+                f"{self._path} has no reply of {self.name} to this question (key {key[:16]}), which ends in "
+                f"{asked!r}; record it again if the prompt, the model or the sampling has changed"
+            )
+        return replies.popleft() if len(replies) > 1 else replies[0]

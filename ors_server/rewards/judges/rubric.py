@@ -1,0 +1,150 @@
+"""What a judge is to look at: criteria with ordered choices, and how they become one number. Pure."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ors_server.rewards.judges.errors import JudgeSettingsError
+
+Aggregate: TypeAlias = Literal["mean", "min"]
+"""The mean of the criteria by weight, or the least of them."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_BARE = 2
+"""Choices that a criterion has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One question that the judge answers with one of its choices."""
+
+    name: str
+    """A word; the criterion's name in replies and metrics."""
+    text: str
+    """The question."""
+    weight: float = 1.0
+    """Above 0; weights need not add up to 1."""
+    choices: tuple[str, ...] = ("no", "yes")
+    """From worst to best; they are worth 0 to 1 in even steps."""
+    required: bool | str = False
+    """Whether the whole is worth 0 unless the best choice, or the one named, is reached."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked.
+
+        Raises:
+            JudgeSettingsError: An illegal name or weight, too few or equal choices, an unknown required one.
+        """
+        if _NAME.fullmatch(self.name) is None:
+            raise JudgeSettingsError(f"a criterion's name is a word of ASCII letters, not {self.name!r}")
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise JudgeSettingsError(f"{self.name}: a weight is a finite number above 0, not {self.weight}")
+        folded = {choice.strip().casefold() for choice in self.choices}
+        if len(self.choices) < _BARE or len(folded) < len(self.choices) or "" in folded:
+            raise JudgeSettingsError(f"{self.name}: at least two different choices, not {self.choices!r}")
+        if isinstance(self.required, str) and self.required not in self.choices:
+            raise JudgeSettingsError(f"{self.name}: {self.required!r} is none of {self.choices!r}")
+
+    def value(self, choice: str) -> float:
+        """Return what a choice is worth, in [0, 1].
+
+        Args:
+            choice: One of the choices.
+        """
+        return self.choices.index(choice) / (len(self.choices) - 1)
+
+    def is_met(self, choice: str) -> bool:
+        """Whether a choice is good enough for the whole to be worth anything.
+
+        Args:
+            choice: One of the choices.
+        """
+        if self.required is False:
+            return True
+        needed = self.choices[-1] if self.required is True else self.required
+        return self.choices.index(choice) >= self.choices.index(needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """Criteria, and how they become one number in [0, 1]."""
+
+    criteria: tuple[Criterion, ...]
+    aggregate: Aggregate = "mean"
+    instructions: str = ""
+    """What else the judge should know; written by the environment's author, never by an agent."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked.
+
+        Raises:
+            JudgeSettingsError: No criteria, or two of one name.
+        """
+        names = [criterion.name for criterion in self.criteria]
+        if not names or len(set(names)) < len(names):
+            raise JudgeSettingsError(f"a rubric has criteria with different names, not {names}")
+
+    def value(self, choices: Mapping[str, str]) -> float:
+        """Return what a verdict is worth.
+
+        Args:
+            choices: For every criterion, by name, one of its choices.
+
+        Returns:
+            In [0, 1]; 0 where a required criterion is not met.
+        """
+        if not all(one.is_met(choices[one.name]) for one in self.criteria):
+            return 0.0
+        values = [one.value(choices[one.name]) for one in self.criteria]
+        if self.aggregate == "min":
+            return min(values)
+        weights = [one.weight for one in self.criteria]
+        total = math.fsum(weights)
+        return math.fsum(weight / total * value for weight, value in zip(weights, values, strict=True))
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of a reply: per criterion a reason, then a verdict."""
+        return closed_object(
+            {
+                one.name: closed_object(
+                    {"reason": {"type": "string"}, "verdict": {"type": "string", "enum": list(one.choices)}}
+                )
+                for one in self.criteria
+            }
+        )
+
+    def describe(self) -> str:
+        """Tell the judge what to look at and how to reply."""
+        lines = [
+            f"- {one.name}: {one.text} Choices, from worst to best: {', '.join(map(repr, one.choices))}."
+            for one in self.criteria
+        ]
+        form = ", ".join(f'"{one.name}": {{"reason": "...", "verdict": "..."}}' for one in self.criteria)
+        return "\n".join(
+            [
+                *([self.instructions] if self.instructions else []),
+                "Criteria:",
+                *lines,
+                "Reply with one JSON object and nothing after it. For every criterion give the reason first,",
+                "and after it the verdict, which is exactly one of its choices:",
+                f"{{{form}}}",
+                "If you cannot write JSON, reason first and end with one line for every criterion:",
+                "VERDICT name: choice",
+            ]
+        )
+
+
+def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these properties, all of them, and no others.
+
+    Args:
+        properties: Schema by name.
+    """
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,226 @@
+"""ARISE's `LearnedReward`: rates trajectories as people rated others, and keeps their ratings on disk.
+
+Source: the reward page of ARISE. Where arise-ai 0.2.1 turns a failure of the model into another reward's
+number, or keeps a rating that is none, this is an error; see `ors_server.rewards.deviations`.
+"""
+
+import fcntl
+import json
+import math
+import os
+import tempfile
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from typing_extensions import override
+
+from ors_server.rewards.arise import task_success
+from ors_server.rewards.define import Reward, RewardFunction
+from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
+from ors_server.rewards.judged import score_blocks
+from ors_server.rewards.judges.asking import JudgeOptions
+from ors_server.rewards.judges.completion import JudgeModel
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.trajectory import Trajectory, cut
+
+FILE = "feedback.json"
+SHOWN = 10
+"""Examples that the model is shown: the last ones (arise-ai 0.2.1)."""
+KEPT_OUTCOME = 500
+"""Characters of an outcome that are kept, and shown of the trajectory that is rated (arise-ai 0.2.1)."""
+SHOWN_TASK = 200
+"""Characters of the rated trajectory's task that are shown; half of them of an example's (arise-ai 0.2.1)."""
+SHOWN_OUTCOME = 200
+"""Characters of an example's outcome that are shown (arise-ai 0.2.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """One trajectory as a person rated it; fields of arise-ai's file, so that each reads the other's."""
+
+    task: str
+    outcome: str
+    step_count: int
+    human_score: float
+    """In [0, 1]."""
+
+
+class LearnedReward(Reward):
+    """Has a model rate trajectories by examples that people rated; `task_success` until there are enough.
+
+    The ratings live in `feedback.json` in a folder. They survive a restart, and any number of processes may
+    add to one folder at the same time: each addition is written whole, under a lock, to what is there.
+    """
+
+    def __init__(
+        self,
+        min_examples: int = 10,
+        persist_path: Path | str | None = None,
+        model: str | JudgeModel | None = None,
+        max_examples: int = 50,
+        options: JudgeOptions | None = None,
+    ) -> None:
+        """Load the ratings that there are.
+
+        Args:
+            min_examples: Ratings from which on the model is asked.
+            persist_path: A folder, which is made if need be; `None` keeps ratings in memory only.
+            model: As for `llm_judge_reward`.
+            max_examples: Ratings that are kept: the most recent ones. If these are fewer than `min_examples`
+                the model is never asked.
+            options: How the model judges.
+
+        Raises:
+            RewardDefinitionError: A number is out of its range, or the file holds no ratings.
+        """
+        if min_examples < 0 or max_examples < 1:
+            raise RewardDefinitionError(
+                "min_examples is at least 0 and max_examples at least 1, "
+                f"not {min_examples} and {max_examples}"
+            )
+        self.name = "learned_reward"
+        self.range = (0.0, 1.0)
+        self.min_examples = min_examples
+        self.max_examples = max_examples
+        self._folder = None if persist_path is None else Path(persist_path)
+        self._model = model
+        self._options = options
+        self._kept: list[Feedback] = []
+        self._seen: tuple[int, int, int] | None = None
+        self._lock = threading.Lock()
+        self._refresh()
+
+    @property
+    def examples(self) -> list[Feedback]:
+        """The ratings, oldest first, with those that other processes have added."""
+        with self._lock:
+            self._refresh()
+            return list(self._kept)
+
+    def add_feedback(self, trajectory: Trajectory, score: float) -> None:
+        """Keep a person's rating. When this returns it is on disk.
+
+        Args:
+            trajectory: What was rated.
+            score: A number in [0, 1].
+
+        Raises:
+            RewardValueError: If the score is none.
+            OSError: If it cannot be written; nothing has changed then.
+        """
+        if not _is_rating(score):
+            raise RewardValueError(f"a rating is a number in [0, 1], not {score!r:.80}")
+        one = Feedback(
+            trajectory.task, cut(trajectory.outcome, KEPT_OUTCOME), len(trajectory.steps), float(score)
+        )
+        with self._lock:
+            if self._folder is None:
+                self._kept = [*self._kept, one][-self.max_examples :]
+                return
+            with _locked(self._folder):
+                self._refresh()
+                kept = [*self._kept, one][-self.max_examples :]
+                _write(self._folder, kept)
+                self._refresh()
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self.call
+
+    async def call(self, trajectory: Trajectory) -> RewardResult:
+        """Rate a trajectory.
+
+        Args:
+            trajectory: The episode.
+
+        Returns:
+            The model's score, or that of `task_success` while there are too few ratings.
+
+        Raises:
+            JudgeError: If the model came to no score.
+        """
+        examples = await anyio.to_thread.run_sync(lambda: self.examples)
+        if len(examples) < self.min_examples:
+            return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(
+                {"learned_examples": len(examples)}
+            )
+        shown = examples[-SHOWN:]
+        blocks = {
+            f"example{number}": f"Task: {cut(one.task, SHOWN_TASK // 2)}\n"
+            f"Outcome: {cut(one.outcome, SHOWN_OUTCOME)}\nSteps: {one.step_count}"
+            for number, one in enumerate(shown, 1)
+        }
+        blocks["trajectory"] = (
+            f"Task: {cut(trajectory.task, SHOWN_TASK)}\n"
+            f"Outcome: {cut(trajectory.outcome, KEPT_OUTCOME)}\nSteps: {len(trajectory.steps)}"
+        )
+        rated = "\n".join(f"example{number}: {one.human_score:g}" for number, one in enumerate(shown, 1))
+        instructions = (
+            "People rated the trajectories in the blocks named example, from 0.0 (failed) to 1.0 (perfect). "
+            f"Their ratings:\n{rated}\n"
+            "Rate the one in the block named trajectory as they would. The score is a number from 0.0 to 1.0."
+        )
+        result = await score_blocks(instructions, blocks, self._model, self._options)
+        return result.with_extras({"learned_examples": len(examples)})
+
+    def _refresh(self) -> None:
+        if self._folder is None:
+            return
+        try:
+            state = (self._folder / FILE).stat()
+        except FileNotFoundError:
+            return
+        seen = (state.st_ino, state.st_mtime_ns, state.st_size)
+        if seen != self._seen:
+            self._kept = _read(self._folder / FILE)[-self.max_examples :]
+            self._seen = seen
+
+
+def _is_rating(score: object) -> bool:
+    return isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{FILE}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write(folder: Path, kept: list[Feedback]) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{FILE}.", dir=folder)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump([asdict(one) for one in kept], file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(folder / FILE)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+
+
+def _read(path: Path) -> list[Feedback]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        kept = [_feedback(row) for row in rows]
+    except (ValueError, TypeError, KeyError) as error:
+        raise RewardDefinitionError(
+            f"{path} holds no ratings ({error}); move it away to begin anew"
+        ) from error
+    return kept
+
+
+def _feedback(row: dict[str, Any]) -> Feedback:
+    one = Feedback(str(row["task"]), str(row["outcome"]), int(row["step_count"]), float(row["human_score"]))
+    if not (math.isfinite(one.human_score) and 0 <= one.human_score <= 1):
+        raise ValueError(f"a rating of {one.human_score}")
+    return one

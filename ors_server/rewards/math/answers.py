@@ -1,0 +1,297 @@
+r"""The parser of answers: lists, sets, intervals, relations, quantities and ratios around expressions.
+
+Conventions: a list is separated by `,`, `;`, "and" or "or", and semicolons bind looser than commas
+(`1,2;3,4` is two pairs); braces hold a set if they hold a comma and are TeX's grouping otherwise; a
+bracketed list keeps its brackets, and the comparison decides whether it is a point or an interval; the
+words behind a value are its unit; the words before an equals sign name what is computed.
+"""
+
+from typing import Final
+
+from ors_server.rewards.math.expressions import ExpressionParser
+from ors_server.rewards.math.lexer import Token
+from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.tree import (
+    Add,
+    Based,
+    Constant,
+    Function,
+    Group,
+    Listing,
+    Multiply,
+    Node,
+    Number,
+    PlusMinus,
+    Quantity,
+    Ratio,
+    Relation,
+    Set,
+    SetOperation,
+    Symbol,
+    Words,
+    contains,
+    invert,
+    negate,
+)
+from ors_server.rewards.math.units import CURRENCIES, conversion, name_unit
+
+_CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
+_SET_SIGNS: Final = ("∪", "∩", "∖")
+_CONDITION: Final = ("mid", "|", ":")
+
+
+def parse_answer(tokens: list[Token]) -> Node:
+    """Read a whole answer; nothing may be left over.
+
+    Args:
+        tokens: The answer's tokens. They are used up.
+
+    Raises:
+        SyntaxUnknownError: They are no answer of this grammar.
+        LimitError: The answer is nested too deep or has too many members.
+    """
+    parser = AnswerParser(tokens)
+    answer = parser.parse_listing()
+    if parser.peek()[0] != "end":
+        raise SyntaxUnknownError(f"unexpected {parser.peek()[1]!r}")
+    return answer
+
+
+class AnswerParser(ExpressionParser):
+    """Reads answers off a list of tokens."""
+
+    def parse_listing(self) -> Node:
+        """Read answers side by side."""
+        items, separators = self._parse_items()
+        if not separators:
+            return items[0]
+        if ";" in separators and "," in separators:
+            return Listing(tuple(_by_semicolon(items, separators)), ";")
+        joiner = next((word for word in ("or", "and", ";") if word in separators), ",")
+        return Listing(tuple(items), joiner)
+
+    def _parse_items(self) -> tuple[list[Node], list[str]]:
+        items = [self.parse_item()]
+        separators: list[str] = []
+        while self.peek()[0] == "separator":
+            separator = self.take()
+            while self.peek()[0] == "separator":
+                separator = self.take()
+            if self._is_at_end():
+                break
+            separators.append(separator)
+            items.append(self.parse_item())
+            if len(items) > ITEMS:
+                raise LimitError(f"more than {ITEMS} items")
+        return items, separators
+
+    def _is_at_end(self) -> bool:
+        kind, value, _ = self.peek()
+        return kind == "end" or (kind == "operator" and value in _CLOSERS)
+
+    def parse_item(self) -> Node:
+        """Read one answer of a list: a relation, or one of its sides."""
+        if self.peek()[0] == "relation":
+            return self._parse_predicate()
+        sides = [self._parse_side()]
+        operators: list[str] = []
+        while self.peek()[0] == "relation":
+            operators.append(self.take())
+            sides.append(self._parse_side())
+        if not operators:
+            return sides[0]
+        return Relation(tuple(operators), tuple(sides))
+
+    def _parse_predicate(self) -> Node:
+        """Read `= 5` and `≤ 5`, whose left side the question has named."""
+        operator = self.take()
+        side = self._parse_side()
+        return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
+
+    def _parse_side(self) -> Node:
+        if self.peek()[0] == "word":
+            return self._parse_words()
+        if self.is_next("-") and self.peek(1)[1] in CURRENCIES and self.peek(1)[0] == "word":
+            self.take()
+            return _with_sign(self._parse_currency())
+        side = self._parse_sets()
+        while self.is_next(":") and not self._is_in_set:
+            self.take()
+            following = self._parse_sets()
+            side = Ratio((*(side.parts if isinstance(side, Ratio) else (side,)), following))
+        return self._parse_unit(side)
+
+    def _parse_words(self) -> Node:
+        if self.peek()[1] in CURRENCIES:
+            return self._parse_currency()
+        words: list[str] = []
+        while self.peek()[0] == "word":
+            words.append(self.take())
+        if self.peek()[0] == "relation" or self._is_at_end() or self.peek()[0] == "separator":
+            text = " ".join(words).lower()
+            return Symbol(text) if self.peek()[0] == "relation" else Words(text)
+        if self.is_next(":"):
+            self.take()
+            return self._parse_side()
+        raise SyntaxUnknownError(f"words before {self.peek()[1]!r}")
+
+    def _parse_currency(self) -> Node:
+        sign = self.take()
+        return _with_unit(self._parse_side(), sign)
+
+    def _parse_unit(self, value: Node) -> Node:
+        words: list[str] = []
+        if self.is_next("pmod"):
+            self.take()
+            return Quantity(value, f"~mod {_spell(self.parse_argument())}")
+        if self.is_next("/") and self.peek(1)[0] == "word":
+            words.append(self.take())
+        while True:
+            kind, word, _ = self.peek()
+            if kind == "word":
+                words.append(self.take())
+            elif words and word == "^":
+                self.take()
+                words.append(f"^{_spell(self.parse_script())}")
+            elif words and word in ("/", "*") and self.peek(1)[0] in ("word", "letter"):
+                words.append(self.take())
+                words.append(self.take())
+            else:
+                break
+        return self._parse_smaller(_with_unit(value, " ".join(words))) if words else _lift_unit(value)
+
+    def _parse_smaller(self, value: Node) -> Node:
+        """Read `20 minutes` behind `8 hours` into the same quantity."""
+        if self.peek()[0] != "number" or not isinstance(value, Quantity):
+            return value
+        part = self._parse_unit(self.parse_sum())
+        factor = conversion(part.unit, value.unit) if isinstance(part, Quantity) else None
+        if factor is None or not isinstance(part, Quantity):
+            raise SyntaxUnknownError("two quantities side by side")
+        return Quantity(Add((value.value, Multiply((Number(factor), part.value)))), value.unit)
+
+    def _parse_sets(self) -> Node:
+        left = self.parse_sum()
+        while self.is_next(*_SET_SIGNS):
+            operator = self.take()
+            left = SetOperation(operator, left, self.parse_sum())
+        return left
+
+    # Brackets.
+
+    def _parse_group(self) -> Node:
+        opening = self.take()
+        bars, self._bars = self._bars, 0
+        is_in_set, self._is_in_set = self._is_in_set, False
+        if self.is_next(")", "]"):
+            self.take()
+            return Group(opening, ")", ())
+        items, _ = self._parse_items()
+        closing = self.expect(")", "]", "⟩")
+        self._bars, self._is_in_set = bars, is_in_set
+        if len(items) == 1 and not isinstance(items[0], Group):
+            return items[0]
+        if opening == "⟨":
+            opening, closing = "(", ")"
+        return Group(opening, closing, tuple(items))
+
+    def _parse_brace(self) -> Node:
+        self.take()
+        bars, self._bars = self._bars, 0
+        inner = self._parse_braced()
+        self._bars = bars
+        self.expect("}")
+        return inner
+
+    def _parse_braced(self) -> Node:
+        if self.is_next("}"):
+            raise SyntaxUnknownError("an empty group")
+        outer, self._is_in_set = self._is_in_set, False
+        items, separators = self._parse_items()
+        self._is_in_set = outer
+        if self.is_next("over", "choose"):
+            operator = self.take()
+            bottom = self.parse_sum()
+            return (
+                Multiply((items[0], invert(bottom)))
+                if operator == "over"
+                else Function("binom", (items[0], bottom))
+            )
+        return Set(tuple(items)) if separators else items[0]
+
+    def _parse_set(self) -> Node:
+        self.take()
+        if self.is_next("}set"):
+            self.take()
+            return Constant("empty")
+        outer, self._is_in_set = self._is_in_set, True
+        items, _ = self._parse_items()
+        node: Node = Set(tuple(items))
+        if self.is_next(*_CONDITION):
+            self.take()
+            self._is_in_set = False
+            node = _build(items, self.parse_listing())
+        self._is_in_set = outer
+        self.expect("}set")
+        return node
+
+
+def _with_sign(value: Node) -> Node:
+    return Quantity(negate(value.value), value.unit) if isinstance(value, Quantity) else negate(value)
+
+
+def _build(items: list[Node], condition: Node) -> Node:
+    match items:
+        case [Symbol()]:
+            return condition
+        case [Relation(("∈",), (Symbol(), _))]:
+            return condition
+        case _:
+            raise SyntaxUnknownError("a set of more than one variable")
+
+
+def _by_semicolon(items: list[Node], separators: list[str]) -> list[Node]:
+    groups: list[list[Node]] = [[items[0]]]
+    for separator, item in zip(separators, items[1:], strict=True):
+        if separator == ",":
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return [group[0] if len(group) == 1 else Group("(", ")", tuple(group)) for group in groups]
+
+
+def _with_unit(value: Node, words: str) -> Node:
+    if isinstance(value, Quantity):
+        if value.unit == "%":
+            return value
+        return Quantity(
+            value.value, name_unit(f"{value.unit} {words}") if value.unit[0] != "~" else value.unit
+        )
+    if isinstance(value, Relation):
+        return Relation(value.operators, (*value.sides[:-1], _with_unit(value.sides[-1], words)))
+    unit = name_unit(words)
+    if unit.startswith("~") and not contains(value, (Number, Based)):
+        raise SyntaxUnknownError("words behind letters")
+    return Quantity(value, unit)
+
+
+def _lift_unit(value: Node) -> Node:
+    match value:
+        case Multiply((*others, Quantity(inner, unit))) if unit in ("%", "°") and not any(
+            isinstance(other, Quantity) for other in others
+        ):
+            return Quantity(Multiply((*others, inner)), unit)
+        case PlusMinus(Quantity(inner, unit), sign):
+            return Quantity(PlusMinus(inner, sign), unit)
+        case _:
+            return value
+
+
+def _spell(node: Node) -> str:
+    match node:
+        case Number(value):
+            return str(value)
+        case Multiply((_, Number(value))):
+            return f"-{value}"
+        case _:
+            raise SyntaxUnknownError("a unit's exponent that is no number")

@@ -1,0 +1,395 @@
+"""Whether two answers are the same, by the kinds of answer that they are.
+
+Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Comparison]):
+
+* kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its
+  member;
+* lists and sets have no order, and repetitions count only if both sides have some; points and vectors
+  have an order; a list without brackets may stand for a point in order;
+* `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
+* a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
+* an angle in degrees is its number, and its radians where π is written;
+* `a ± b` is the list of both values;
+* an inequality in one variable is the interval that it describes, `x ∈ S` is `S`;
+* a ratio `a:b` is that of any multiple, and the quotient.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.math import units
+from ors_server.rewards.math.expand import expand
+from ors_server.rewards.math.identity import number_of, same_value, spell
+from ors_server.rewards.math.limits import Budget, LimitError, MathError
+from ors_server.rewards.math.matrices import fold
+from ors_server.rewards.math.names import are_distinct, are_one, names_of, share_name
+from ors_server.rewards.math.options import MathOptions
+from ors_server.rewards.math.realsets import read_set
+from ors_server.rewards.math.relations import as_assignments, same_relation, split_name, without_remark
+from ors_server.rewards.math.tree import (
+    Add,
+    Based,
+    Constant,
+    Group,
+    Listing,
+    Matrix,
+    Multiply,
+    Node,
+    Number,
+    Quantity,
+    Ratio,
+    Relation,
+    Set,
+    SetOperation,
+    Words,
+    contains,
+    invert,
+)
+
+_COMPARISON_STEPS: Final = 4
+_LONG: Final = 64
+"""Pairs of members from which two lists are compared as sets of numbers."""
+_PERCENT: Final = Number(Fraction(1, 100))
+_NAMED_SETS: Final = {
+    "empty set": "empty",
+    "null set": "empty",
+    "all real numbers": "reals",
+    "all reals": "reals",
+    "real numbers": "reals",
+}
+_SETS: Final = (Add, Group, Set, SetOperation, Constant, Relation, Listing)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Compares one gold with one answer.
+
+    Attributes:
+        options: The conventions that can be chosen.
+        budget: What may still be spent.
+    """
+
+    options: MathOptions
+    budget: Budget = field(default_factory=Budget)
+
+    def same(self, gold: Node, answer: Node) -> bool:
+        """Say whether an answer is the gold.
+
+        Args:
+            gold: The gold answer.
+            answer: The answer.
+
+        Raises:
+            LimitError: The comparison would take more than the grader spends.
+        """
+        if gold == answer:
+            return True
+        self.budget.spend(_COMPARISON_STEPS)
+        gold, answer = _prepare(gold), _prepare(answer)
+        if not _is_derivation(gold, answer):
+            gold, answer = without_remark(gold), without_remark(answer)
+        for kinds, rule in _RULES:
+            if isinstance(gold, kinds) or isinstance(answer, kinds):
+                return rule(self, gold, answer)
+        return self._same_expression(gold, answer)
+
+    def _same_expression(self, gold: Node, answer: Node) -> bool:
+        if same_value(gold, answer, self.budget):
+            return True
+        return self.options.rounds_to_gold and self._is_rounded(gold, answer)
+
+    def _is_rounded(self, gold: Node, answer: Node) -> bool:
+        value = number_of(answer, self.budget)
+        if not (isinstance(gold, Number) and gold.places) or value is None:
+            return False
+        gap: Fraction = Fraction(2 * 10**gold.places) * abs(Fraction(gold.value) - Fraction(value))
+        return gap <= 1
+
+    # One rule per kind of answer, in the order of `_RULES`.
+
+    def same_words(self, gold: Node, answer: Node) -> bool:
+        """Words are their letters, without case, articles and plurals."""
+        if isinstance(gold, Words) and isinstance(answer, Words):
+            return _content(gold.text) == _content(answer.text)
+        return False
+
+    def same_quantity(self, gold: Node, answer: Node) -> bool:
+        """A unit counts if both sides have one; percent signs and degrees have conventions of their own."""
+        if isinstance(gold, Quantity) and isinstance(answer, Quantity):
+            return self._same_quantities(gold, answer)
+        with_unit, other = (gold, answer) if isinstance(gold, Quantity) else (answer, gold)
+        if not isinstance(with_unit, Quantity):
+            return False
+        if isinstance(other, Relation):
+            return self.same_relation(gold, answer)
+        value = with_unit.value
+        if self.same(value, other):
+            return True
+        if with_unit.unit == "%":
+            return self.same(Multiply((value, _PERCENT)), other)
+        return (
+            with_unit.unit == "°" and contains(other, Constant) and same_value(with_unit, other, self.budget)
+        )
+
+    def _same_quantities(self, gold: Quantity, answer: Quantity) -> bool:
+        if units.agree(gold.unit, answer.unit):
+            return self.same(gold.value, answer.value)
+        factor = units.conversion(answer.unit, gold.unit) if self.options.converts_units else None
+        if factor is None or "~" in gold.unit + answer.unit:
+            return False
+        return self.same(gold.value, Multiply((Number(factor), answer.value)))
+
+    def same_relation(self, gold: Node, answer: Node) -> bool:
+        """An equation that names a value is that value; other relations are compared as such."""
+        if _is_derivation(gold, answer):
+            return same_relation(gold, answer, self._same_written, self.budget)  # type: ignore[arg-type]
+        mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
+        if mine is not None and theirs is not None:
+            (name, value), (other_name, other) = mine, theirs
+            if name is None or other_name is None or name == other_name:
+                return self._same_values(value, other, gold, answer)
+        if isinstance(gold, Relation) and isinstance(answer, Relation):
+            return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
+        return self._same_spans(gold, answer)
+
+    def _same_written(self, gold: Node, answer: Node) -> bool:
+        return spell(gold) == spell(answer)
+
+    def _same_values(self, value: Node, other: Node, gold: Node, answer: Node) -> bool:
+        if self.same(value, other):
+            return True
+        both = isinstance(gold, Relation) and isinstance(answer, Relation)
+        return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]
+
+    def same_listing(self, gold: Node, answer: Node) -> bool:
+        """Lists are compared by name, in order, or without order, as far as their members have names."""
+        mine, theirs = _members(gold), _members(answer)
+        if mine is None or theirs is None:
+            return self._same_spans(gold, answer)
+        if isinstance(gold, Group) or isinstance(answer, Group):
+            return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
+        if (verdict := self._same_numbers(mine, theirs)) is not None:
+            return verdict
+        once, other_once = self._distinct(mine), self._distinct(theirs)
+        if len(once) == len(mine) or len(other_once) == len(theirs):
+            mine, theirs = once, other_once
+        if len(mine) == len(theirs) and self._same_named(mine, theirs):
+            return True
+        return self._same_spans(gold, answer)
+
+    def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
+        """Compare two long lists of plain numbers at once; abstain from anything else."""
+        if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
+            return None
+        return {number_of(item, self.budget) for item in gold} == {
+            number_of(item, self.budget) for item in answer
+        }
+
+    def _is_point(self, gold: Node, answer: Node) -> bool:
+        groups = [node for node in (gold, answer) if isinstance(node, Group)]
+        others = [node for node in (gold, answer) if not isinstance(node, Group)]
+        return all(group.opening == "(" and group.closing == ")" for group in groups) and not any(
+            isinstance(other, Set) for other in others
+        )
+
+    def _same_in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        if len(gold) != len(answer):
+            return False
+        mine, theirs = self._split(gold), self._split(answer)
+        return (
+            mine is not None
+            and theirs is not None
+            and all(self.same(value, other) for (_, value), (_, other) in zip(mine, theirs, strict=True))
+        )
+
+    def _split(self, items: Sequence[Node]) -> list[tuple[Node | None, Node]] | None:
+        split = [split_name(item, self.same) for item in items]
+        return None if None in split else [pair for pair in split if pair is not None]
+
+    def _same_named(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        mine, theirs = self._split(gold), self._split(answer)
+        if mine is None or theirs is None:
+            return self._same_unordered(gold, answer)
+        names, other_names = names_of(mine), names_of(theirs)
+        if names and other_names:
+            is_alike = sorted(map(spell, names)) == sorted(map(spell, other_names))
+            is_free = not are_distinct(names) if is_alike else are_one(names, other_names)
+            if not is_free:
+                return self._same_unordered(gold, answer)
+        elif are_distinct(names) or are_distinct(other_names):
+            return self._same_in_order(gold, answer)
+        return self._same_unordered([value for _, value in mine], [value for _, value in theirs])
+
+    def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        left = list(answer)
+        for item in gold:
+            found = next((index for index, other in enumerate(left) if self.same(item, other)), None)
+            if found is None:
+                return False
+            del left[found]
+        return not left
+
+    def _distinct(self, items: Sequence[Node]) -> list[Node]:
+        distinct: list[Node] = []
+        for item in items:
+            if not any(self.same(item, other) for other in distinct):
+                distinct.append(item)
+        return distinct
+
+    def same_group(self, gold: Node, answer: Node) -> bool:
+        """Brackets are kept; points are compared in order; a vector may be written as a point."""
+        if isinstance(gold, Group) and isinstance(answer, Group):
+            is_alike = (gold.opening, gold.closing) == (answer.opening, answer.closing)
+            return is_alike and self._same_in_order(gold.items, answer.items)
+        if isinstance(gold, Matrix) or isinstance(answer, Matrix):
+            return self.same_matrix(gold, answer)
+        return self._same_spans(gold, answer)
+
+    def same_set(self, gold: Node, answer: Node) -> bool:
+        """Sets have no order; a set of one number may be written as the number."""
+        for one, other in ((gold, answer), (answer, gold)):
+            if (
+                isinstance(one, Set)
+                and len(one.items) == 1
+                and not isinstance(other, SetOperation | Constant)
+            ):
+                return self.same(one.items[0], other)
+        mine, theirs = _united(gold), _united(answer)
+        if len(mine) == len(theirs) > 1 and self._same_unordered(mine, theirs):
+            return True
+        return self._same_spans(gold, answer)
+
+    def _same_spans(self, gold: Node, answer: Node) -> bool:
+        if not (isinstance(gold, _SETS) and isinstance(answer, _SETS)):
+            return False
+        try:
+            return read_set(gold, self.budget) == read_set(answer, self.budget)
+        except LimitError:
+            raise
+        except MathError:
+            return False
+
+    def same_matrix(self, gold: Node, answer: Node) -> bool:
+        """Matrices are compared cell by cell; sums and products of them are computed."""
+        mine, theirs = _rows(gold), _rows(answer)
+        if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
+            return False
+        return all(
+            self.same(cell, other)
+            for row, others in zip(mine, theirs, strict=True)
+            for cell, other in zip(row, others, strict=True)
+        )
+
+    def same_ratio(self, gold: Node, answer: Node) -> bool:
+        """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
+        mine, theirs = _quotients(gold), _quotients(answer)
+        if isinstance(gold, Ratio) and isinstance(answer, Ratio):
+            if len(gold.parts) != len(answer.parts):
+                return False
+            if all(map(self.same, gold.parts, answer.parts)):
+                return True
+            return mine is not None and theirs is not None and all(map(self.same, mine, theirs))
+        ratio, other = (mine, answer) if isinstance(gold, Ratio) else (theirs, gold)
+        return ratio is not None and len(ratio) == 1 and self.same(ratio[0], other)
+
+    def same_numeral(self, gold: Node, answer: Node) -> bool:
+        """Numerals are compared in their base; a side without a base is in the other's."""
+        if isinstance(gold, Based) and isinstance(answer, Based):
+            return gold.base == answer.base and gold.numeral.lstrip("0") == answer.numeral.lstrip("0")
+        based, other = (gold, answer) if isinstance(gold, Based) else (answer, gold)
+        return (
+            isinstance(based, Based)
+            and isinstance(other, Number)
+            and based.numeral.lstrip("0") == str(other.value)
+        )
+
+
+_RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[Comparison, Node, Node], bool]], ...]] = (
+    (Words, Comparison.same_words),
+    (Listing, Comparison.same_listing),
+    (Relation, Comparison.same_relation),
+    (Quantity, Comparison.same_quantity),
+    (Group, Comparison.same_group),
+    ((Set, SetOperation), Comparison.same_set),
+    (Matrix, Comparison.same_matrix),
+    (Ratio, Comparison.same_ratio),
+    (Based, Comparison.same_numeral),
+)
+
+
+def _prepare(node: Node) -> Node:
+    node = expand(node)
+    if isinstance(node, Words) and node.text in _NAMED_SETS:
+        return Constant(_NAMED_SETS[node.text])
+    if isinstance(node, Relation) and node.operators == ("∈",):
+        return _prepare(node.sides[1])
+    return fold(_reshape(as_assignments(node)))
+
+
+def _is_derivation(gold: Node, answer: Node) -> bool:
+    """Say whether both are chains of the same length; their steps then count as they are written."""
+    return (
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators
+        and len(gold.operators) > 1
+        and set(gold.operators) <= {"=", "≈"}
+    ) or (
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators == ("≈",)
+    )
+
+
+def _reshape(node: Node) -> Node:
+    match node:
+        case Matrix(_, rows) if len(rows) > 1 and all(
+            len(row) == 1 and isinstance(row[0], Relation) for row in rows
+        ):
+            return Listing(tuple(row[0] for row in rows), "and")
+        case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
+            return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
+        case _:
+            return node
+
+
+def _content(text: str) -> list[str]:
+    words = [word for word in text.split() if word not in ("a", "an", "the")] or text.split()
+    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes")
+
+
+def _members(node: Node) -> list[Node] | None:
+    match node:
+        case Listing(items):
+            return share_name(items)
+        case Set(items) | Group(_, _, items):
+            return list(items)
+        case _:
+            return None
+
+
+def _united(node: Node) -> list[Node]:
+    if isinstance(node, SetOperation) and node.operator == "∪":
+        return _united(node.left) + _united(node.right)
+    return list(node.items) if isinstance(node, Set) else [node]
+
+
+def _rows(node: Node) -> tuple[tuple[Node, ...], ...] | None:
+    match node:
+        case Matrix(_, rows):
+            return rows
+        case Group("(", ")", items):
+            return tuple((item,) for item in items)
+        case _:
+            return None
+
+
+def _quotients(node: Node) -> list[Node] | None:
+    if not isinstance(node, Ratio) or any(
+        isinstance(part, Number) and part.value == 0 for part in node.parts
+    ):
+        return None
+    return [Multiply((first, invert(second))) for first, second in pairwise(node.parts)]

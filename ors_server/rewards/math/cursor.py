@@ -1,0 +1,72 @@
+"""A place in a list of tokens."""
+
+from typing import Final
+
+from ors_server.rewards.math.lexer import Token
+from ors_server.rewards.math.limits import DEPTH, LimitError, SyntaxUnknownError
+
+_END: Final[Token] = ("end", "", False)
+
+
+class Cursor:
+    """Reads tokens one by one and knows how deep it is.
+
+    Attributes:
+        position: Index of the next token.
+    """
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self.position: int = 0
+        self._depth = 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """Give a token without taking it.
+
+        Args:
+            ahead: How many tokens to look past.
+        """
+        index = self.position + ahead
+        return self._tokens[index] if index < len(self._tokens) else _END
+
+    def is_next(self, *values: str) -> bool:
+        """Say whether the next token is an operator among some.
+
+        Args:
+            values: The operators.
+        """
+        kind, value, _ = self.peek()
+        return kind == "operator" and value in values
+
+    def take(self) -> str:
+        """Take the next token and give its value."""
+        value = self.peek()[1]
+        self.position += 1
+        return value
+
+    def expect(self, *values: str) -> str:
+        """Take one of some operators.
+
+        Args:
+            values: The operators.
+
+        Raises:
+            SyntaxUnknownError: Something else is next.
+        """
+        if not self.is_next(*values):
+            raise SyntaxUnknownError(f"expected {' or '.join(values)}, found {self.peek()[1]!r}")
+        return self.take()
+
+    def enter(self) -> None:
+        """Go one level deeper.
+
+        Raises:
+            LimitError: That is too deep.
+        """
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise LimitError(f"nested deeper than {DEPTH}")
+
+    def leave(self) -> None:
+        """Come back one level."""
+        self._depth -= 1

@@ -1,0 +1,168 @@
+r"""A recursive-descent parser of expressions: everything that has a value.
+
+Conventions: `1/2x` is `(1/2)x` (left to right, as on a calculator); `-3^2` is `-(3^2)`; `x^12` is `x^{12}`
+(what is meant, not what TeX prints); `\sin 2x` takes the product behind it and stops at a sign, a `*`, a
+`/` or another function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed
+numbers, whatever the size of the fraction; two numbers side by side are refused; `i`, `e`, `\pi` are the
+constants; `f`, `g`, `h` before a bracket are functions.
+"""
+
+from typing import Final
+
+from ors_server.rewards.math.limits import SyntaxUnknownError
+from ors_server.rewards.math.numerals import mix, to_fraction
+from ors_server.rewards.math.operands import OperandParser
+from ors_server.rewards.math.tree import (
+    Add,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    PlusMinus,
+    Power,
+    Quantity,
+    invert,
+    negate,
+)
+
+_STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder", "accent", "begin"})
+_OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "∠", "△", "‖"})
+
+
+class ExpressionParser(OperandParser):
+    """Reads sums and products."""
+
+    def parse_sum(self) -> Node:
+        """Read terms with signs between them."""
+        self.enter()
+        terms = [self._parse_signed_term()]
+        while self.is_next("+", "-", "±", "∓"):
+            terms.append(self._parse_signed_term())
+        self.leave()
+        return terms[0] if len(terms) == 1 else Add(tuple(terms))
+
+    def _parse_signed_term(self) -> Node:
+        is_negative = False
+        double = ""
+        while self.is_next("+", "-", "±", "∓"):
+            sign = self.take()
+            is_negative ^= sign == "-"
+            if sign in "±∓":
+                double = sign
+            elif double == "" and sign == "+" and self.is_next("/"):
+                double = self._parse_slashed_sign()
+        term = self.parse_term()
+        if double:
+            return PlusMinus(term, 1 if double == "±" else -1)
+        if is_negative and isinstance(term, Function) and term.name == "mod":
+            return Function("mod", (negate(term.arguments[0]), term.arguments[1]))  # (-1) mod 3 is 2
+        return _negate_term(term) if is_negative else term
+
+    def _parse_slashed_sign(self) -> str:
+        self.expect("/")
+        self.expect("-")
+        return "±"
+
+    def parse_term(self) -> Node:
+        """Read factors, with or without a sign of multiplication between them."""
+        factors: list[Node] = [self.parse_factor()]
+        while True:
+            if self.is_next("*"):
+                self.take()
+                factors.append(self.parse_factor())
+            elif self.is_next("/") and self.peek(1)[0] != "word":
+                self.take()
+                factors.append(invert(self.parse_factor()))
+            elif self.is_next("mod"):
+                self.take()
+                factors = [Function("mod", (_product(factors), self.parse_factor()))]
+            elif self._is_product_next():
+                self._parse_adjacent(factors)
+            else:
+                return _product(factors)
+
+    def _is_product_next(self) -> bool:
+        kind, value, _ = self.peek()
+        if self._is_in_integral and value == "d" and self.peek(1)[0] == "letter":
+            return False
+        if kind == "operator" and value == "|":
+            return self._is_bar_opening()
+        return kind in _STARTS or (kind == "operator" and value in _OPENERS)
+
+    def _is_bar_opening(self) -> bool:
+        if self._is_in_set or self._bars == 0:
+            return not self._is_in_set
+        kind, value, _ = self.peek(1)
+        is_after_bar = self._tokens[self.position - 1][1] == "|"
+        return is_after_bar and (kind in _STARTS or value in _OPENERS)
+
+    def _parse_adjacent(self, factors: list[Node]) -> None:
+        last = factors[-1]
+        is_whole = isinstance(last, Number) and isinstance(last.value, int) and not last.places
+        if self.peek()[0] != "number":
+            factor = self.parse_factor()
+            mixed = mix(last, factor) if is_whole else None
+            factors[-1:] = [last, factor] if mixed is None else [mixed]
+            return
+        is_mixed = is_whole and self.peek()[2] and self.peek(1)[1] == "/" and self.peek(2)[0] == "number"
+        if isinstance(last, Number) and not is_mixed:
+            raise SyntaxUnknownError("two numbers side by side")
+        if not is_mixed:
+            factors.append(self.parse_factor())
+            return
+        top = self.parse_factor()
+        self.take()
+        part = to_fraction(Multiply((top, invert(self.parse_factor()))))
+        if part is None or not isinstance(last, Number):
+            raise SyntaxUnknownError("two numbers side by side")
+        factors[-1] = Number(last.value + part)
+
+    def parse_factor(self) -> Node:
+        """Read one factor with its exponents, factorials, percent and degree signs."""
+        if self.is_next("-", "+"):
+            sign = self.take()
+            self.enter()
+            factor = self.parse_factor()
+            self.leave()
+            return _negate_term(factor) if sign == "-" else factor
+        return self._parse_postfix(self._parse_primary())
+
+    def _parse_postfix(self, node: Node) -> Node:
+        while True:
+            if self.is_next("^"):
+                self.take()
+                node = Power(node, self.parse_script())
+            elif self.is_next("!"):
+                self.take()
+                node = Function("factorial", (node,))
+            elif self.is_next("%", "°"):
+                node = self._parse_sign(node)
+            else:
+                return node
+
+    def _parse_sign(self, node: Node) -> Node:
+        if self.take() == "%":
+            return Quantity(node, "%")
+        if self.peek()[1] in ("C", "F"):
+            return Quantity(node, f"°{self.take().lower()}")
+        return Quantity(node, "°")
+
+    def _parse_implicit_product(self) -> Node:
+        """Read the argument of a function without brackets: `2x` of `sin 2x cos x`."""
+        is_negative = self.is_next("-") and bool(self.take())
+        factors = [self.parse_factor()]
+        while (
+            self._is_product_next() and self.peek()[0] not in ("function", "binder") and not self.is_next("(")
+        ):
+            self._parse_adjacent(factors)
+        return negate(_product(factors)) if is_negative else _product(factors)
+
+
+def _product(factors: list[Node]) -> Node:
+    return factors[0] if len(factors) == 1 else Multiply(tuple(factors))
+
+
+def _negate_term(node: Node) -> Node:
+    if isinstance(node, Quantity):
+        return Quantity(_negate_term(node.value), node.unit)
+    return negate(node)

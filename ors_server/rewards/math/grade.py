@@ -1,0 +1,169 @@
+"""The math grader: one answer, one gold, one verdict.
+
+The answer is found in the response, both texts are read by the grader's own parser, and the trees are
+compared. No text is ever evaluated as code, no signal, clock, process or global state is used; the verdict
+is the same in any thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
+"""
+
+from ors_server.rewards.math import choices
+from ors_server.rewards.math.compare import Comparison
+from ors_server.rewards.math.extract import Candidate, boxed, clean, extract, find_boxes, unbox
+from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
+from ors_server.rewards.math.normalise import plain, unfence, unify
+from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
+from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.tree import Node
+
+_DEFAULT = MathOptions()
+_MOST_WORDS = 12
+"""Words of a gold that is an answer in words; a longer one is a solution that holds the answer."""
+
+
+def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> MathVerdict:
+    """Say whether a response gives the gold answer.
+
+    Args:
+        answer: The response: a whole text, or nothing but the answer. Of a text longer than 100,000
+        characters the end is looked at.
+        gold: The gold answer, as datasets write it: LaTeX or plain, in a box or in a solution, or a letter.
+        options: The task's conventions.
+
+    Returns:
+        The verdict. Nothing that stands in either text raises.
+    """
+    try:
+        reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
+    except LimitError as limit:
+        return _refuse("bad_gold", f"the gold is beyond the grader: {limit}", gold, answer)
+    except RecursionError:
+        return _refuse("bad_gold", "the gold is nested too deep", gold, answer)
+    if reference is None:
+        return _refuse("bad_gold", "the gold is empty", gold, answer)
+    try:
+        return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
+    except LimitError as limit:
+        return _refuse("limit", str(limit), reference.text, answer)
+    except RecursionError:
+        return _refuse("limit", "nested too deep", reference.text, answer)
+
+
+def explain(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> str:
+    """Say in one line what was compared, and why the verdict is what it is.
+
+    Args:
+        answer: As for `grade_math`.
+        gold: As for `grade_math`.
+        options: As for `grade_math`.
+    """
+    verdict = grade_math(answer, gold, options=options)
+    sign = "equals" if verdict.is_equal else "is not"
+    return f"{verdict.forms[1]!r} {sign} {verdict.forms[0]!r} ({verdict.status}): {verdict.reason}"
+
+
+def check_gold(gold: str) -> str | None:
+    """Give what is wrong with a gold answer, or nothing; to be asked when a dataset is loaded.
+
+    Args:
+        gold: The gold answer.
+    """
+    verdict = grade_math(f"\\boxed{{{gold}}}" if "boxed" not in gold else gold, gold)
+    return None if verdict.is_equal else f"{verdict.status}: {verdict.reason}"
+
+
+def _refuse(status: Status, reason: str, gold: str, answer: str) -> MathVerdict:
+    return MathVerdict(is_equal=False, reason=reason, status=status, forms=(_shorten(gold), _shorten(answer)))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= ANSWER_CHARS else f"{text[:80]}…{text[-80:]}"
+
+
+def _read_gold(gold: str) -> Reading | None:
+    gold = gold.strip()
+    if not gold:
+        return None
+    whole = _read_bare_gold(gold) if len(find_boxes(gold)) < 2 else None  # noqa: PLR2004  (several boxes are a list)
+    if whole is not None and whole.is_math:
+        return whole
+    content = boxed(gold, is_gold=True)
+    if content is not None and content.strip():
+        return read(unbox(content))
+    candidate = extract(gold, is_strict=False, must_agree=False)
+    if candidate is not None and _is_sentence(gold, candidate):
+        return candidate.reading
+    return whole if whole is not None else (candidate.reading if candidate is not None else None)
+
+
+def _is_sentence(gold: str, candidate: Candidate) -> bool:
+    is_found = candidate.source in ("formula", "number")
+    return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MOST_WORDS)
+
+
+def _read_bare_gold(gold: str) -> Reading | None:
+    if len(gold) > ANSWER_CHARS:
+        return None
+    try:
+        return read(unbox(gold))
+    except MathError:
+        return None
+
+
+def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
+    if plain(gold.text) == plain(unfence(response)) != "":
+        return _judge(gold.text, gold.text, "the same text", is_equal=True)
+    label = choices.label_of(gold.text)
+    if label is not None and "boxed" not in response:
+        picked = choices.label_of(unfence(response)) or choices.label_in(response)
+        if picked is not None:
+            return _judge(gold.text, picked, "the letters of the choices", is_equal=picked == label)
+    candidate = extract(
+        response, is_strict=options.extraction == "strict", must_agree=options.boxes == "agree"
+    )
+    if candidate is None:
+        return _refuse("unparsed_answer", "no answer was found", gold.text, response)
+    if label is not None or options.choices:
+        verdict = _grade_choice(candidate, gold, label, options)
+        if verdict is not None:
+            return verdict
+    return _compare(candidate, gold, options)
+
+
+def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdict:
+    return MathVerdict(is_equal, reason, "ok", (gold, answer))
+
+
+def _grade_choice(
+    candidate: Candidate, gold: Reading, label: str | None, options: MathOptions
+) -> MathVerdict | None:
+    wanted = label or choices.choice_of(gold.text, options.choices)
+    picked = choices.label_of(candidate.reading.text) or choices.choice_of(
+        candidate.reading.text, options.choices
+    )
+    if wanted is None or picked is None:
+        return None
+    return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=picked == wanted)
+
+
+def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:
+    answer = candidate.reading
+    if plain(gold.text) == plain(answer.text):
+        return _judge(gold.text, answer.text, "the same text", is_equal=True)
+    limit: LimitError | None = None
+    comparison = Comparison(options)
+    for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in answer.trees):
+        try:
+            if comparison.same(mine, theirs):
+                return _judge(
+                    gold.text, answer.text, f"equal ({_kind(mine)}, {candidate.source})", is_equal=True
+                )
+        except LimitError as error:
+            limit = error
+    if limit is not None:
+        raise limit
+    if gold.is_math and not answer.is_math:
+        return _refuse("unparsed_answer", "the answer is no mathematics", gold.text, answer.text)
+    return _judge(gold.text, answer.text, f"different ({candidate.source})", is_equal=False)
+
+
+def _kind(node: Node) -> str:
+    return type(node).__name__.lower()

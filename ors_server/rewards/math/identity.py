@@ -1,0 +1,256 @@
+"""Whether two expressions have the same value, for all values of their symbols.
+
+Three judges in turn, each of which may abstain: exact rational arithmetic; rational functions modulo a
+prime; values to 200 bits at fixed points. Where all abstain (a sum without bounds, a function that nobody
+knows), the trees are compared up to the order of terms and factors.
+
+Conventions: numbers are equal exactly, 10004 is not 10003.5; a decimal of at least 15 significant digits is a
+floating-point number and stands for what it rounds; two expressions are equal if they are wherever both are
+defined and real; where that is nowhere, if their principal values are.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Final
+
+from ors_server.rewards.math import exact, modular, precise
+from ors_server.rewards.math.limits import Budget, InexactError, LimitError, MathError, UndefinedError
+from ors_server.rewards.math.numeric import Point, agree
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Multiply,
+    Node,
+    Number,
+    children,
+    symbols,
+)
+
+_FLOATING: Final = 15
+"""Significant digits that make a decimal a printed float (DBL_DIG of IEEE 754 binary64)."""
+_POINTS: Final = 3
+"""Points modulo the prime."""
+_MOST_SYMBOLS: Final = 12
+_ENOUGH: Final = 5
+"""Points at which two values to 200 bits have to agree, if so many are found."""
+_RANGES: Final = (
+    (1, 4, 1),
+    (40, 240, 1),
+    (1, 4, -1),
+    (8, 60, -1),
+    (8, 60, 1),
+    (1, 4, -1),
+    (1, 1, 1),
+    (1, 1, -1),
+    (1, 8, -1),
+    (1, 4, 1),
+)
+"""Lower and upper bound, in quarters, and sign (-1: either) of the points' coordinates."""
+
+
+def same_value(first: Node, second: Node, budget: Budget) -> bool:
+    """Say whether two expressions are equal.
+
+    Args:
+        first: One expression.
+        second: The other.
+        budget: What the comparison may still spend.
+
+    Raises:
+        LimitError: The comparison would take more than the grader spends.
+    """
+    if first == second:
+        return True
+    limit: LimitError | None = None
+    for judge in (_judge_exactly, _judge_modulo, _judge_numerically):
+        try:
+            verdict = judge(first, second, budget)
+        except LimitError as error:
+            limit, verdict = error, None
+        if verdict is not None:
+            return verdict
+    if spell(first) == spell(second):
+        return True
+    if limit is not None:
+        raise limit
+    return False
+
+
+def spell(node: Node) -> str:
+    """Spell a tree so that the order of terms, factors and members does not show.
+
+    Args:
+        node: The tree.
+    """
+    if isinstance(node, Add | Multiply):
+        neutral = repr(Number(0 if isinstance(node, Add) else 1))
+        parts = sorted(part for part in _flatten(node, type(node)) if part != neutral)
+        return parts[0] if len(parts) == 1 else f"{type(node).__name__}({','.join(parts)})"
+    below = children(node)
+    if not below:
+        return repr(Number(node.value)) if isinstance(node, Number) else repr(node)
+    head = getattr(node, "name", None) or getattr(node, "kind", None) or getattr(node, "operators", "")
+    return f"{type(node).__name__}:{head}({','.join(map(spell, below))})"
+
+
+def _flatten(node: Node, kind: type) -> Iterator[str]:
+    for child in children(node):
+        if isinstance(child, kind):
+            yield from _flatten(child, kind)
+        else:
+            yield spell(child)
+
+
+def number_of(node: Node, budget: Budget) -> "exact.Rational | None":
+    """Give an expression's exact value, or none if it has none.
+
+    Args:
+        node: The expression.
+        budget: What the comparison may still spend.
+    """
+    try:
+        return exact.evaluate(node, budget)
+    except MathError:
+        return None
+
+
+def _judge_exactly(first: Node, second: Node, budget: Budget) -> bool | None:
+    try:
+        mine, theirs = exact.evaluate(first, budget), exact.evaluate(second, budget)
+    except InexactError:
+        return None
+    except UndefinedError:
+        return False
+    return mine == theirs or _is_float_of(first, mine, theirs) or _is_float_of(second, theirs, mine)
+
+
+def _is_float_of(node: Node, value: exact.Rational, other: exact.Rational) -> bool:
+    if not (isinstance(node, Number) and node.digits >= _FLOATING and node.places):
+        return False
+    rest = other.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest != 1 and abs(value - other) * 10**node.places <= 1
+
+
+def _judge_modulo(first: Node, second: Node, budget: Budget) -> bool | None:
+    judged = 0
+    for point in range(2 * _POINTS):
+        try:
+            if modular.evaluate(first, budget, point) != modular.evaluate(second, budget, point):
+                return False
+        except InexactError:
+            return None
+        except UndefinedError:
+            continue
+        judged += 1
+        if judged == _POINTS:
+            break
+    return True if judged else None
+
+
+def _judge_numerically(first: Node, second: Node, budget: Budget) -> bool | None:
+    names = sorted(symbols(first) | symbols(second))
+    if len(names) > _MOST_SYMBOLS:
+        raise LimitError(f"more than {_MOST_SYMBOLS} symbols")
+    if not names:
+        return _judge_at(first, second, Point({}, budget), Point({}, budget))[0]
+    verdict = _judge_at_points(first, second, budget, real_points(names))
+    return _judge_at_points(first, second, budget, whole_points(names)) if verdict is None else verdict
+
+
+def _judge_at_points(
+    first: Node, second: Node, budget: Budget, points: Iterable[dict[str, precise.Complex]]
+) -> bool | None:
+    agreed = 0
+    elsewhere: list[bool] = []
+    limit: LimitError | None = None
+    has_unit = any(_has_imaginary_unit(node) for node in (first, second))
+    for values in points:
+        try:
+            verdict, is_real = _judge_at(first, second, Point(values, budget), Point(values, budget))
+        except LimitError as error:
+            verdict, is_real, limit = None, False, _unless_spent(error, budget)
+        if verdict is not None and not is_real and not has_unit:
+            elsewhere.append(verdict)
+        elif verdict is not None:
+            if not verdict:
+                return False
+            agreed += 1
+        if agreed == _ENOUGH:
+            break
+    return _sum_up(agreed, elsewhere, limit)
+
+
+def _unless_spent(error: LimitError, budget: Budget) -> LimitError:
+    """Go on with another point if only this one was too far out."""
+    if budget.left < 0:
+        raise error
+    return error
+
+
+def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> bool | None:
+    if limit is not None and not agreed and not elsewhere:
+        raise limit
+    return True if agreed else all(elsewhere) if elsewhere else None
+
+
+def _has_imaginary_unit(node: Node) -> bool:
+    return (node == Constant("i")) or any(_has_imaginary_unit(child) for child in children(node))
+
+
+def _judge_at(first: Node, second: Node, mine: Point, theirs: Point) -> tuple[bool | None, bool]:
+    try:
+        left, right = mine.read(first), theirs.read(second)
+    except (InexactError, UndefinedError):
+        return None, False
+    if _is_printed_float(first, second):
+        return _is_near(first, left, right) or _is_near(second, right, left), True
+    noise, bits = max(mine.noise, theirs.noise), min(mine.agreement, theirs.agreement)
+    return agree(left, right, noise, bits), precise.is_real(left) and precise.is_real(right)
+
+
+def _is_printed_float(*nodes: Node) -> bool:
+    return any(isinstance(node, Number) and node.digits >= _FLOATING and node.places for node in nodes)
+
+
+def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool:
+    if not (isinstance(node, Number) and node.digits >= _FLOATING):
+        return False
+    gap = precise.absolute(precise.add(value, precise.negative(other)))
+    unit = precise.from_rational(Fraction(1, 10**node.places))
+    return precise.is_negative(precise.add(gap, precise.negative(unit)))
+
+
+def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
+    """Give fixed points in the order in which they are tried: positive ones first.
+
+    Args:
+        names: The symbols.
+    """
+    for number, (low, high, sign) in enumerate(_RANGES):
+        yield {name: _coordinate(name, number, low, high, sign) for name in names}
+
+
+def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
+    """Give fixed points of small whole coordinates.
+
+    Args:
+        names: The symbols.
+    """
+    for number in range(_ENOUGH + 2):
+        yield {name: precise.from_rational(number + 2 + _mix(name, number) % 3) for name in names}
+
+
+def _mix(name: str, number: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{number} {name}".encode(), digest_size=6).digest(), "big")
+
+
+def _coordinate(name: str, number: int, low: int, high: int, sign: int) -> precise.Complex:
+    mixed = _mix(name, number)
+    value = Fraction(low, 4) * Fraction(mixed % 997 + 1, 1000) if low == high else Fraction(low, 4)
+    if low != high:
+        value += Fraction(high - low, 4) * Fraction(mixed % 99_991, 99_991)
+    return precise.from_rational(-value if sign < 0 and mixed >> 40 & 1 else value)

@@ -1,0 +1,360 @@
+r"""Tokens of LaTeX and plain mathematics.
+
+One token is `(kind, value, is_spaced)`; `is_spaced` says that white space stood before it. Kinds: `number`,
+`letter`, `function`, `constant`, `word`, `separator`, `relation`, `operator`, `binder` (sum, prod, int, lim),
+`accent` and `environment`. Commands that only lay out (`\left`, `\displaystyle`, `\quad`) leave nothing but
+a space.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ors_server.rewards.math.limits import DEPTH, DIGITS, TOKENS, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.units import CURRENCIES, LONE_LETTERS, WORDS
+from ors_server.rewards.math.vocabulary import (
+    ACCENTS,
+    BINDERS,
+    COMMANDS,
+    CONSTANTS,
+    ENVIRONMENTS,
+    FUNCTIONS,
+    GREEK,
+    LAYOUT,
+    RELATIONS,
+    SEPARATORS,
+    SHORT_WORDS,
+    TEXT_COMMANDS,
+)
+
+Token = tuple[str, str, bool]
+
+_GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
+_GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
+_REST: Final = r"""
+  |(?P<number>(?:\d+(?:_\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?=\\(?:overline|bar|dot)))?(?:[eE][+-]?\d+(?![\w.]))?|\.\d+(?:[eE][+-]?\d+)?)
+  |(?P<space>(?:\s|~|\\[ ,;:!>]|\\\n)+)
+  |(?P<command>\\[A-Za-z]+)
+  |(?P<row>\\\\(?:\[[^\]]*\])?)
+  |(?P<escaped>\\[{}%$#&_|])
+  |(?P<run>[A-Za-z]+|(?:(?![A-Za-z])[^\W\d_])+)
+  |(?P<double>\*\*|<=|>=|=<|=>|!=|==|:=|->|\.\.\.+|\|\|)
+  |(?P<single>.)
+"""
+_PATTERNS: Final = tuple(
+    re.compile("(?P<grouped>" + _GROUPED % gap + ")" + _REST, re.VERBOSE | re.DOTALL)
+    for gap in (_GAP, _GAP + "|,")
+)
+_DOUBLES: Final = {
+    "**": ("operator", "^"),
+    "<=": ("relation", "≤"),
+    "=<": ("relation", "≤"),
+    ">=": ("relation", "≥"),
+    "!=": ("relation", "≠"),
+    "==": ("relation", "="),
+    ":=": ("relation", "="),
+    "=>": ("relation", "⇒"),
+    "->": ("relation", "→"),
+    "||": ("operator", "|"),
+}
+_ESCAPED: Final = {
+    "\\{": "{set",
+    "\\}": "}set",
+    "\\%": "%",
+    "\\$": "$",
+    "\\&": "&",
+    "\\_": "_",
+    "\\|": "‖",
+    "\\#": "#",
+}
+_SINGLES: Final = frozenset("+-*/^_!%()[]{}|':&")
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
+_INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
+_FOREIGN: Final = {
+    "或": ("separator", "or"),
+    "或者": ("separator", "or"),
+    "且": ("separator", "and"),
+    "和": ("separator", "and"),
+    "与": ("separator", "and"),
+}
+_SEPARATOR_WORDS: Final = frozenset({"and", "or"})
+
+
+def lex(text: str, *, is_comma_in_numbers: bool = True) -> list[Token]:
+    """Cut an answer into tokens.
+
+    Args:
+        text: One answer, already unified.
+        is_comma_in_numbers: Whether `1,234` is one number (else it is two).
+
+    Raises:
+        LimitError: The answer has more tokens or digits than the grader reads.
+        SyntaxUnknownError: Something in it is no token.
+    """
+    return _Lexer(text, is_comma_in_numbers=is_comma_in_numbers).run()
+
+
+class _Lexer:
+    def __init__(self, text: str, *, is_comma_in_numbers: bool, depth: int = 0) -> None:
+        self.text = text
+        self.pattern = _PATTERNS[is_comma_in_numbers]
+        self.is_comma_in_numbers = is_comma_in_numbers
+        self.depth = depth
+        self.position = 0
+        self.is_spaced = False
+        self.is_spaced_before = False
+        self.tokens: list[Token] = []
+        self.has_lone_dollar = text.replace("\\$", "").count("$") % 2 == 1
+
+    def run(self) -> list[Token]:
+        while self.position < len(self.text):
+            match = self.pattern.match(self.text, self.position)
+            if match is None:
+                raise SyntaxUnknownError(self.text[self.position])
+            self.position = match.end()
+            name = match.lastgroup or "single"
+            if name == "space":
+                self.is_spaced = True
+                continue
+            self.is_spaced_before, self.is_spaced = self.is_spaced, False
+            _HANDLERS[name](self, match[0])
+            if len(self.tokens) > TOKENS:
+                raise LimitError(f"more than {TOKENS} tokens")
+        return self.tokens
+
+    def add(self, kind: str, value: str) -> None:
+        self.tokens.append((kind, value, self.is_spaced_before))
+        self.is_spaced_before = False
+
+    def on_grouped(self, found: str) -> None:
+        whole, point, places = found.rpartition(".") if "." in found else (found, "", "")
+        self.on_number("".join(filter(str.isdecimal, whole)) + point + places)
+
+    def on_number(self, found: str) -> None:
+        if len(found) > DIGITS:
+            raise LimitError(f"a number of more than {DIGITS} digits")
+        self.add("number", found.replace("_", ""))
+
+    def on_row(self, _: str) -> None:
+        self.add("operator", "\\\\")
+
+    def on_escaped(self, found: str) -> None:
+        value = _ESCAPED[found]
+        self.add("word" if value == "$" else "operator", value)
+
+    def on_double(self, found: str) -> None:
+        if found.startswith("..."):
+            self.add("letter", "…")
+            return
+        kind, value = _DOUBLES[found]
+        self.add(kind, value)
+        if found == "||":
+            self.add(kind, value)
+
+    def on_single(self, found: str) -> None:
+        if found == "$":
+            if self.has_lone_dollar:
+                self.add("word", "$")
+            else:
+                self.is_spaced = True
+        elif found in ",;":
+            self.add("separator", found)
+        elif found in "<>=":
+            self.add("relation", found)
+        elif found in CURRENCIES:
+            self.add("word", found)
+        elif found in _SINGLES:
+            self.add("operator", found)
+        else:
+            raise SyntaxUnknownError(found)
+
+    def on_run(self, run: str) -> None:
+        if not run.isascii():
+            kind, value = _FOREIGN.get(run, ("word", run))
+            self.add(kind, value)
+            return
+        name = run if run in FUNCTIONS or run in CONSTANTS or len(run) == 1 else run.lower()
+        if len(run) == 1:
+            self.add_letter(run)
+        elif name in FUNCTIONS and not self._is_unit(run):
+            self.add("function", FUNCTIONS[name])
+        elif name in CONSTANTS:
+            self.add("constant", CONSTANTS[name])
+        elif name in _SEPARATOR_WORDS:
+            self.add("separator", name)
+        elif name == "mod":
+            self.add("operator", name)
+        elif name in GREEK:
+            self.add("letter", name)
+        else:
+            self._split_run(run)
+
+    def add_letter(self, letter: str) -> None:
+        is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
+        if self.is_spaced_before and is_after_number and letter in LONE_LETTERS and "\\" not in self.text:
+            self.add("word", letter)
+        elif letter in CONSTANTS:
+            self.add("constant", CONSTANTS[letter])
+        else:
+            self.add("letter", letter)
+
+    def _is_unit(self, run: str) -> bool:
+        return run == "min" and bool(self.tokens) and self.tokens[-1][0] == "number"
+
+    def _split_run(self, run: str) -> None:
+        is_after_value = bool(self.tokens) and (
+            self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
+        )
+        if is_after_value and run.lower() in WORDS:
+            self.add("word", run)
+        elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
+            self._add_letters(run[:-2])
+            self.add("constant", "pi")
+        elif (stem := next((run[:size] for size in (4, 3, 2) if run[:size] in FUNCTIONS), "")) and len(
+            run
+        ) <= len(stem) + 1:
+            self.add("function", FUNCTIONS[stem])
+            self._add_letters(run[len(stem) :])
+        elif self._is_product(run):
+            self._add_letters(run)
+        else:
+            self.add("word", run)
+
+    def _is_product(self, run: str) -> bool:
+        if run.isupper():
+            return len(run) <= 6 and not set(run) <= set("IVX")  # noqa: PLR2004  (a polygon's corners; not a Roman numeral)
+        return (len(run) <= 3 and run.lower() not in SHORT_WORDS) or run in _ALPHABET  # noqa: PLR2004  (longer ones are words)
+
+    def _add_letters(self, run: str) -> None:
+        for letter in run:
+            self.add_letter(letter)
+
+    def on_command(self, found: str) -> None:
+        name = found[1:]
+        if name in LAYOUT:
+            self._lay_out(name)
+        elif name in TEXT_COMMANDS:
+            self._on_text(is_upright=name in ("mathrm", "operatorname", "rm"))
+        elif name in ("begin", "end"):
+            self._on_environment(name)
+        elif name == "pmod":
+            self.add("operator", "pmod")
+        elif name in ("mathbb", "Bbb", "mathcal"):
+            letter = self._argument()
+            self.add("constant", CONSTANTS.get(f"mathbb{letter}", letter))
+        else:
+            self._add_command(name)
+
+    def _on_environment(self, edge: str) -> None:
+        kind = self._argument().rstrip("*")
+        if kind not in ENVIRONMENTS:
+            self.is_spaced = True
+            return
+        self.add(edge, kind)
+        if kind == "array" and edge == "begin":
+            self._argument()
+
+    def _add_command(self, name: str) -> None:
+        tables: tuple[tuple[str, dict[str, str]], ...] = (
+            ("operator", COMMANDS),
+            ("relation", RELATIONS),
+            ("function", FUNCTIONS),
+            ("constant", CONSTANTS),
+            ("binder", BINDERS),
+            ("accent", ACCENTS),
+            ("letter", GREEK),
+            ("separator", SEPARATORS),
+        )
+        for kind, table in tables:
+            if name in table:
+                self.add(kind, table[name])
+                return
+        raise SyntaxUnknownError("\\" + name)
+
+    def _lay_out(self, name: str) -> None:
+        self.is_spaced = True
+        if name in ("left", "right") and self.position < len(self.text):
+            following = self.text[self.position]
+            if following == "|":
+                self.add("operator", "lbar" if name == "left" else "rbar")
+                self.position += 1
+            elif following == ".":
+                self.position += 1
+        elif name in ("hspace", "vspace", "phantom", "label", "tag", "color", "textcolor"):
+            self._argument()
+
+    def _argument(self) -> str:
+        rest = self.text[self.position :].lstrip(" *")
+        start = len(self.text) - len(rest)
+        if not rest.startswith("{"):
+            self.position = start + 1
+            return rest[:1]
+        end = find_closing(self.text, start)
+        if end < 0:
+            raise SyntaxUnknownError("{")
+        self.position = end + 1
+        return self.text[start + 1 : end]
+
+    def _on_text(self, *, is_upright: bool) -> None:
+        content = self._argument()
+        stripped = content.strip(" ~.\\,")
+        is_after_value = bool(self.tokens) and (self.tokens[-1][0] == "number" or self.tokens[-1][1] in ")}")
+        self.is_spaced_before |= content[:1] in (" ", "~", "\\")
+        if self.depth > DEPTH:
+            raise LimitError(f"text nested deeper than {DEPTH}")
+        if is_after_value and stripped in LONE_LETTERS and stripped:
+            self.add("word", stripped)
+        elif (
+            len(stripped) <= 1
+            or _INNER.search(stripped)
+            or (is_upright and stripped in FUNCTIONS | CONSTANTS | GREEK)
+        ):
+            inner = _Lexer(content, is_comma_in_numbers=self.is_comma_in_numbers, depth=self.depth + 1)
+            inner.is_spaced = self.is_spaced_before
+            self.tokens.extend(inner.run())
+        else:
+            self._add_words(content)
+        self.is_spaced = content.endswith((" ", "~"))
+
+    def _add_words(self, content: str) -> None:
+        for piece in re.findall(r"[^\W\d_]+(?:\.[a-z]\.?)*|[,;/^%$€£-]", content.replace("~", " ")):
+            if piece.lower() in _SEPARATOR_WORDS or piece in ",;":
+                self.add("separator", piece.lower())
+            elif piece in "/^":
+                self.add("operator", piece)
+            elif len(piece) == 1 and piece.isupper():
+                self.add_letter(piece)
+            elif piece != "-":
+                self.add("word", piece)
+            self.is_spaced_before = True
+
+
+def find_closing(text: str, start: int) -> int:
+    r"""Give the position of the brace that closes the one at `start`, or -1.
+
+    Args:
+        text: Any LaTeX; `\{` and `\}` do not count.
+        start: Position of the opening brace.
+    """
+    depth = 0
+    for match in _BRACES.finditer(text, start):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    return -1
+
+
+_BRACES: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+_HANDLERS: Final[dict[str, Callable[[_Lexer, str], None]]] = {
+    "grouped": _Lexer.on_grouped,
+    "number": _Lexer.on_number,
+    "row": _Lexer.on_row,
+    "escaped": _Lexer.on_escaped,
+    "double": _Lexer.on_double,
+    "single": _Lexer.on_single,
+    "run": _Lexer.on_run,
+    "command": _Lexer.on_command,
+}

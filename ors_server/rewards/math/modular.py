@@ -1,0 +1,123 @@
+"""Values modulo a prime: rational functions are told apart at random points, exactly and at no cost in size.
+
+Two different rational functions agree at a random point with a probability of at most their degree over the
+prime (Schwartz 1980, Zippel 1979); the points are fixed, so every verdict can be repeated.
+"""
+
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from ors_server.rewards.math import exact
+from ors_server.rewards.math.limits import Budget, InexactError, UndefinedError
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Symbol,
+    Unknown,
+)
+
+PRIME: Final = 2_305_843_009_213_693_921
+"""2^61 - 31, congruent to 1 modulo 4, so that -1 has a square root."""
+_POWER_STEPS: Final = 5
+_ROOT_OF_MINUS_ONE: Final = 583_529_827_753_931_384
+
+
+def evaluate(node: Node, budget: Budget, point: int) -> int:
+    """Give the value of an expression at a point, modulo the prime.
+
+    Args:
+        node: The expression.
+        budget: What the comparison may still spend.
+        point: Number of the point.
+
+    Raises:
+        InexactError: The expression is no rational function of its symbols.
+        UndefinedError: The point is a pole.
+        LimitError: The comparison has spent its budget.
+    """
+    budget.spend()
+    reader = _READERS.get(type(node))
+    if reader is None:
+        raise InexactError(type(node).__name__)
+    return reader(node, budget, point)
+
+
+def _reduce(value: int | Fraction) -> int:
+    if isinstance(value, int):
+        return value % PRIME
+    return value.numerator * _inverse(value.denominator) % PRIME
+
+
+def _inverse(value: int) -> int:
+    if value % PRIME == 0:
+        raise UndefinedError("a division by zero")
+    return pow(value, -1, PRIME)
+
+
+def _pick(name: str, point: int) -> int:
+    digest = hashlib.blake2b(f"{point} {name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % PRIME
+
+
+def _read_number(node: Number, _: Budget, __: int) -> int:
+    return _reduce(node.value)
+
+
+def _read_symbol(node: Symbol, _: Budget, point: int) -> int:
+    return _pick(node.name, point)
+
+
+def _read_constant(node: Constant, _: Budget, __: int) -> int:
+    if node.name != "i":
+        raise InexactError(node.name)
+    return _ROOT_OF_MINUS_ONE
+
+
+def _read_sum(node: Add, budget: Budget, point: int) -> int:
+    return sum(evaluate(term, budget, point) for term in node.terms) % PRIME
+
+
+def _read_product(node: Multiply, budget: Budget, point: int) -> int:
+    product = 1
+    for factor in node.factors:
+        product = product * evaluate(factor, budget, point) % PRIME
+    return product
+
+
+def _read_power(node: Power, budget: Budget, point: int) -> int:
+    budget.spend(_POWER_STEPS)
+    exponent = exact.evaluate(node.exponent, budget)
+    if not isinstance(exponent, int):
+        raise InexactError("a root")
+    base = evaluate(node.base, budget, point)
+    if exponent < 0:
+        base, exponent = _inverse(base), -exponent
+    return pow(base, exponent % (PRIME - 1), PRIME) if base else int(exponent == 0)
+
+
+def _read_unknown(node: Unknown, budget: Budget, point: int) -> int:
+    values = [evaluate(argument, budget, point) for argument in node.arguments]
+    return _pick(f"{node.name}({values})", point)
+
+
+def _read_function(node: Function, budget: Budget, _: int) -> int:
+    return _reduce(exact.evaluate(node, budget))
+
+
+_READERS: Final[dict[type, Callable[..., int]]] = {
+    Number: _read_number,
+    Symbol: _read_symbol,
+    Constant: _read_constant,
+    Add: _read_sum,
+    Multiply: _read_product,
+    Power: _read_power,
+    Unknown: _read_unknown,
+    Function: _read_function,
+}

@@ -1,0 +1,197 @@
+"""Text before it is read: one spelling for what Unicode, markdown and broken escapes spell in many ways.
+
+Everything here keeps the meaning. What is a matter of convention (percent signs, units, prefixes) is left
+to the comparison.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+_SUPERSCRIPTS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵃᵇᵏᵐ", "0123456789+-=()nixyabkm", strict=True))
+_SUBSCRIPTS: Final = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₙₖₘᵢⱼ", "0123456789+-=()aeoxnkmij", strict=True))
+
+
+def _pair(names: str) -> dict[int, str]:
+    """Read `sign command sign command …`."""
+    words = names.split()
+    return {ord(sign): f"\\{name} " for sign, name in zip(words[::2], words[1::2], strict=True)}
+
+
+_GREEK: Final = _pair(
+    "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu "
+    "ξ xi π pi "
+    "ρ rho σ sigma τ tau υ upsilon φ phi ϕ phi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ "
+    "Xi Π Pi "
+    "Σ Sigma Φ Phi Ψ Psi Ω Omega"
+)
+_NAMED: Final = _pair(
+    "≤ le ≥ ge ⩽ le ⩾ ge ≦ le ≧ ge ≠ ne ≈ approx ≡ equiv ∈ in ∉ notin ∪ cup ∩ cap ∖ setminus ∅ "
+    "emptyset ⌀ emptyset ± pm ∓ mp "
+    "∞ infty × times · cdot ⋅ cdot ∙ cdot √ sqrt ∑ sum ∏ prod ∫ int ∠ angle △ triangle ⌊ lfloor ⌋ "
+    "rfloor ⌈ lceil "
+    "⌉ rceil … ldots ⋯ cdots ⟨ langle ⟩ rangle 〈 langle 〉 rangle → to ⇒ Rightarrow ∧ wedge ∨ vee ⊂ "
+    "subset ⊆ subseteq ∥ parallel "
+    "⊥ perp ≅ cong ∼ sim ∀ forall ∃ exists ∂ partial ° degree º degree ˚ degree ℃ degree"
+)
+_TABLE: Final[dict[int, str]] = (
+    _GREEK
+    | _NAMED
+    | dict.fromkeys(map(ord, "−–—‐‑‒﹣－⁃"), "-")
+    | dict.fromkeys(map(ord, "÷⁄∕／"), "/")
+    | dict.fromkeys(map(ord, "∗＊"), "*")
+    | dict.fromkeys(map(ord, "“”„‟«»"), '"')
+    | dict.fromkeys(map(ord, "‘’‛′ʹ´"), "'")
+    | dict.fromkeys(
+        map(
+            ord, "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+        ),
+        " ",
+    )
+    | dict.fromkeys(
+        map(
+            ord,
+            "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2066\u2067\u2068\u2069\ufeff",
+        ),
+        "",
+    )
+    | {
+        ord("∛"): "\\sqrt[3]",
+        ord("∜"): "\\sqrt[4]",
+        ord("″"): "''",
+        ord("。"): ". ",
+        ord("、"): ", ",
+        ord("ℝ"): "\\mathbb{R}",
+        ord("ℤ"): "\\mathbb{Z}",
+        ord("ℕ"): "\\mathbb{N}",
+        ord("ℚ"): "\\mathbb{Q}",
+        ord("ℂ"): "\\mathbb{C}",
+    }
+)
+_RUNS: Final = re.compile(f"([{''.join(_SUPERSCRIPTS)}]+)|([{''.join(_SUBSCRIPTS)}]+)")
+_EATEN: Final = (
+    ("\x0crac", "\\frac"),
+    ("\x0c", " "),
+    ("\x08oxed", "\\boxed"),
+    ("\x08egin", "\\begin"),
+    ("\x08inom", "\\binom"),
+    ("\text{", "\\text{"),
+    ("\times", "\\times"),
+    ("\tfrac", "\\tfrac"),
+    ("\rightarrow", "\\rightarrow"),
+)
+"""Commands whose first letter a string literal has taken for an escape: a form feed for that of `frac`."""
+_DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
+_DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
+_OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
+_LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
+"""A space that parts no words."""
+_FENCES: Final = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+    ("**", "**"),
+    ("`", "`"),
+    ('"', '"'),
+    ("__", "__"),
+)
+_EDGE: Final = " \t\r\n.,;:"
+
+
+def unify(text: str) -> str:
+    """Spell Unicode as the LaTeX and ASCII that the lexer reads, and repair escapes.
+
+    Args:
+        text: Any text.
+    """
+    if not text.isascii():
+        text = _to_ascii(text)
+    if "\x08" in text or "\x0c" in text or "\t" in text or "\r" in text:
+        for eaten, command in _EATEN:
+            text = text.replace(eaten, command)
+    if "\\\\" in text:
+        text = _halve_backslashes(text)
+    if "\\n" in text:
+        text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
+    if "\\left" in text:
+        text = _OPEN_SYSTEM.sub(" ", text)
+    if "\\circ" in text or "^o" in text:
+        text = _DEGREES.sub(r"\\degree ", text)
+    return text
+
+
+def unfence(text: str) -> str:
+    """Take away what stands around a whole answer: delimiters, emphasis, quotes, a full stop.
+
+    Args:
+        text: One answer.
+    """
+    before = ""
+    while before != text:
+        before = text
+        text = _strip_edges(text)
+        for opening, closing in _FENCES:
+            inner = text[len(opening) : len(text) - len(closing)]
+            if (
+                len(text) > len(opening + closing)
+                and text.startswith(opening)
+                and text.endswith(closing)
+                and closing not in inner
+            ):
+                text = inner
+                break
+    return text
+
+
+def plain(text: str) -> str:
+    """Reduce an answer in words to what counts: lower case, single spaces, no quotes, no closing punctuation.
+
+    Args:
+        text: One answer, already unified.
+    """
+    text = re.sub(
+        r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|operatorname)\s*\{", "{", text
+    )
+    text = re.sub(r"\\(?:left|right|displaystyle|[ ,;:!]|quad|qquad)(?![A-Za-z])", " ", text)
+    text = re.sub(r"[{}$\"*`\\]", "", text)
+    text = " ".join(text.replace("dfrac", "frac").replace("tfrac", "frac").casefold().split())
+    return _LOOSE.sub("", text).strip(" .,;:!?'")
+
+
+def _strip_edges(text: str) -> str:
+    text = text.strip(_EDGE if not text.lstrip().startswith(".") else " \t\r\n,;:")
+    leading_dot = re.match(r"\s*\.\d", text)
+    text = text.rstrip(_EDGE) if leading_dot else text
+    return text[:-1] if text.endswith("\\") and not text.endswith("\\\\") else text
+
+
+def _to_ascii(text: str) -> str:
+    text = _RUNS.sub(_script, text)
+    text = text.translate(_TABLE)
+    return text.translate({ord(char): _fold(char) for char in set(text)})
+
+
+def _script(match: re.Match[str]) -> str:
+    if match[1]:
+        return "^{" + "".join(_SUPERSCRIPTS[char] for char in match[1]) + "}"
+    return "_{" + "".join(_SUBSCRIPTS[char] for char in match[2]) + "}"
+
+
+def _fold(char: str) -> str:
+    if char.isascii():
+        return char
+    digit = unicodedata.digit(char, None)
+    if digit is not None and unicodedata.category(char) == "Nd":
+        return str(digit)
+    if unicodedata.category(char) == "No" and "⁄" in (folded := unicodedata.normalize("NFKC", char)):
+        top, bottom = folded.split("⁄")
+        return f"\\frac{{{top}}}{{{bottom}}}"
+    folded = unicodedata.normalize("NFKC", char)
+    return folded if folded.isascii() else char
+
+
+def _halve_backslashes(text: str) -> str:
+    if "\\\\begin" in text:
+        return text.replace("\\\\", "\\")
+    return text if "\\begin" in text else _DOUBLED.sub(lambda _: "\\", text)

@@ -1,0 +1,389 @@
+"""Values of expressions at points, to 200 bits, with a measure of what cancellation may have cost."""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from ors_server.rewards.math import exact, precise
+from ors_server.rewards.math.limits import (
+    BITS,
+    RANGE,
+    Budget,
+    InexactError,
+    LimitError,
+    UndefinedError,
+)
+from ors_server.rewards.math.precise import Complex
+from ors_server.rewards.math.tree import (
+    Add,
+    Binder,
+    Constant,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Quantity,
+    Symbol,
+    Unknown,
+)
+
+_CONSTANTS: Final = {"pi": precise.PI, "e": precise.E, "i": precise.I}
+_DEGREE: Final = precise.divide(precise.PI, precise.from_rational(180))
+_COSTS: Final = 24
+"""Steps of the budget that one transcendental function counts for."""
+_NODES: Final = 60
+"""Half the nodes of the rule that integrates between bounds."""
+_DENSITY: Final = 16
+"""Nodes of that rule per unit of its variable."""
+_INTEGRAL_BITS: Final = 50
+"""Bits to which that rule is trusted."""
+_SERIES_BITS: Final = 100
+"""Bits behind the point at which a term ends a series; only one that falls that fast is summed."""
+_LIMIT_BITS: Final = 36
+"""Bits to which a limit is trusted; it is approached to within 2^-36, or to 2^72 on the way to infinity."""
+_CANCELLED: Final = 50
+"""Bits that a sum has to lose before what is left of it may be noise."""
+NO_NOISE: Final = -(1 << 60)
+"""The magnitude of nothing."""
+
+
+class Point:
+    """Values of the symbols at which expressions are evaluated.
+
+    Attributes:
+        budget: What the comparison may still spend.
+        noise: Binary magnitude of what cancellation may have left where zero should be.
+        agreement: Bits to which two equal values agree here; a limit is known to fewer.
+    """
+
+    def __init__(self, values: dict[str, Complex], budget: Budget) -> None:
+        self.values = values
+        self.budget = budget
+        self.noise = NO_NOISE
+        self.agreement = BITS // 2
+
+    def read(self, node: Node) -> Complex:
+        """Give an expression's value here.
+
+        Args:
+            node: The expression.
+
+        Raises:
+            UndefinedError: It has none here.
+            InexactError: It is nothing that has a value.
+            LimitError: It is beyond the grader's range, or the budget is spent.
+        """
+        self.budget.spend()
+        reader = _READERS.get(type(node))
+        if reader is None:
+            raise InexactError(type(node).__name__)
+        return reader(self, node)
+
+    def read_symbol(self, node: Symbol) -> Complex:
+        """Read a symbol."""
+        if node.name not in self.values:
+            raise InexactError(node.name)
+        return self.values[node.name]
+
+    def read_number(self, node: Number) -> Complex:
+        """Read a number."""
+        return precise.from_rational(node.value)
+
+    def read_constant(self, node: Constant) -> Complex:
+        """Read a constant."""
+        if node.name not in _CONSTANTS:
+            raise InexactError(node.name)
+        return _CONSTANTS[node.name]
+
+    def read_sum(self, node: Add) -> Complex:
+        """Read a sum, and notes what cancels in it."""
+        total, greatest = precise.ZERO, NO_NOISE
+        for term in node.terms:
+            value = self.read(term)
+            greatest = max(greatest, precise.magnitude(value))
+            total = precise.add(total, value)
+        if precise.magnitude(total) < greatest - _CANCELLED:
+            self.noise = max(self.noise, greatest - BITS + _CANCELLED)
+        return total
+
+    def read_product(self, node: Multiply) -> Complex:
+        """Read a product."""
+        product = precise.ONE
+        for factor in node.factors:
+            product = precise.multiply(product, self.read(factor))
+        return product
+
+    def read_power(self, node: Power) -> Complex:
+        """Read a power."""
+        self.budget.spend(_COSTS)
+        base, exponent = self.read(node.base), self.read(node.exponent)
+        if node.base == Constant("e"):
+            return precise.apply("exp", exponent)
+        return precise.power(base, exponent)
+
+    def read_quantity(self, node: Quantity) -> Complex:
+        """Read a percentage or an angle."""
+        value = self.read(node.value)
+        if node.unit == "%":
+            return precise.divide(value, precise.from_rational(100))
+        if node.unit == "°":
+            return precise.multiply(value, _DEGREE)
+        raise InexactError(node.unit)
+
+    def read_unknown(self, node: Unknown) -> Complex:
+        """Read a function that nobody knows: any number that only its name and arguments decide."""
+        arguments = [self.read(argument) for argument in node.arguments]
+        rounded = [precise.shorten(argument) for argument in arguments]
+        digest = hashlib.blake2b(f"{node.name} {rounded}".encode(), digest_size=6).digest()
+        return precise.from_rational(Fraction(int.from_bytes(digest, "big") + 1, 1 << 47))
+
+    def read_function(self, node: Function) -> Complex:
+        """Read a function."""
+        self.budget.spend(_COSTS)
+        if node.name == "det":
+            return precise.from_rational(exact.evaluate(node, self.budget))
+        arguments = [self.read(argument) for argument in node.arguments]
+        if node.name in precise.ELEMENTARY and len(arguments) == 1:
+            return precise.apply(node.name, arguments[0])
+        function = _FUNCTIONS.get(node.name)
+        if function is None or not exact.has_arity(node.name, len(arguments)):
+            raise InexactError(node.name)
+        return function(*arguments)
+
+    def read_binder(self, node: Binder) -> Complex:
+        """Read a sum, a product, an integral, a limit or a derivative."""
+        if node.kind in ("lim", "diff"):
+            return self._approach(node) if node.kind == "lim" else self._differentiate(node)
+        if len(node.bounds) != 2:  # noqa: PLR2004  (a lower and an upper bound)
+            raise InexactError("an integral without bounds")
+        if node.kind == "int":
+            return self._integrate(node)
+        return self._repeat(node)
+
+    def _repeat(self, node: Binder) -> Complex:
+        if node.bounds[1] == Constant("inf") and node.kind == "sum":
+            return self._sum_series(node)
+        low, high = (precise.whole(self.read(bound)) for bound in node.bounds)
+        if low is None or high is None:
+            raise UndefinedError("a sum between bounds that are not whole")
+        if high - low >= RANGE:
+            raise LimitError(f"more than {RANGE} terms")
+        total = precise.ZERO if node.kind == "sum" else precise.ONE
+        for index in range(low, high + 1):
+            term = self._read_at(node, precise.from_rational(index))
+            total = precise.add(total, term) if node.kind == "sum" else precise.multiply(total, term)
+        return total
+
+    def _sum_series(self, node: Binder) -> Complex:
+        low = precise.whole(self.read(node.bounds[0]))
+        total = precise.ZERO
+        for index in range(low or 0, (low or 0) + BITS):
+            term = self._read_at(node, precise.from_rational(index))
+            total = precise.add(total, term)
+            if not precise.is_zero(term) and precise.magnitude(term) < -_SERIES_BITS:
+                self.agreement = min(self.agreement, _INTEGRAL_BITS)
+                return total
+        raise InexactError("a series that converges slowly")
+
+    def _read_at(self, node: Binder, value: Complex) -> Complex:
+        inner = Point({**self.values, node.variable: value}, self.budget)
+        result = inner.read(node.body)
+        self.noise = max(self.noise, inner.noise)
+        self.agreement = min(self.agreement, inner.agreement)
+        return result
+
+    def _integrate(self, node: Binder) -> Complex:
+        low, high = (self.read(bound) for bound in node.bounds)
+        middle = precise.divide(precise.add(low, high), precise.from_rational(2))
+        half = precise.divide(precise.add(high, precise.negative(low)), precise.from_rational(2))
+        total = precise.ZERO
+        for place, weight in _nodes():
+            value = self._read_at(node, precise.add(middle, precise.multiply(half, place)))
+            total = precise.add(total, precise.multiply(weight, value))
+        self.agreement = min(self.agreement, _INTEGRAL_BITS)
+        return precise.multiply(total, half)
+
+    def _differentiate(self, node: Binder) -> Complex:
+        self.agreement = min(self.agreement, _LIMIT_BITS)
+        place, step = (
+            self.read_symbol(Symbol(node.variable)),
+            precise.from_rational(Fraction(1, 1 << _LIMIT_BITS)),
+        )
+        before = self._read_at(node, precise.add(place, precise.negative(step)))
+        after = self._read_at(node, precise.add(place, step))
+        return precise.divide(
+            precise.add(after, precise.negative(before)), precise.multiply(step, precise.from_rational(2))
+        )
+
+    def _approach(self, node: Binder) -> Complex:
+        self.agreement = min(self.agreement, _LIMIT_BITS)
+        self.noise = max(self.noise, -_LIMIT_BITS)
+        if node.bounds[0] == Constant("inf"):
+            return self._read_at(node, precise.from_rational(1 << 2 * _LIMIT_BITS))
+        place, step = self.read(node.bounds[0]), precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
+        before = self._read_at(node, precise.add(place, precise.negative(step)))
+        after = self._read_at(node, precise.add(place, step))
+        if not agree(before, after, self.noise, _LIMIT_BITS // 2):
+            raise UndefinedError("a limit from two sides")
+        return precise.divide(precise.add(before, after), precise.from_rational(2))
+
+
+def agree(first: Complex, second: Complex, noise: int, bits: int) -> bool:
+    """Say whether two values are the same but for rounding.
+
+    Args:
+        first: One value.
+        second: The other.
+        noise: Binary magnitude below which a difference says nothing.
+        bits: To how many bits they have to agree.
+    """
+    gap = precise.magnitude(precise.add(first, precise.negative(second)))
+    return gap <= max(max(precise.magnitude(first), precise.magnitude(second)) - bits, noise)
+
+
+@functools.cache
+def _nodes() -> tuple[tuple[Complex, Complex], ...]:
+    """Give places in (-1, 1) and weights of the tanh-sinh rule (Takahasi and Mori 1974)."""
+    half = precise.divide(precise.PI, precise.from_rational(2))
+    found: list[tuple[Complex, Complex]] = []
+    for count in range(-_NODES, _NODES + 1):
+        place = precise.from_rational(Fraction(count, _DENSITY))
+        inner = precise.multiply(half, precise.apply("sinh", place))
+        slope = precise.multiply(half, precise.apply("cosh", place))
+        square = precise.power(precise.apply("cosh", inner), precise.from_rational(2))
+        weight = precise.divide(slope, precise.multiply(square, precise.from_rational(_DENSITY)))
+        found.append((precise.apply("tanh", inner), weight))
+    return tuple(found)
+
+
+def _choose(pick: Callable[[Complex, Complex], bool], first: Complex, *others: Complex) -> Complex:
+    for other in others:
+        if not (precise.is_real(first) and precise.is_real(other)):
+            raise UndefinedError("an order of complex numbers")
+        first = other if pick(other, first) else first
+    return first
+
+
+def _is_less(first: Complex, second: Complex) -> bool:
+    return precise.is_negative(precise.add(first, precise.negative(second)))
+
+
+def _round_down(value: Complex) -> Complex:
+    near = precise.from_rational(precise.nearest(value))
+    gap = precise.add(value, precise.negative(near))
+    if not precise.is_zero(gap) and precise.magnitude(gap) < -BITS // 2:
+        return near
+    return precise.add(near, precise.from_rational(-1)) if precise.is_negative(gap) else near
+
+
+def _logarithm(value: Complex, base: Complex = precise.E) -> Complex:
+    return precise.divide(precise.apply("log", value), precise.apply("log", base))
+
+
+def _exactly(function: Callable[..., exact.Rational]) -> Callable[..., Complex]:
+    def call(*arguments: Complex) -> Complex:
+        integers = [precise.whole(argument) for argument in arguments]
+        if any(integer is None for integer in integers):
+            raise InexactError("a function of integers")
+        return precise.from_rational(function(*integers))
+
+    return call
+
+
+def _binomial(upper: Complex, lower: Complex) -> Complex:
+    below = precise.whole(lower)
+    if below is None or below < 0 or below > RANGE // 8:
+        return _exactly(exact.binomial)(upper, lower)
+    product = precise.ONE
+    for step in range(below):
+        term = precise.add(upper, precise.from_rational(-step))
+        product = precise.divide(precise.multiply(product, term), precise.from_rational(step + 1))
+    return product
+
+
+def _root(radicand: Complex, index: Complex) -> Complex:
+    count = precise.whole(index)
+    if count is None or not 1 <= count <= RANGE:
+        return precise.power(radicand, precise.divide(precise.ONE, index))
+    return precise.root(radicand, count)
+
+
+def _over(name: str) -> Callable[[Complex], Complex]:
+    return lambda value: precise.divide(precise.ONE, precise.apply(name, value))
+
+
+def _of_inverse(name: str) -> Callable[[Complex], Complex]:
+    return lambda value: precise.apply(name, precise.divide(precise.ONE, value))
+
+
+def _arc_cotangent(value: Complex) -> Complex:
+    half = precise.divide(precise.PI, precise.from_rational(2))
+    return precise.add(half, precise.negative(precise.apply("atan", value)))
+
+
+def _modulo(value: Complex, modulus: Complex) -> Complex:
+    times = _round_down(precise.divide(value, modulus))
+    return precise.add(value, precise.negative(precise.multiply(times, modulus)))
+
+
+def _common_logarithm(value: Complex) -> Complex:
+    return _logarithm(value, precise.from_rational(10))
+
+
+def _round_up(value: Complex) -> Complex:
+    return precise.negative(_round_down(precise.negative(value)))
+
+
+def _conjugate(value: Complex) -> Complex:
+    return value[0], precise.negative(value)[1]
+
+
+def _real_part(value: Complex) -> Complex:
+    return value[0], precise.ZERO[0]
+
+
+def _imaginary_part(value: Complex) -> Complex:
+    return value[1], precise.ZERO[0]
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
+    "sec": _over("cos"),
+    "csc": _over("sin"),
+    "cot": _over("tan"),
+    "sech": _over("cosh"),
+    "csch": _over("sinh"),
+    "coth": _over("tanh"),
+    "acot": _arc_cotangent,
+    "asec": _of_inverse("acos"),
+    "acsc": _of_inverse("asin"),
+    "ln": _logarithm,
+    "log": _logarithm,
+    "lg": _common_logarithm,
+    "abs": precise.absolute,
+    "root": _root,
+    "floor": _round_down,
+    "ceil": _round_up,
+    "factorial": _exactly(exact.factorial),
+    "binom": _binomial,
+    "mod": _modulo,
+    "max": lambda *values: _choose(lambda one, other: _is_less(other, one), *values),
+    "min": lambda *values: _choose(_is_less, *values),
+    "conj": _conjugate,
+    "re": _real_part,
+    "im": _imaginary_part,
+}
+_READERS: Final[dict[type, Callable[..., Complex]]] = {
+    Number: Point.read_number,
+    Symbol: Point.read_symbol,
+    Constant: Point.read_constant,
+    Add: Point.read_sum,
+    Multiply: Point.read_product,
+    Power: Point.read_power,
+    Quantity: Point.read_quantity,
+    Function: Point.read_function,
+    Unknown: Point.read_unknown,
+    Binder: Point.read_binder,
+}

@@ -1,0 +1,353 @@
+"""A parser of operands: numbers, names, brackets, functions, sums over an index, matrices."""
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from ors_server.rewards.math.cursor import Cursor
+from ors_server.rewards.math.lexer import Token
+from ors_server.rewards.math.limits import SyntaxUnknownError
+from ors_server.rewards.math.numerals import is_label, label, repeat, to_number
+from ors_server.rewards.math.tree import (
+    MINUS_ONE,
+    Based,
+    Binder,
+    Constant,
+    Function,
+    Group,
+    Matrix,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Relation,
+    Symbol,
+    Unknown,
+    contains,
+    invert,
+    negate,
+)
+from ors_server.rewards.math.vocabulary import ENVIRONMENTS
+
+_INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
+_APPLIED: Final = frozenset("fghFGH")
+_INVERSE: Final = ["^", "{", "-", "1", "}"]
+
+
+class OperandParser(Cursor, ABC):
+    """Reads operands; what stands between them is read by the classes that build on it."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__(tokens)
+        self._bars = 0
+        self._is_in_set = False
+        self._is_in_integral = False
+        self._index = ""
+        self._readers = {
+            "number": self._parse_number,
+            "letter": self._parse_letter,
+            "constant": self._parse_constant,
+            "function": self._parse_function,
+            "binder": self._parse_binder,
+            "accent": self._parse_accent,
+            "begin": self._parse_environment,
+            "(": self._parse_group,
+            "[": self._parse_group,
+            "⟨": self._parse_group,
+            "{": self._parse_brace,
+            "{set": self._parse_set,
+            "|": self._parse_bars,
+            "lbar": self._parse_bars,
+            "⌊": self._parse_rounding,
+            "⌈": self._parse_rounding,
+            "‖": self._parse_rounding,
+            "∠": self._parse_corner,
+            "△": self._parse_corner,
+        }
+
+    @abstractmethod
+    def parse_sum(self) -> Node:
+        """Read terms with signs between them."""
+
+    @abstractmethod
+    def parse_term(self) -> Node:
+        """Read factors, with or without a sign of multiplication between them."""
+
+    @abstractmethod
+    def parse_item(self) -> Node:
+        """Read one answer of a list."""
+
+    @abstractmethod
+    def _parse_implicit_product(self) -> Node: ...
+
+    @abstractmethod
+    def _parse_group(self) -> Node: ...
+
+    @abstractmethod
+    def _parse_brace(self) -> Node: ...
+
+    @abstractmethod
+    def _parse_set(self) -> Node: ...
+
+    def parse_script(self, *, is_exponent: bool = True) -> Node:
+        """Read an exponent or an index.
+
+        Args:
+            is_exponent: Whether an exponent of its own may follow without braces: `2**3**2`.
+        """
+        self.enter()
+        if self.is_next("{"):
+            script = self._parse_brace()
+        elif self.is_next("-", "+"):
+            sign = self.take()
+            script = self.parse_script()
+            script = negate(script) if sign == "-" else script
+        else:
+            script = self._parse_primary()
+            if is_exponent and self.is_next("^"):
+                self.take()
+                script = Power(script, self.parse_script())
+        self.leave()
+        return script
+
+    def _parse_primary(self) -> Node:
+        kind, value, _ = self.peek()
+        reader = self._readers.get(value if kind == "operator" else kind)
+        if reader is None:
+            raise SyntaxUnknownError(f"unexpected {value!r}")
+        self.enter()
+        node = reader()
+        self.leave()
+        return node
+
+    def _parse_number(self) -> Node:
+        written = self.take()
+        if self.peek()[0] == "accent" and "." in written:
+            return self._parse_repeating(written)
+        if self.is_next("_") and written.isdecimal():
+            self.take()
+            base = self.parse_script(is_exponent=False)
+            if not (isinstance(base, Number) and isinstance(base.value, int)):
+                raise SyntaxUnknownError("a base that is no number")
+            return Based(written, base.value)
+        return to_number(written)
+
+    def _parse_repeating(self, written: str) -> Node:
+        self.take()
+        self.expect("{")
+        kind, period, _ = self.peek()
+        if kind != "number" or not period.isdecimal():
+            raise SyntaxUnknownError("a period that is no number")
+        self.take()
+        self.expect("}")
+        return repeat(written, period)
+
+    def _parse_letter(self) -> Node:
+        name = self.take()
+        name += self._parse_primes()
+        arguments: tuple[Node, ...] = ()
+        if self.is_next("_"):
+            self.take()
+            index = self.parse_script(is_exponent=False)
+            if isinstance(index, Number | Symbol | Constant | Multiply) and is_label(index):
+                name += "_" + label(index)
+            else:
+                name, arguments = name + "_", (index,)
+        name += self._parse_primes()
+        if name[0] in _APPLIED and self._is_inverse_next():
+            name += "^-1"
+        if name[0] in _APPLIED and self.is_next("("):
+            group = self._parse_group()
+            arguments += group.items if isinstance(group, Group) else (group,)
+        return Unknown(name, arguments) if arguments else Symbol(name)
+
+    def _parse_primes(self) -> str:
+        primes = ""
+        while True:
+            if self.is_next("'"):
+                primes += self.take()
+            elif self.is_next("^") and self.peek(1)[1] == "'":
+                self.take()
+            elif self.is_next("^") and self.peek(1)[1] == "{" and self.peek(2)[1] == "'":
+                self.position += 2
+                primes += self._parse_primes()
+                self.expect("}")
+            else:
+                return primes
+
+    def _is_inverse_next(self) -> bool:
+        ahead = [self.peek(step)[1] for step in range(len(_INVERSE))]
+        if ahead == _INVERSE:
+            self.position += len(_INVERSE)
+            return True
+        return False
+
+    def _parse_constant(self) -> Node:
+        name = self.take()
+        return Symbol(name) if name == self._index else Constant(name)
+
+    def _parse_accent(self) -> Node:
+        name = self.take()
+        inner = self.parse_argument()
+        if isinstance(inner, Multiply | Symbol) and label(inner).isupper():
+            return inner
+        if name in ("overline", "bar") and contains(inner, Constant):
+            return Function("conj", (inner,))
+        return Unknown(name, (inner,))
+
+    def _parse_corner(self) -> Node:
+        name = self.take()
+        while self.peek()[0] in ("letter", "constant", "number"):
+            name += self.take()
+        return Symbol(name)
+
+    def _parse_bars(self) -> Node:
+        closing = "rbar" if self.take() == "lbar" else "|"
+        bars, self._bars = self._bars, 1 if closing == "|" else 0
+        inner = self.parse_sum()
+        self._bars = bars
+        self.expect(closing)
+        return Function("abs", (inner,))
+
+    def _parse_rounding(self) -> Node:
+        opening = self.take()
+        bars, self._bars = self._bars, 0
+        inner = self.parse_sum()
+        self._bars = bars
+        if opening == "‖":
+            self.expect("‖")
+            return Function("abs", (inner,))
+        self.expect("⌋" if opening == "⌊" else "⌉")
+        return Function("floor" if opening == "⌊" else "ceil", (inner,))
+
+    def parse_argument(self) -> Node:
+        """Read one argument of a LaTeX command: a group in braces, or the one thing that follows."""
+        if self.is_next("{"):
+            return self._parse_brace()
+        kind, value, is_spaced = self.peek()
+        if kind == "number" and len(value) > 1 and value.isdecimal():
+            self._tokens[self.position] = (kind, value[1:], is_spaced)
+            return to_number(value[0])
+        return self._parse_primary()
+
+    def _parse_function(self) -> Node:
+        name = self.take()
+        if name == "frac":
+            return self._parse_fraction()
+        if name == "binom":
+            return Function(name, (self.parse_argument(), self.parse_argument()))
+        if name in ("sqrt", "cbrt", "root"):
+            return self._parse_root(name)
+        return self._parse_application(name)
+
+    def _parse_fraction(self) -> Node:
+        top, bottom = self.parse_argument(), self.parse_argument()
+        match top, bottom:
+            case Symbol("d" | "partial" as sign), Multiply((Symbol(other), Symbol(variable))) if (
+                sign == other
+            ):
+                return Binder("diff", variable, (), self.parse_term())
+            case _:
+                return Multiply((top, invert(bottom)))
+
+    def _parse_root(self, name: str) -> Node:
+        index: Node = Number(3 if name == "cbrt" else 2)
+        if self.is_next("["):
+            self.take()
+            index = self.parse_sum()
+            self.expect("]")
+        radicand = self._parse_brace() if self.is_next("{") else self._parse_primary()
+        return Function("root", (radicand, index))
+
+    def _parse_application(self, name: str) -> Node:
+        scripts: dict[str, Node] = {}
+        while self.is_next("_", "^"):
+            mark = self.take()
+            scripts[mark] = self.parse_script(is_exponent=False)
+        arguments = self._parse_arguments()
+        if name == "log" and "_" in scripts:
+            arguments = (*arguments[:1], scripts["_"])
+        exponent = scripts.get("^")
+        if exponent == MINUS_ONE and name in _INVERTIBLE:
+            return Function(f"a{name}", arguments)
+        applied = Function(name, arguments)
+        return applied if exponent is None else Power(applied, exponent)
+
+    def _parse_arguments(self) -> tuple[Node, ...]:
+        if self.is_next("(", "{", "["):
+            group = self._parse_brace() if self.is_next("{") else self._parse_group()
+            return group.items if isinstance(group, Group) else (group,)
+        return (self._parse_implicit_product(),)
+
+    def _parse_binder(self) -> Node:
+        kind = self.take()
+        scripts: dict[str, Node] = {}
+        while self.is_next("_", "^") or self.peek()[1] == "limits":
+            mark = self.take()
+            if mark != "limits":
+                scripts[mark] = self._parse_bound()
+        if kind == "int":
+            return self._parse_integral(scripts)
+        variable, lower = _split_bound(scripts.get("_"))
+        bounds = (lower,) if kind == "lim" else (lower, scripts.get("^", Constant("inf")))
+        outer, self._index = self._index, variable
+        body = self.parse_term()
+        self._index = outer
+        return Binder(kind, variable, bounds, body)
+
+    def _parse_bound(self) -> Node:
+        if not self.is_next("{"):
+            return self.parse_script(is_exponent=False)
+        self.take()
+        bound = self.parse_item()
+        self.expect("}")
+        return bound
+
+    def _parse_integral(self, scripts: dict[str, Node]) -> Node:
+        outer, self._is_in_integral = self._is_in_integral, True
+        body = Number(1) if self.peek()[1] == "d" else self.parse_sum()
+        self._is_in_integral = outer
+        bounds = tuple(scripts[mark] for mark in "_^" if mark in scripts)
+        if self.peek()[1] == "d" and self.peek(1)[0] == "letter":
+            self.take()
+            return Binder("int", self.take(), bounds, body)
+        factors = body.factors if isinstance(body, Multiply) else (body,)
+        match factors:
+            case (Multiply((*others, Symbol("d"), Symbol(variable))), *rest):
+                return Binder("int", variable, bounds, Multiply((*others, *rest)))
+            case _:
+                raise SyntaxUnknownError("an integral without its variable")
+
+    def _parse_environment(self) -> Node:
+        kind = ENVIRONMENTS[self.take()]
+        rows: list[tuple[Node, ...]] = []
+        cells: list[Node] = []
+        while self.peek()[0] != "end":
+            if self.is_next("&"):
+                self.take()
+            elif self.is_next("\\\\"):
+                self.take()
+                rows.append(tuple(cells))
+                cells = []
+            else:
+                cells.append(self.parse_item())
+                self._skip_comma(kind)
+        if self.peek()[1] == "":
+            raise SyntaxUnknownError("an environment without its end")
+        self.take()
+        rows += [tuple(cells)] if cells else []
+        matrix = Matrix("cases" if kind == "cases" else "matrix", tuple(row for row in rows if row))
+        return Function("det", (matrix,)) if kind == "det" else matrix
+
+    def _skip_comma(self, kind: str) -> None:
+        if kind == "cases" and self.peek()[0] == "separator":
+            self.take()
+
+
+def _split_bound(bound: Node | None) -> tuple[str, Node]:
+    match bound:
+        case Relation(("=" | "→",), (Symbol(name), value)):
+            return name, value
+        case Relation(("=" | "→",), (Constant("i"), value)):
+            return "i", value
+        case _:
+            raise SyntaxUnknownError("a bound that names no variable")

@@ -1,0 +1,38 @@
+"""What a caller may choose, and what the grader says."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "unparsed_answer", "bad_gold", "limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class MathOptions:
+    """Conventions of one task."""
+
+    extraction: Literal["lenient", "strict"] = "lenient"
+    """Where the answer may stand: `strict` wants a box, an answer tag, `####` or a bare answer; `lenient`
+    also takes what follows "the answer is", the last formula or the last number of a text."""
+    boxes: Literal["last", "agree"] = "last"
+    """What several different boxes mean: the last one counts, or they must all agree."""
+    choices: tuple[str, ...] = ()
+    """Texts of the choices A, B, C, … of a multiple-choice task, in order."""
+    converts_units: bool = False
+    """Whether 5 m is 500 cm."""
+    rounds_to_gold: bool = False
+    """Whether a decimal gold is met by every number that rounds to it at its last printed digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MathVerdict:
+    """What came of one comparison."""
+
+    is_equal: bool
+    """Whether the answer is the gold. Always false unless the status is `ok`."""
+    reason: str
+    """Why, in a few words."""
+    status: Status
+    """`ok`: judged. `unparsed_answer`: no answer was found, or it is no mathematics while the gold is.
+    `bad_gold`: the gold cannot be read. `limit`: a bound was met before a verdict."""
+    forms: tuple[str, str]
+    """The texts that were compared: the gold's, the answer's."""

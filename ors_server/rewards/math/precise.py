@@ -1,0 +1,305 @@
+"""Complex numbers of 200 bits, over the pure functions of `mpmath.libmp`.
+
+No context, no global precision: every call says its own. What `libmp` keeps (digits of π, e, ln 2) is
+filled once on import, deeper than any call here asks for, so that threads never see it change.
+"""
+
+from fractions import Fraction
+from typing import Any, Final
+
+from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]
+
+from ors_server.rewards.math.limits import BITS, MAGNITUDE, InexactError, LimitError, UndefinedError
+
+_lib: Any = libmp
+Real = Any
+"""What libmp calls an mpf: a tuple of sign, mantissa, exponent and bit count."""
+Complex = tuple[Real, Real]
+"""Real and imaginary part."""
+
+_ROUND: Final = "n"
+for _fill in (_lib.mpf_pi, _lib.mpf_e, _lib.mpf_ln2, _lib.mpf_ln10):
+    _fill(2 * MAGNITUDE + 4 * BITS, _ROUND)
+
+ZERO: Final[Complex] = (_lib.fzero, _lib.fzero)
+ONE: Final[Complex] = (_lib.fone, _lib.fzero)
+I: Final[Complex] = (_lib.fzero, _lib.fone)  # noqa: E741  (its name in mathematics)
+PI: Final[Complex] = (_lib.mpf_pi(BITS, _ROUND), _lib.fzero)
+E: Final[Complex] = (_lib.mpf_e(BITS, _ROUND), _lib.fzero)
+
+
+def from_rational(value: int | Fraction) -> Complex:
+    """Round a rational number.
+
+    Args:
+        value: The number.
+    """
+    if isinstance(value, int):
+        return _lib.from_int(value, BITS, _ROUND), _lib.fzero
+    return _lib.from_rational(value.numerator, value.denominator, BITS, _ROUND), _lib.fzero
+
+
+def is_real(value: Complex) -> bool:
+    """Say whether the imaginary part is nothing, or nothing but rounding.
+
+    Args:
+        value: A number.
+    """
+    return bool(value[1] == _lib.fzero) or magnitude((value[1], _lib.fzero)) < magnitude(value) - BITS // 2
+
+
+def is_zero(value: Complex) -> bool:
+    """Say whether a number is zero.
+
+    Args:
+        value: A number.
+    """
+    return bool(value[0] == _lib.fzero and value[1] == _lib.fzero)
+
+
+def is_negative(value: Complex) -> bool:
+    """Say whether the real part is below zero.
+
+    Args:
+        value: A number.
+    """
+    return bool(value[0][0])
+
+
+def magnitude(value: Complex) -> int:
+    """Give the binary logarithm of a number's size, rounded up; very low for zero.
+
+    Args:
+        value: A number.
+    """
+    return max((part[2] + part[3] if part[1] else -(1 << 60)) for part in value)
+
+
+def whole(value: Complex) -> int | None:
+    """Give the integer that a number is, or none if it is not one.
+
+    Args:
+        value: A number.
+    """
+    if value[1] != _lib.fzero or value[0][2] < 0 or magnitude(value) > BITS:
+        return None
+    return int(_lib.to_int(value[0]))
+
+
+def nearest(value: Complex) -> int:
+    """Give the integer nearest to a real number.
+
+    Args:
+        value: A number.
+
+    Raises:
+        InexactError: It is not real, or so great that its integer is not known.
+    """
+    if not is_real(value) or magnitude(value) > BITS // 2:
+        raise InexactError("an integer")
+    return int(_lib.to_int(_lib.mpf_nint(value[0])))
+
+
+def to_fraction(value: Complex, grain: int) -> Fraction:
+    """Give a real number as a fraction over a fixed denominator.
+
+    Args:
+        value: The number.
+        grain: The denominator.
+
+    Raises:
+        InexactError: It is not real, or too great.
+    """
+    if not is_real(value) or magnitude(value) > BITS // 2:
+        raise InexactError("a real number")
+    scaled = _lib.mpf_mul(value[0], _lib.from_int(grain), BITS, _ROUND)
+    return Fraction(int(_lib.to_int(_lib.mpf_nint(scaled))), grain)
+
+
+def shorten(value: Complex) -> tuple[tuple[int, int], ...]:
+    """Give mantissas and exponents, rounded to 80 bits, so that rounding errors drop out.
+
+    Args:
+        value: A number.
+    """
+    parts = (_lib.mpf_pos(part, 80, _ROUND) for part in value)
+    return tuple((-int(part[1]) if part[0] else int(part[1]), int(part[2])) for part in parts)
+
+
+def add(first: Complex, second: Complex) -> Complex:
+    """Add two numbers.
+
+    Args:
+        first: One.
+        second: The other.
+    """
+    imaginary = _lib.fzero
+    if first[1] != _lib.fzero or second[1] != _lib.fzero:
+        imaginary = _lib.mpf_add(first[1], second[1], BITS, _ROUND)
+    return _lib.mpf_add(first[0], second[0], BITS, _ROUND), imaginary
+
+
+def negative(value: Complex) -> Complex:
+    """Change a number's sign.
+
+    Args:
+        value: The number.
+    """
+    return _lib.mpf_neg(value[0]), _lib.mpf_neg(value[1])
+
+
+def multiply(first: Complex, second: Complex) -> Complex:
+    """Multiply two numbers.
+
+    Args:
+        first: One.
+        second: The other.
+    """
+    if first[1] == _lib.fzero and second[1] == _lib.fzero:
+        return _lib.mpf_mul(first[0], second[0], BITS, _ROUND), _lib.fzero
+    return _as_complex(_lib.mpc_mul(first, second, BITS, _ROUND))
+
+
+def divide(first: Complex, second: Complex) -> Complex:
+    """Divide two numbers.
+
+    Args:
+        first: The dividend.
+        second: The divisor.
+
+    Raises:
+        UndefinedError: The divisor is zero.
+    """
+    if is_zero(second):
+        raise UndefinedError("a division by zero")
+    if first[1] == _lib.fzero and second[1] == _lib.fzero:
+        return _lib.mpf_div(first[0], second[0], BITS, _ROUND), _lib.fzero
+    return _as_complex(_lib.mpc_div(first, second, BITS, _ROUND))
+
+
+def absolute(value: Complex) -> Complex:
+    """Give a number's size.
+
+    Args:
+        value: The number.
+    """
+    if value[1] == _lib.fzero:
+        return _lib.mpf_abs(value[0]), _lib.fzero
+    return _lib.mpc_abs(value, BITS, _ROUND), _lib.fzero
+
+
+def power(base: Complex, exponent: Complex) -> Complex:
+    """Raise a number to a power (principal value).
+
+    Args:
+        base: The base.
+        exponent: The exponent.
+
+    Raises:
+        UndefinedError: Zero is raised to a power that is not positive.
+        LimitError: The result is beyond the grader's range.
+    """
+    if is_zero(exponent):
+        return ONE
+    if is_zero(base) and (not is_real(exponent) or is_negative(exponent)):
+        raise UndefinedError("a division by zero")
+    if is_zero(base):
+        return ZERO
+    if magnitude(exponent) > MAGNITUDE.bit_length():
+        _check_range(base, exponent)
+    count = whole(exponent)
+    if base[1] == _lib.fzero and count is not None:
+        return _lib.mpf_pow_int(base[0], count, BITS, _ROUND), _lib.fzero
+    if count is not None:
+        return _as_complex(_lib.mpc_pow_int(base, count, BITS, _ROUND))
+    if base[1] == _lib.fzero and exponent[1] == _lib.fzero and not is_negative(base):
+        return _lib.mpf_pow(base[0], exponent[0], BITS, _ROUND), _lib.fzero
+    return _as_complex(_lib.mpc_pow(base, exponent, BITS, _ROUND))
+
+
+def _as_complex(value: Any) -> Complex:
+    return value[0], value[1]
+
+
+def _check_range(base: Complex, exponent: Complex) -> None:
+    """Refuse a power whose logarithm is too great; the logarithm itself is always cheap."""
+    if magnitude(multiply(exponent, apply("log", base))) > 2 * MAGNITUDE.bit_length():
+        raise LimitError("a power beyond the range of the grader")
+
+
+def root(radicand: Complex, index: int) -> Complex:
+    """Give a root; an odd root of a negative number is negative, as in school.
+
+    Args:
+        radicand: What stands below the sign.
+        index: The root's index, at least 1.
+    """
+    if radicand[1] == _lib.fzero and is_negative(radicand) and index % 2:
+        return negative(root(negative(radicand), index))
+    if index == 2:  # noqa: PLR2004  (the square root has a fast way of its own)
+        if radicand[1] == _lib.fzero and not is_negative(radicand):
+            return _lib.mpf_sqrt(radicand[0], BITS, _ROUND), _lib.fzero
+        return _as_complex(_lib.mpc_sqrt(radicand, BITS, _ROUND))
+    return power(radicand, from_rational(Fraction(1, index)))
+
+
+_REAL: Final = {
+    "exp": _lib.mpf_exp,
+    "log": _lib.mpf_log,
+    "sin": _lib.mpf_sin,
+    "cos": _lib.mpf_cos,
+    "tan": _lib.mpf_tan,
+    "sinh": _lib.mpf_sinh,
+    "cosh": _lib.mpf_cosh,
+    "tanh": _lib.mpf_tanh,
+    "asin": _lib.mpf_asin,
+    "acos": _lib.mpf_acos,
+    "atan": _lib.mpf_atan,
+    "asinh": _lib.mpf_asinh,
+    "acosh": _lib.mpf_acosh,
+    "atanh": _lib.mpf_atanh,
+}
+_COMPLEX: Final = {
+    "exp": _lib.mpc_exp,
+    "log": _lib.mpc_log,
+    "sin": _lib.mpc_sin,
+    "cos": _lib.mpc_cos,
+    "tan": _lib.mpc_tan,
+    "sinh": _lib.mpc_sinh,
+    "cosh": _lib.mpc_cosh,
+    "tanh": _lib.mpc_tanh,
+    "asin": _lib.mpc_asin,
+    "acos": _lib.mpc_acos,
+    "atan": _lib.mpc_atan,
+    "asinh": _lib.mpc_asinh,
+    "acosh": _lib.mpc_acosh,
+    "atanh": _lib.mpc_atanh,
+}
+ELEMENTARY: Final = frozenset(_REAL)
+"""Names of the functions that `apply` knows."""
+
+
+def apply(name: str, value: Complex) -> Complex:
+    """Apply an elementary function (principal value).
+
+    Args:
+        name: Its name.
+        value: Its argument.
+
+    Raises:
+        UndefinedError: The argument is a pole.
+        LimitError: The argument is beyond the grader's range.
+    """
+    if magnitude(value) > MAGNITUDE.bit_length() and name not in ("log", "atan", "asinh", "acosh", "tanh"):
+        raise LimitError(f"{name} of a number beyond the range of the grader")
+    if name == "log" and is_zero(value):
+        raise UndefinedError("a logarithm of zero")
+    try:
+        if value[1] == _lib.fzero:
+            try:
+                return _REAL[name](value[0], BITS, _ROUND), _lib.fzero
+            except _lib.ComplexResult:
+                pass
+        return _as_complex(_COMPLEX[name](value, BITS, _ROUND))
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise UndefinedError(name) from error

@@ -1,0 +1,87 @@
+"""From the text of one answer to its syntax trees: nearly always one, two where it has two readings."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ors_server.rewards.math.answers import parse_answer
+from ors_server.rewards.math.lexer import lex
+from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.normalise import plain, unfence
+from ors_server.rewards.math.tree import (
+    MINUS_ONE,
+    Add,
+    Listing,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Words,
+    contains,
+)
+
+_COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
+_LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
+_PRODUCT_LETTERS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer, read.
+
+    Attributes:
+        text: The text that was read, without what stood around it.
+        trees: What it may mean, likeliest first.
+        is_math: Whether it was read as mathematics (or else as words).
+    """
+
+    text: str
+    trees: tuple[Node, ...]
+    is_math: bool
+
+
+def read(text: str) -> Reading:
+    """Read an answer.
+
+    Args:
+        text: One answer, already unified.
+
+    Raises:
+        LimitError: It is longer or deeper than the grader reads.
+    """
+    if len(text) > ANSWER_CHARS:
+        raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
+    text = unfence(text)
+    if text.startswith("<") and text.endswith(">") and "," in text:
+        text = f"({text[1:-1]})"
+    trees: list[Node] = []
+    for is_comma_in_numbers in (True, False):
+        if is_comma_in_numbers or _COMMA_GROUPS.search(text):
+            tree = _try(text, is_comma_in_numbers=is_comma_in_numbers)
+            trees += [] if tree is None else [tree]
+    words = plain(text)
+    is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
+    is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
+    if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
+        trees.append(Words(words))
+    trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
+    return Reading(text, tuple(trees), is_math)
+
+
+def _try(text: str, *, is_comma_in_numbers: bool) -> Node | None:
+    try:
+        return parse_answer(lex(text, is_comma_in_numbers=is_comma_in_numbers))
+    except SyntaxUnknownError:
+        return None
+
+
+def _as_mixed(tree: Node) -> Node | None:
+    """Read `2 and 1/4` as a mixed number too."""
+    match tree:
+        case Listing(
+            (Number(int(whole)), Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) as part),
+            "and",
+        ):
+            return Add((Number(whole), part)) if exponent == MINUS_ONE and 0 < top < bottom else None
+        case _:
+            return None

@@ -1,0 +1,88 @@
+"""From the server's own record of an episode to the trajectory that rewards read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ors_server.rewards.trajectory import (
+    OUTCOME_CHARACTERS,
+    RESULT_CHARACTERS,
+    Message,
+    Step,
+    Trajectory,
+    cut,
+)
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.trajectory import Step as RecordedStep
+from ors_server.wire import TextBlock
+
+
+def trajectory_of(
+    origin: EpisodeOrigin,
+    steps: Sequence[RecordedStep],
+    summary: EpisodeSummary | None = None,
+    *,
+    prompt: str = "",
+    final_response: str = "",
+    metadata: Mapping[str, Any] | None = None,
+) -> Trajectory:
+    """Read an episode's record as a trajectory. Nothing is lost: what ARISE's fields cut stands beside them.
+
+    Args:
+        origin: Where the episode came from.
+        steps: Its steps, in order.
+        summary: Its figures; the return becomes the trajectory's reward.
+        prompt: What the agent was told; becomes the task.
+        final_response: What the agent said last, or handed in.
+        metadata: What whoever ran it says of it; the task's own fields stand there too, unless they are said
+            otherwise.
+    """
+    return Trajectory(
+        task=prompt,
+        steps=[_step(step) for step in steps],
+        outcome=cut(final_response, OUTCOME_CHARACTERS),
+        full_outcome=final_response,
+        reward=0.0 if summary is None else summary.episode_return,
+        timestamp=origin.created_at,
+        metadata={**origin.task_spec, **(metadata or {})},
+        messages=tuple(_messages(prompt, steps, final_response)),
+    )
+
+
+def _step(step: RecordedStep) -> Step:
+    result = _text(step)
+    return Step(
+        action=step.tool,
+        action_input=dict(step.arguments),
+        result=cut(result, RESULT_CHARACTERS),
+        full_result=result,
+        error=None if step.error is None else step.error or (step.error_code or "error"),
+        latency_ms=1000.0 * step.duration,
+        reward=step.reward,
+    )
+
+
+def _text(step: RecordedStep) -> str:
+    return "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
+
+
+def _messages(prompt: str, steps: Sequence[RecordedStep], final_response: str) -> list[Message]:
+    messages: list[Message] = [{"role": "user", "content": prompt}] if prompt else []
+    for step in steps:
+        messages.append(
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": step.call_id, "name": step.tool, "arguments": dict(step.arguments)}],
+            }
+        )
+        messages.append(
+            {
+                "role": "tool",
+                "name": step.tool,
+                "tool_call_id": step.call_id,
+                "content": _text(step) if step.error is None else (step.error or _text(step)),
+            }
+        )
+    if final_response:
+        messages.append({"role": "assistant", "content": final_response})
+    return messages

@@ -1,0 +1,145 @@
+"""Asks rewards: alone, outside a server, or on behalf of one. A failure is a status, never a number."""
+
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from ors_server.errors import OrsServerError
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.trajectory import Trajectory, cut, read_trajectory
+
+MAX_REASON = 2_000
+"""Characters of an error's message that are kept."""
+
+_OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
+
+
+def score(reward: object, trajectory: object = None, /, **fields: Any) -> RewardResult:
+    """Ask a reward, outside any event loop.
+
+    Args:
+        reward: A reward, a class of one, or any callable whose parameters are fields.
+        trajectory: A `Trajectory`, a mapping with ARISE's fields, or a list of chat messages.
+        **fields: Everything else that the reward may take, by name: `final_response`, `answer`, and so on.
+
+    Returns:
+        The result. A reward that raised, or gave no legal number, has the status `error` and no number.
+
+    Raises:
+        RewardDefinitionError: If it is no reward.
+    """
+    asked = as_reward(reward)
+    given = gather_fields(asked, trajectory, fields)
+    if asked.is_async:
+        return anyio.run(partial(evaluate, asked, given))
+    try:
+        raw = asked.judge(given)
+        if inspect.isawaitable(raw):
+            return anyio.run(_awaited, asked, raw)
+        return asked.read(raw)
+    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
+        return failure(error)
+
+
+async def evaluate(
+    reward: object, fields: Mapping[str, Any], *, time_limit: float | None = None
+) -> RewardResult:
+    """Ask a reward from within an event loop; a reward that is not async runs in a worker thread.
+
+    Args:
+        reward: A reward, a class of one, or any callable whose parameters are fields.
+        fields: Everything that is known, by name.
+        time_limit: Seconds after which the result is a `limit`; a thread that still runs is left behind.
+
+    Returns:
+        The result. A reward that raised, or gave no legal number, has the status `error` and no number.
+
+    Raises:
+        RewardDefinitionError: If it is no reward.
+    """
+    asked = as_reward(reward)
+    with anyio.move_on_after(time_limit):
+        try:
+            if asked.is_async:
+                raw = asked.judge(fields)
+            else:
+                raw = await anyio.to_thread.run_sync(partial(asked.judge, fields), abandon_on_cancel=True)
+            return asked.read(await raw if inspect.isawaitable(raw) else raw)
+        except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
+            return failure(error)
+    return RewardResult.without(
+        RewardStatus.LIMIT, f"{asked.name} did not judge within {time_limit:g} seconds"
+    )
+
+
+def failure(error: Exception) -> RewardResult:
+    """Make the result of a reward that could not judge.
+
+    Args:
+        error: What it raised.
+    """
+    text = str(error)[:MAX_REASON]
+    named = text if isinstance(error, OrsServerError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    cost: Mapping[str, Any] | None = getattr(error, "extras", None)  # where an error says what was spent
+    return RewardResult.without(RewardStatus.ERROR, named or type(error).__name__, cost)
+
+
+def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring together what a reward may take.
+
+    A reward that wants a trajectory where none was given gets one made of the fields: `task`, `steps`,
+    `metadata`, the final response as `outcome`, and every other field as metadata. One that wants the final
+    response where only a trajectory was given gets it from there.
+
+    Args:
+        reward: Who is asked.
+        trajectory: As for `score`; `None` if there is none.
+        fields: Everything else, by name.
+
+    Raises:
+        RewardFieldError: If the trajectory is none.
+    """
+    given = dict(fields)
+    if trajectory is None:
+        trajectory = given.pop("trajectory", None)
+    wanted = reward.signature.required | reward.signature.optional
+    if trajectory is not None:
+        read = given["trajectory"] = read_trajectory(trajectory)
+        given.setdefault("final_response", read.final_response)
+        for name, value in read.metadata.items():
+            given.setdefault(name, value)
+        given.setdefault("metadata", read.metadata)
+    elif "trajectory" in wanted:
+        given["trajectory"] = _made_of(given)
+    return given
+
+
+def _made_of(fields: Mapping[str, Any]) -> Trajectory:
+    outcome = fields.get("final_response", fields.get("outcome", ""))
+    if not isinstance(outcome, str):
+        raise RewardFieldError(f"a final response is a string; {outcome!r:.80} came")
+    known = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
+    others = {
+        name: value
+        for name, value in fields.items()
+        if name not in {*_OF_A_TRAJECTORY, "final_response", "outcome"}
+    }
+    said: Mapping[str, Any] = known.pop("metadata", None) or {}
+    metadata = {**others, **said}
+    made: Trajectory = read_trajectory(
+        {**known, "metadata": metadata, "outcome": cut(outcome, 1000), "full_outcome": outcome}
+    )
+    return made
+
+
+async def _awaited(reward: Reward, raw: Any) -> RewardResult:
+    try:
+        return reward.read(await raw)
+    except Exception as error:  # noqa: BLE001  (as above)
+        return failure(error)

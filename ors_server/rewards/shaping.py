@@ -1,0 +1,65 @@
+"""Paying for progress without being farmed: potential-based shaping.
+
+Source: Ng, Harada and Russell, "Policy invariance under reward transformations" (ICML 1999). A step that
+moves from a state with the potential `before` to one with `after` earns `gamma * after - before`, and the
+last state's potential counts as 0. However often an agent goes round in circles, the sum over the episode
+depends on the potential of the first state alone, so the best policy stays the best.
+"""
+
+import math
+from dataclasses import dataclass
+
+from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
+
+
+@dataclass(slots=True)
+class PotentialShaping:
+    """Turns a potential, such as the share of a task that is done, into rewards of steps.
+
+    One instance belongs to one episode.
+    """
+
+    potential: float = 0.0
+    """Of the state that the episode is in."""
+    discount: float = 1.0
+    """In (0, 1]; the factor by which the trainer discounts, 1 for plain returns."""
+    scale: float = 1.0
+    """What a full potential of 1 is worth."""
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no shaping.
+
+        Raises:
+            RewardDefinitionError: The discount is not in (0, 1], or a number is not finite.
+        """
+        if not 0 < self.discount <= 1:
+            raise RewardDefinitionError(f"a discount is in (0, 1], not {self.discount}")
+        if not (math.isfinite(self.potential) and math.isfinite(self.scale)):
+            raise RewardDefinitionError("a potential and its scale are finite numbers")
+
+    def move(self, potential: float) -> float:
+        """Return what a step earns that leads to another state.
+
+        Args:
+            potential: Of the state that was reached; finite.
+
+        Raises:
+            RewardValueError: If it is not finite, or the episode is over.
+        """
+        if not math.isfinite(potential):
+            raise RewardValueError(f"a potential is a finite number, not {potential}")
+        return self._step(potential)
+
+    def finish(self) -> float:
+        """Return what the last step earns beside its own reward: the potential is paid back."""
+        earned = self._step(0.0)
+        self.is_over = True
+        return earned
+
+    def _step(self, potential: float) -> float:
+        if self.is_over:
+            raise RewardValueError("the episode is over; a shaping belongs to one episode")
+        earned = self.scale * (self.discount * potential - self.potential)
+        self.potential = potential
+        return earned

@@ -1,0 +1,82 @@
+"""Which fields a reward takes, read off its signature once, and filled in by name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+
+ALIASES = {"outcome": "final_response", "completion": "final_response", "response": "final_response"}
+"""Names under which rewards of other packages take the final response."""
+
+_KINDS_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSignature:
+    """The fields that a reward takes."""
+
+    name: str
+    required: frozenset[str]
+    optional: frozenset[str]
+    takes_rest: bool
+    """Whether a `**kwargs` receives every other field."""
+
+    def choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Choose what the reward is called with.
+
+        Args:
+            fields: Everything that is known, by name.
+
+        Raises:
+            RewardFieldError: If a required field is missing; the message names it and what there is.
+        """
+        chosen = {
+            name: fields[source]
+            for name in self.required | self.optional
+            if (source := _source(name, fields)) is not None
+        }
+        missing = sorted(self.required - set(chosen))
+        if missing:
+            there = ", ".join(sorted(fields)) or "nothing"
+            raise RewardFieldError(f"{self.name} needs {', '.join(missing)}; what is there: {there}")
+        if self.takes_rest:
+            chosen = {**{name: value for name, value in fields.items() if name not in chosen}, **chosen}
+        return chosen
+
+
+def read_reward_signature(function: Callable[..., Any], name: str) -> RewardSignature:
+    """Read which fields a function takes.
+
+    Args:
+        function: The reward.
+        name: How to name it in errors.
+
+    Raises:
+        RewardDefinitionError: If it has parameters that cannot be filled by name.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise RewardDefinitionError(f"{name} has no signature that can be read: {error}") from error
+    by_name = [parameter for parameter in parameters if parameter.kind in _KINDS_BY_NAME]
+    if any(
+        parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is inspect.Parameter.empty
+        for parameter in parameters
+    ):
+        raise RewardDefinitionError(f"{name} takes parameters by position only; rewards are filled by name")
+    required = frozenset(item.name for item in by_name if item.default is inspect.Parameter.empty)
+    return RewardSignature(
+        name=name,
+        required=required,
+        optional=frozenset(item.name for item in by_name) - required,
+        takes_rest=any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters),
+    )
+
+
+def _source(name: str, fields: Mapping[str, Any]) -> str | None:
+    if name in fields:
+        return name
+    alias = ALIASES.get(name)
+    return alias if alias is not None and alias in fields else None
