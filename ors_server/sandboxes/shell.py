@@ -26,6 +26,8 @@ _INTERRUPT_LIMIT = 0.4
 _RUNG_LIMIT = 1.0
 _SHOT_INTERVAL = 0.1
 _LOOK_INTERVAL = 0.5
+_PAUSES = (0.05, 0.25, 1.0)
+"""Seconds before a launch over the same files is tried again."""
 _SYNC_TRIES = 3
 
 
@@ -88,7 +90,7 @@ class Shell:
         """
         await self._end()
         self._note_cwd(self._cell.layout.work)  # only now: a shell's last words name the old one
-        await self.start()
+        await self._start_again()
         self._is_news = False
 
     async def run(self, command: str, time_limit: float) -> ExecResult:
@@ -284,6 +286,17 @@ class Shell:
 
     async def _relaunch(self) -> None:
         await self._end()
+        await self._start_again()
+
+    async def _start_again(self) -> None:
+        """Start over the same files, patiently: the dead count against limits until the kernel is done."""
+        for pause in _PAUSES:
+            try:
+                await self.start()
+                return
+            except SandboxStartError:
+                await self._end()
+                await self._clock.sleep(pause)
         await self.start()
 
     async def _end(self) -> None:

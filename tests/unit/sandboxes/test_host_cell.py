@@ -138,6 +138,31 @@ def test_a_sandbox_that_closes_under_an_operation_says_so():
     play(body)
 
 
+@pytest.mark.parametrize(("failures", "comes_up"), [(1, True), (3, True), (4, False)])
+def test_a_launch_over_the_same_files_is_tried_again(monkeypatch, failures, comes_up):
+    async def body(backend):
+        sandbox = await backend.start("one")
+        await sandbox.exec("echo kept >file")
+        launch, left = sandbox.cell.launch, [SandboxStartError("too many processes")] * failures
+
+        def hindered(slave):
+            if left:
+                os.close(slave)
+                raise left.pop()
+            launch(slave)
+
+        monkeypatch.setattr(sandbox.cell, "launch", hindered)
+        if comes_up:
+            await sandbox.restart()
+            assert (await sandbox.exec("cat file")).stdout.text == "kept\n"
+        else:
+            with pytest.raises(SandboxStartError, match="too many processes"):
+                await sandbox.restart()
+        await sandbox.aclose()
+
+    play(body)
+
+
 def test_a_small_tree_that_cannot_be_copied_is_told(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
