@@ -1,6 +1,12 @@
 """What can go wrong with a reward. A reward that could not judge is never a number."""
 
-from ors_server.errors import AuthorError
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ors_server.errors import AuthorError, MachineryError
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class RewardError(AuthorError):
@@ -31,3 +37,35 @@ class UnknownRewardError(RewardError):
     """No reward is known by that name."""
 
     code = "unknown_reward"
+
+
+class JudgeError(MachineryError):
+    """A judge did not come to a verdict: it could not be reached, or gave nothing that can be used.
+
+    Attributes:
+        extras: What the attempt cost all the same, by name, as in a result's extras.
+    """
+
+    code = "judge_failed"
+
+    def __init__(self, message: str, extras: Mapping[str, Any] = NOTHING) -> None:
+        """Keep the message and the cost.
+
+        Args:
+            message: What went wrong.
+            extras: What the attempt cost.
+        """
+        super().__init__(message)
+        self.extras = extras
+
+
+class JudgeBudgetError(JudgeError):
+    """The cap on calls, tokens or cost is reached; nothing more is asked."""
+
+    code = "judge_budget"
+
+
+class JudgeSettingsError(RewardDefinitionError):
+    """A judge cannot be used as it is set up: no endpoint, no model, no package, an illegal rubric."""
+
+    code = "judge_settings"

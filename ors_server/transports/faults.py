@@ -9,7 +9,6 @@ from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
 from ors_server.grading import errors as grading
 from ors_server.rewards import errors as rewards
-from ors_server.rewards.judges import errors as judges
 from ors_server.sandboxes import errors as sandboxes
 from ors_server.transports.control_routes import (
     MalformedBodyError,
@@ -101,9 +100,9 @@ FAULTS = MappingProxyType(
         rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardValueError: Fault(500, JSONRPC_INTERNAL),
         rewards.UnknownRewardError: Fault(500, JSONRPC_INTERNAL),
-        judges.JudgeError: Fault(503, JSONRPC_UNAVAILABLE),
-        judges.JudgeBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
-        judges.JudgeSettingsError: Fault(500, JSONRPC_INTERNAL),
+        rewards.JudgeError: Fault(503, JSONRPC_UNAVAILABLE),
+        rewards.JudgeBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
+        rewards.JudgeSettingsError: Fault(500, JSONRPC_INTERNAL),
         AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )
