@@ -16,21 +16,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.fresh import FreshOrder
-from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.programs import Ends
 from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
 from ors_server.sandboxes.seccomp import Policy, program
-from ors_server.sandboxes.state import ServerState, remove_tree
+from ors_server.sandboxes.state import ServerState
 from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LAYOUT = Layout(
@@ -152,19 +150,6 @@ class BubblewrapCell(HostCell):
         self._namespaces = []
 
     # Fresh programs
-
-    @override
-    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
-        if not order.files:
-            return FreshPlace()
-        folder = self._folder.path / f"fresh-{number}"
-        await anyio.to_thread.run_sync(write_files, folder, order.files)
-        return FreshPlace(files=folder)
-
-    @override
-    def close_place(self, place: FreshPlace) -> None:
-        if place.files is not None:
-            remove_tree(place.files)
 
     @override
     def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":

@@ -20,12 +20,11 @@ from ors_server.sandboxes.docker_engine import Engine, EngineFacts
 from ors_server.sandboxes.docker_group import ContainerGroup
 from ors_server.sandboxes.errors import SandboxStartError
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
-from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshPlace, HostCell
 from ors_server.sandboxes.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes.programs import Ends
 from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
-from ors_server.sandboxes.state import ServerState, remove_tree
+from ors_server.sandboxes.state import ServerState
 
 _STATUS_BYTES = 65_536
 _NEWS_LIMIT = 60.0
@@ -267,19 +266,6 @@ class DockerCell(HostCell):
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         config = containers.copier(self._place, argv, reads=stdin == subprocess.DEVNULL)
         return self._spawn_program(config, Ends(stdin, stdout, subprocess.PIPE, -1), -1)
-
-    @override
-    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
-        if not order.files:
-            return FreshPlace()
-        folder = self._folder.path / f"fresh-{number}"
-        await anyio.to_thread.run_sync(write_files, folder, order.files)
-        return FreshPlace(files=folder)
-
-    @override
-    def close_place(self, place: FreshPlace) -> None:
-        if place.files is not None:
-            remove_tree(place.files)
 
     @override
     async def start_fresh(self, order: FreshOrder) -> FreshProcess:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.sandboxes.base import Limits
@@ -20,10 +21,11 @@ from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
+from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.processes import ended
 from ors_server.sandboxes.programs import Care, Ends, HostedProcess
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
-from ors_server.sandboxes.state import MARK, ServerState, SessionFolder
+from ors_server.sandboxes.state import MARK, ServerState, SessionFolder, remove_tree
 
 KILL_LIMIT = 5.0
 """Seconds that a killed process may take to be gone."""
@@ -115,7 +117,6 @@ class HostCell(Cell):
             ends: Its pipes.
         """
 
-    @abstractmethod
     async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
         """Make what a fresh program needs on the host.
 
@@ -123,14 +124,20 @@ class HostCell(Cell):
             order: What to run.
             number: The program's, from 1.
         """
+        if not order.files:
+            return FreshPlace()
+        folder = self._folder.path / f"fresh-{number}"
+        await anyio.to_thread.run_sync(write_files, folder, order.files)
+        return FreshPlace(files=folder)
 
-    @abstractmethod
     def close_place(self, place: FreshPlace) -> None:
         """Remove it again; the program is dead.
 
         Args:
             place: From `open_place`.
         """
+        if place.files is not None:
+            remove_tree(place.files)
 
     def close_namespaces(self) -> None:
         """Let go of whatever else the cell holds open; everything is dead."""
