@@ -39,6 +39,18 @@ class UnknownRewardError(RewardError):
     code = "unknown_reward"
 
 
+class NoRewardError(RewardError):
+    """There is no judgement, and whoever asked can only take a number."""
+
+    code = "no_reward"
+
+
+class BatchError(RewardError):
+    """A batch cannot be judged: its options make no sense, or the workers cannot start."""
+
+    code = "reward_batch"
+
+
 class JudgeError(MachineryError):
     """A judge did not come to a verdict: it could not be reached, or gave nothing that can be used.
 

@@ -100,6 +100,8 @@ FAULTS = MappingProxyType(
         rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardValueError: Fault(500, JSONRPC_INTERNAL),
         rewards.UnknownRewardError: Fault(500, JSONRPC_INTERNAL),
+        rewards.NoRewardError: Fault(500, JSONRPC_INTERNAL),
+        rewards.BatchError: Fault(500, JSONRPC_INTERNAL),
         rewards.JudgeError: Fault(503, JSONRPC_UNAVAILABLE),
         rewards.JudgeBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
         rewards.JudgeSettingsError: Fault(500, JSONRPC_INTERNAL),
