@@ -19,13 +19,20 @@ class Deviation:
     """One deliberate difference."""
 
     vectors: str
-    """Name of the vector file, without its ending."""
+    """Name of the vector file, without its ending; several with spaces between."""
     what: str
     """What differs: theirs, then ours."""
     why: str
     becomes: Becomes
     pattern: str = ""
     """Regular expression found in the JSON text of the inputs that it is about; empty for any."""
+    gives: tuple[float, ...] = ()
+    """What ours may give where it is a number; empty for any."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the vector files."""
+        return tuple(self.vectors.split())
 
     def covers(self, vectors: str, case: Mapping[str, Any]) -> bool:
         """Whether a recorded case is what this is about.
@@ -35,7 +42,22 @@ class Deviation:
             case: The case, with its `input`.
         """
         text = json.dumps(case["input"], ensure_ascii=False, sort_keys=True)
-        return vectors == self.vectors and re.search(self.pattern, text) is not None
+        return vectors in self.files and re.search(self.pattern, text) is not None
+
+    def explains(self, vectors: str, case: Mapping[str, Any], ours: float | None) -> bool:
+        """Whether this says why ours is not theirs.
+
+        Args:
+            vectors: Name of the case's file, without the ending.
+            case: The case, with its `input` and `output`.
+            ours: What this library gives; `None` for no number.
+        """
+        if not self.covers(vectors, case):
+            return False
+        if ours is None:
+            return self.becomes == "error"
+        raised = isinstance(case["output"], Mapping) and "error" in case["output"]
+        return self.becomes == ("accepted" if raised else "number") and (not self.gives or ours in self.gives)
 
 
 _NO_SCORE = r'"llm_reply": "(?!\s*[01](\.\d*)?\s*")'
@@ -122,4 +144,4 @@ def deviations_of(vectors: str) -> tuple[Deviation, ...]:
     Args:
         vectors: Its name, without the ending.
     """
-    return tuple(one for one in DEVIATIONS if one.vectors == vectors)
+    return tuple(one for one in DEVIATIONS if vectors in one.files)
