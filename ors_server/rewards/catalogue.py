@@ -1,10 +1,15 @@
 """Every reward that comes with the library, by name; each is imported when somebody asks for it."""
 
+import importlib.util
 import inspect
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
-from types import MappingProxyType
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ors_server.rewards.define import Reward, as_reward
@@ -52,7 +57,7 @@ class CatalogueEntry:
 
 
 def find_reward(name: str) -> Reward:
-    """Return a reward by its name, or by `module:name`.
+    """Return a reward by its name, by `module:name`, or by `file.py:name`.
 
     Args:
         name: One of the library's names, or the place of any callable.
@@ -87,8 +92,29 @@ def list_rewards() -> Iterator[CatalogueEntry]:
 
 
 def _at(place: str) -> Any:
-    module, _, name = place.partition(":")
+    module, _, name = place.rpartition(":")
     try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        found: Any = _file(Path(module)) if module.endswith(".py") else import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, OSError, ValueError) as error:
         raise UnknownRewardError(f"nothing is at {place!r}: {error}") from error
+    return found
+
+
+def _file(path: Path) -> ModuleType:
+    file = path.resolve()
+    name = f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
