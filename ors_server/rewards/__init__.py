@@ -1,1 +1,103 @@
-"""Rewards: functions from what an episode left behind to a number, or to a reason why there is none."""
+"""Rewards: functions from what an episode left behind to a number, or to a reason why there is none.
+
+The names here, and every reward of the catalogue, are loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ors_server.rewards.agentfly import (
+        math_equal_reward,
+        math_equal_reward_tool,
+        qa_f1_reward,
+        qa_f1_reward_tool,
+    )
+    from ors_server.rewards.arise import (
+        answer_match_reward,
+        code_execution_reward,
+        efficiency_reward,
+        task_success,
+    )
+    from ors_server.rewards.catalogue import CatalogueEntry, find_reward, list_rewards
+    from ors_server.rewards.compose import (
+        ClippedReward,
+        CompositeReward,
+        GatedReward,
+        MinReward,
+        ProductReward,
+    )
+    from ors_server.rewards.define import BaseReward, Reward, as_reward, reward
+    from ors_server.rewards.errors import RewardError
+    from ors_server.rewards.judged import llm_judge_reward
+    from ors_server.rewards.learned import LearnedReward
+    from ors_server.rewards.result import RewardResult, RewardStatus
+    from ors_server.rewards.scoring import evaluate, score
+    from ors_server.rewards.trajectory import Step, Trajectory
+
+__all__ = [
+    "BaseReward",
+    "CatalogueEntry",
+    "ClippedReward",
+    "CompositeReward",
+    "GatedReward",
+    "LearnedReward",
+    "MinReward",
+    "ProductReward",
+    "Reward",
+    "RewardError",
+    "RewardResult",
+    "RewardStatus",
+    "Step",
+    "Trajectory",
+    "answer_match_reward",
+    "as_reward",
+    "code_execution_reward",
+    "efficiency_reward",
+    "evaluate",
+    "find_reward",
+    "list_rewards",
+    "llm_judge_reward",
+    "math_equal_reward",
+    "math_equal_reward_tool",
+    "qa_f1_reward",
+    "qa_f1_reward_tool",
+    "reward",
+    "score",
+    "task_success",
+]
+
+_HOMES = {
+    "BaseReward": "define",
+    "CatalogueEntry": "catalogue",
+    "ClippedReward": "compose",
+    "CompositeReward": "compose",
+    "GatedReward": "compose",
+    "MinReward": "compose",
+    "ProductReward": "compose",
+    "Reward": "define",
+    "RewardError": "errors",
+    "RewardResult": "result",
+    "RewardStatus": "result",
+    "Step": "trajectory",
+    "Trajectory": "trajectory",
+    "as_reward": "define",
+    "evaluate": "scoring",
+    "find_reward": "catalogue",
+    "list_rewards": "catalogue",
+    "reward": "define",
+    "score": "scoring",
+}
+"""What is no reward itself, and its module; the rewards stand in the catalogue."""
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES.get(name)
+    module = f"{__name__}.{home}" if home else import_module(f"{__name__}.catalogue").home_of(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value

@@ -76,6 +76,15 @@ def find_reward(name: str) -> Reward:
     )
 
 
+def home_of(name: str) -> str | None:
+    """Return the module in which a reward of the library stands, or `None` if there is no such reward.
+
+    Args:
+        name: One of the library's names.
+    """
+    return next((module for module, names in _HOMES.items() if name in names), None)
+
+
 def list_rewards() -> Iterator[CatalogueEntry]:
     """Go through the library's rewards."""
     for module, names in _HOMES.items():
