@@ -6,7 +6,7 @@ those of its code at 1256586. Each deliberate deviation is a row of `ors_server.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ors_server.rewards.define import reward
 from ors_server.rewards.math.grade import grade_math
@@ -22,34 +22,37 @@ HOTPOT = QAOptions(yes_no="hotpot", empty="squad1")
 ENOUGH_CALLS = 2
 """Tool results that `infoseek_reward` and the gated QA rewards ask for (AgentFly at 1256586)."""
 
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-_LAST_DIGITS = re.compile(r"\d+(?!.*\d)", re.DOTALL)
+_DIGITS = re.compile(r"\d+")
 _STATUSES = {"bad_gold": RewardStatus.BAD_GOLD, "limit": RewardStatus.LIMIT}
 
 
 @reward(range=(0.0, 1.0))
-def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> dict[str, float]:
+def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
-    Hazards: "3.5" is "35" and "-5" is "5", for punctuation is dropped; "A" is nothing, for articles are.
-    `score_answer` has options without them.
+    Hazards: "3.5" is "35" and "-5" is "5", for punctuation is dropped; "A" is nothing, for articles are. A
+    response that lists many words earns a part. `score_answer` has options without the first two.
 
     Args:
         final_response: What the agent answered.
         answer: The gold answer, or several, the best of which counts.
 
     Returns:
-        `reward`, which is `f1`; `em`, `precision`, `recall`; all in [0, 1].
+        `f1`; beside it `em`, `precision`, `recall`; all in [0, 1]. A gold that is no text is `bad_gold`.
     """
-    score = score_answer(final_response, answer, HOTPOT)
-    return {"reward": score.f1, **score.as_extras()}
+    score = _compared(final_response, answer)
+    if score is None:
+        return no_gold(answer)
+    return RewardResult(score.f1, extras=score.as_extras())
 
 
 @reward(range=(0.0, 1.0))
 def qa_f1_reward_tool(
     final_response: str, answer: str | Sequence[str], trajectory: Trajectory
-) -> dict[str, float]:
+) -> RewardResult:
     """Pays for an exact answer that was come by with a tool.
+
+    Hazards: any tool call earns the 0.1, useful or not; the hazards of `qa_f1_reward`.
 
     Args:
         final_response: What the agent answered.
@@ -57,94 +60,65 @@ def qa_f1_reward_tool(
         trajectory: The episode.
 
     Returns:
-        `reward`: 0 if no tool was used, 0.1 if one was and the answer is not exact, 1 if it is; the figures
-        of `qa_f1_reward` beside it.
+        0 if no tool was used, 0.1 if one was and the answer is not exact, 1 if it is; the figures of
+        `qa_f1_reward` beside it. A gold that is no text is `bad_gold`.
     """
-    score = score_answer(final_response, answer, HOTPOT)
-    return {"reward": _gated(trajectory, is_right=score.em == 1.0), **score.as_extras()}
+    score = _compared(final_response, answer)
+    if score is None:
+        return no_gold(answer)
+    return RewardResult(_gated(trajectory, is_right=score.em == 1.0), extras=score.as_extras())
 
 
 @reward(range=(0.0, 1.0))
-def qa_em_reward(final_response: str, golden_answers: Sequence[str]) -> dict[str, float]:
-    """Pays for an exact answer between `<answer>` and `</answer>`.
-
-    Args:
-        final_response: What the agent answered; without the tags nothing is found in it.
-        golden_answers: The gold answers, any of which will do.
-
-    Returns:
-        `reward` and `em`, 0 or 1; `f1` of what was found.
-    """
-    return _tagged(final_response, golden_answers)
-
-
-@reward(range=(0.0, 1.0))
-def qa_em_reward_tool_call(
-    final_response: str, golden_answers: Sequence[str], trajectory: Trajectory
-) -> dict[str, float]:
-    """Pays as `qa_em_reward` does, if at least two tool results stand in the episode.
-
-    Args:
-        final_response: What the agent answered.
-        golden_answers: The gold answers, any of which will do.
-        trajectory: The episode.
-
-    Returns:
-        As `qa_em_reward`; `reward` is 0 without the tool results.
-    """
-    found = _tagged(final_response, golden_answers)
-    return found if count_tool_results(trajectory) >= ENOUGH_CALLS else {**found, "reward": 0.0}
-
-
-@reward(range=(0.0, 1.0))
-def ok_vqa_reward(final_response: str, answers: Sequence[str]) -> dict[str, float]:
+def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardResult:
     """Compares words with the best of several answers.
 
+    Hazards: those of `qa_f1_reward`.
+
     Args:
         final_response: What the agent answered.
-        answers: The gold answers, at least one.
+        answers: The gold answers.
 
     Returns:
-        `reward`, the greatest F1.
-
-    Raises:
-        ValueError: If there are no answers.
+        The greatest F1, in [0, 1]. No answers, or one that is no text, is `bad_gold`.
     """
-    return {"reward": _best_f1(final_response, answers)}
+    golds = gold_texts(answers)
+    return RewardResult(best_figures(final_response, golds, HOTPOT)[1]) if golds else no_gold(answers)
 
 
 @reward(range=(0.0, 1.0))
 def infoseek_reward(
     final_response: str, answer_eval: Sequence[Any], trajectory: Trajectory, answer: Any = None
-) -> dict[str, float]:
+) -> RewardResult:
     """Pays 0.8 times the best F1, and 0.2 for two tool results.
 
-    Hazard: the 0.2 are paid for any wrong answer.
+    Hazards: the 0.2 are paid for any wrong answer; the hazards of `qa_f1_reward`.
 
     Args:
         final_response: What the agent answered.
-        answer_eval: The gold answers; where the first one is no text, `answer` is compared instead.
+        answer_eval: Further gold answers; where the first is no text (a range of years, say) they are left
+            out.
         trajectory: The episode.
         answer: The gold answer, or several.
 
     Returns:
-        `reward` in [0, 1].
-
-    Raises:
-        ValueError: If there are no gold answers.
+        A reward in [0, 1]. Golds that are none, or no text, are `bad_gold`.
     """
-    if not answer_eval:
-        raise ValueError("answer_eval is empty: there is nothing to compare with")
-    golds = list(answer_eval)
-    if not isinstance(golds[0], str):
-        golds = [answer] if isinstance(answer, str) else list(answer or [])
+    listed = [answer_eval] if isinstance(answer_eval, str) else list(answer_eval or [])
+    further = listed if listed and isinstance(listed[0], str) else []
+    golds = gold_texts([*([answer] if isinstance(answer, str) else answer or []), *further])
+    if not listed or not golds:
+        return no_gold(answer_eval)
     bonus = 0.2 if count_tool_results(trajectory) >= ENOUGH_CALLS else 0.0
-    return {"reward": bonus + 0.8 * _best_f1(final_response, golds)}
+    return RewardResult(bonus + 0.8 * best_figures(final_response, golds, HOTPOT)[1])
 
 
 @reward(range=(0.0, 1.0))
 def math_equal_reward(final_response: str, answer: str, **_rest: Any) -> RewardResult:
     """Pays 1 if the response is mathematically equal to the answer, else 0.
+
+    Hazards: the last of several boxes counts, so an agent may change its mind in writing; `grade_math` has
+    stricter options.
 
     Args:
         final_response: The response; the last box in it, or the whole of a bare answer, is what counts.
@@ -160,6 +134,8 @@ def math_equal_reward(final_response: str, answer: str, **_rest: Any) -> RewardR
 @reward(range=(0.0, 1.0))
 def math_equal_reward_tool(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
     """Pays for an equal answer that was come by with a tool.
+
+    Hazards: any tool call earns the 0.1, useful or not.
 
     Args:
         final_response: The response.
@@ -179,6 +155,28 @@ def math_equal_reward_tool(final_response: str, answer: str, trajectory: Traject
 def math_equal_reward_think(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant has a `<think>` block.
 
+    Hazards: an empty block is a thought. A server sees no turns but the calls, so this is for conversations.
+
+    Args:
+        final_response: The response.
+        answer: The gold answer.
+        trajectory: The episode's messages.
+
+    Returns:
+        As `math_equal_reward_tool`; 0, with an `acc` of 0, where a turn has no thought or no tool was used.
+    """
+    verdict = grade_math(final_response, answer)
+    is_formed = all("</think>" in turn for turn in _turns(trajectory))
+    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    return _math(verdict, {"acc": float(paid == 1.0)}, paid)
+
+
+@reward(range=(0.0, 1.0))
+def math_reward_thought_with_tool(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
+    """Pays as `math_equal_reward_tool`, if every turn of the assistant begins with "Thought".
+
+    Hazards: the word alone is a thought. A server sees no turns but the calls, so this is for conversations.
+
     Args:
         final_response: The response.
         answer: The gold answer.
@@ -187,7 +185,10 @@ def math_equal_reward_think(final_response: str, answer: str, trajectory: Trajec
     Returns:
         As `math_equal_reward_tool`; 0 where a turn has no thought.
     """
-    return _thinking(final_response, answer, trajectory, ("<think>", "</think>"))
+    verdict = grade_math(final_response, answer)
+    is_formed = all(turn.strip().lower().startswith("thought") for turn in _turns(trajectory))
+    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
 @reward(range=(0.0, 1.0))
@@ -196,7 +197,7 @@ def math_string_equal_reward_tool(
 ) -> dict[str, float]:
     """Compares the last run of digits of the response with the answer's text, if a tool was used.
 
-    Hazard: signs and decimals are not looked at, so "-42" is "42"; `math_equal_reward_tool` has not this.
+    Hazards: signs and decimals are not looked at, so "-42" is "42"; `math_equal_reward_tool` has not this.
 
     Args:
         final_response: The response.
@@ -206,8 +207,8 @@ def math_string_equal_reward_tool(
     Returns:
         `reward`: 0 if no tool was used, 0.1 if one was and the text differs, 1 if it is the same.
     """
-    found = _LAST_DIGITS.search(final_response)
-    return {"reward": _gated(trajectory, is_right=found is not None and found[0] == answer)}
+    found = _DIGITS.findall(final_response)
+    return {"reward": _gated(trajectory, is_right=bool(found) and found[-1] == answer)}
 
 
 def count_tool_results(trajectory: Trajectory) -> int:
@@ -215,31 +216,65 @@ def count_tool_results(trajectory: Trajectory) -> int:
 
     Args:
         trajectory: The episode.
+
+    Raises:
+        KeyError: If a message has no role.
     """
     if trajectory.messages:
-        return sum(1 for message in trajectory.messages if message.get("role") == "tool")
+        return sum(1 for message in trajectory.messages if message["role"] == "tool")
     return len(trajectory.steps)
+
+
+def gold_texts(answers: object) -> list[str]:
+    """Return the gold answers; none if one of them is no text.
+
+    Args:
+        answers: A text, or a sequence of texts.
+    """
+    if isinstance(answers, str):
+        return [answers]
+    golds = list(cast("Sequence[object]", answers)) if isinstance(answers, Sequence) else []
+    texts = [gold for gold in golds if isinstance(gold, str)]
+    return texts if len(texts) == len(golds) else []
+
+
+def no_gold(answers: object, extras: Mapping[str, Any] | None = None) -> RewardResult:
+    """Make the result of a task whose gold answers are missing or no texts.
+
+    Args:
+        answers: What stands there.
+        extras: Metrics all the same.
+    """
+    came = "an empty list" if answers == [] else f"a {type(answers).__name__}"
+    reason = f"a gold answer is a text, or several in a list; {came} is there"
+    return RewardResult.without(RewardStatus.BAD_GOLD, reason, extras)
+
+
+def best_figures(answer: str, golds: Sequence[str], options: QAOptions) -> tuple[float, float]:
+    """Return the greatest exact match and the greatest F1, each over all golds.
+
+    Args:
+        answer: What was answered.
+        golds: At least one.
+        options: How they are compared.
+    """
+    scores = [score_answer(answer, gold, options) for gold in golds]
+    return max(score.em for score in scores), max(score.f1 for score in scores)
+
+
+def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:
+    golds = gold_texts(answer)
+    return score_answer(response, answer if isinstance(answer, str) else golds, HOTPOT) if golds else None
+
+
+def _turns(trajectory: Trajectory) -> list[str]:
+    return [text_of(message) for message in trajectory.messages if message["role"] == "assistant"]
 
 
 def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
     if not count_tool_results(trajectory):
         return 0.0
     return 1.0 if is_right else TOOL_USED
-
-
-def _tagged(response: str, golds: Sequence[str]) -> dict[str, float]:
-    found = _ANSWER.findall(response)
-    if not found or not golds:
-        return {"reward": 0.0, "em": 0.0, "f1": 0.0}
-    score: QAScore = score_answer(found[-1].strip(), list(golds), HOTPOT)
-    return {"reward": score.em, "em": score.em, "f1": score.f1}
-
-
-def _best_f1(response: str, golds: Sequence[Any]) -> float:
-    texts = [str(gold) for gold in golds]
-    if not texts:
-        raise ValueError("at least one gold answer is needed")
-    return max(score_answer(response, text, HOTPOT).f1 for text in texts)
 
 
 def _math(verdict: MathVerdict, extras: Mapping[str, Any], paid: float | None = None) -> RewardResult:
@@ -250,14 +285,3 @@ def _math(verdict: MathVerdict, extras: Mapping[str, Any], paid: float | None = 
     if verdict.status == "unparsed_answer":
         return RewardResult(reward_, RewardStatus.UNPARSED_ANSWER, extras, verdict.reason)
     return RewardResult(reward_, extras=extras)
-
-
-def _thinking(
-    final_response: str, answer: str, trajectory: Trajectory, tags: tuple[str, str]
-) -> RewardResult:
-    verdict = grade_math(final_response, answer)
-    turns = [text_of(message) for message in trajectory.messages if message.get("role") == "assistant"]
-    if not all(all(tag in turn for tag in tags) for turn in turns):
-        return _math(verdict, {"acc": 0.0}, 0.0)
-    paid = _gated(trajectory, is_right=verdict.is_equal)
-    return _math(verdict, {"acc": float(paid == 1.0)}, paid)
