@@ -8,6 +8,7 @@ from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
 from ors_server.grading import errors as grading
+from ors_server.resources import errors as resources
 from ors_server.rewards import errors as rewards
 from ors_server.sandboxes import errors as sandboxes
 from ors_server.transports.control_routes import (
@@ -95,6 +96,12 @@ FAULTS = MappingProxyType(
         sandboxes.UnsandboxedRefusedError: Fault(403, JSONRPC_UNAUTHORISED),
         grading.GradingError: Fault(500, JSONRPC_INTERNAL),
         grading.GraderFailedError: Fault(503, JSONRPC_UNAVAILABLE),
+        resources.ResourceError: Fault(503, JSONRPC_UNAVAILABLE),
+        resources.ResourceStartError: Fault(503, JSONRPC_UNAVAILABLE),
+        resources.ResourceTimeoutError: Fault(503, JSONRPC_UNAVAILABLE),
+        resources.ResourceClosedError: Fault(503, JSONRPC_UNAVAILABLE),
+        resources.ResourceUseError: Fault(500, JSONRPC_INTERNAL),
+        resources.UnboundResourceError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardDefinitionError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),

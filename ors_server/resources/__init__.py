@@ -1,0 +1,47 @@
+"""Resources that a rollout's tools and rewards share: specs, pools, and the context that leads to them."""
+
+from ors_server.resources.base import Resource, ResourceBackend, ResourceStatus
+from ors_server.resources.context import Context, Scope
+from ors_server.resources.errors import (
+    ResourceClosedError,
+    ResourceError,
+    ResourceStartError,
+    ResourceTimeoutError,
+    ResourceUseError,
+    UnboundResourceError,
+)
+from ors_server.resources.local import LocalBackend, LocalEnvResource
+from ors_server.resources.pool import ResourcePool
+from ors_server.resources.spec import (
+    ALFWorldSpec,
+    LocalEnvResourceSpec,
+    NamedResourceSpec,
+    PythonEnvSpec,
+    ResourceSpec,
+    ScienceWorldSpec,
+    WebShopSpec,
+)
+
+__all__ = [
+    "ALFWorldSpec",
+    "Context",
+    "LocalBackend",
+    "LocalEnvResource",
+    "LocalEnvResourceSpec",
+    "NamedResourceSpec",
+    "PythonEnvSpec",
+    "Resource",
+    "ResourceBackend",
+    "ResourceClosedError",
+    "ResourceError",
+    "ResourcePool",
+    "ResourceSpec",
+    "ResourceStartError",
+    "ResourceStatus",
+    "ResourceTimeoutError",
+    "ResourceUseError",
+    "ScienceWorldSpec",
+    "Scope",
+    "UnboundResourceError",
+    "WebShopSpec",
+]

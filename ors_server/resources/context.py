@@ -1,0 +1,309 @@
+"""What a rollout's tools and rewards hold in common: its ids, its messages so far, its resources.
+
+The names are those of AgentFly's `Context`, so that its tools and rewards work as they are written.
+
+| scope | without `id` | with `id` | when the context closes |
+|---|---|---|---|
+| `rollout` | this rollout's own | another one of its own | it ends |
+| `group` | one for all rollouts of the group | another one for the group | the last holder gives it back |
+| `global` | this rollout's own for now | one for all who name that id | the last holder gives it back |
+
+So a rollout's tools and its reward get the same resource, whether they say `rollout` or `global`; the scope
+says what becomes of it. What was asked for in both ways ends.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+import anyio
+
+from ors_server.resources.base import Resource
+from ors_server.resources.errors import ResourceClosedError, ResourceUseError
+from ors_server.resources.pool import ACQUIRE_LIMIT, Claim, ResourcePool
+from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
+
+Scope: TypeAlias = Literal["rollout", "group", "global"]
+
+SCOPES: tuple[str, ...] = get_args(Scope)
+LOCAL = "local"
+"""The backend where nothing else is said."""
+
+
+@dataclass(eq=False, slots=True)
+class _Holding:
+    claim: Claim
+    spec: ResourceSpec
+    backend: str
+    resource: Resource
+    scopes: set[str] = field(default_factory=set[str])
+
+
+class Context:
+    """One rollout. Closing it gives back what it holds, once the reward has been computed.
+
+    A reward or a tool that has a parameter `context` gets it.
+    """
+
+    def __init__(
+        self,
+        rollout_id: str,
+        group_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        pool: ResourcePool | None = None,
+        trajectory: Sequence[Any] = (),
+    ) -> None:
+        """Take the ids; nothing is started.
+
+        Args:
+            rollout_id: The rollout's, or the session's; two contexts with the same one hold the same.
+            group_id: The group's, if the rollout is in one.
+            metadata: What else is known; `resource_backend` names the backend.
+            pool: Where resources come from; without one, the context has its own and closes it.
+            trajectory: The messages so far.
+        """
+        self.rollout_id = rollout_id
+        self.group_id = group_id
+        self.metadata: Mapping[str, Any] = MappingProxyType(dict(metadata or {}))
+        self.trajectory: Sequence[Any] = trajectory
+        """The messages so far, in order; whoever runs the episode keeps it up to date."""
+        self._owns_pool = pool is None
+        self._pool = ResourcePool() if pool is None else pool
+        self._holdings: dict[tuple[Claim, Hashable], _Holding] = {}
+        self._last_was_first = False
+        self._closed: anyio.Event | None = None
+
+    @property
+    def pool(self) -> ResourcePool:
+        """Where its resources come from."""
+        return self._pool
+
+    @property
+    def last_acquire_was_first(self) -> bool:
+        """Whether the last `acquire_resource` got something that this context did not hold before.
+
+        A tool resets what it got with its task's arguments if so.
+        """
+        return self._last_was_first
+
+    async def acquire_resource(
+        self,
+        id: str | None = None,  # noqa: A002
+        spec: ResourceSpec | None = None,
+        scope: Scope | str = "rollout",
+        backend: str | None = None,
+        timeout: float = ACQUIRE_LIMIT,  # noqa: ASYNC109
+    ) -> Any:
+        """Return the rollout's resource of a spec: the same one each time, started when first asked for.
+
+        Args:
+            id: Tells several of one spec apart; see the table above. The rollout's own id is as none.
+            spec: What it is.
+            scope: `rollout`, `group` or `global`.
+            backend: Who makes it; `metadata["resource_backend"]`, or `local`, by default.
+            timeout: Seconds for waiting and starting together.
+
+        Returns:
+            A `Resource`. Methods of what it wraps are called on it and awaited.
+
+        Raises:
+            ResourceUseError: No spec, an unknown scope or backend, scope `group` without a group.
+            UnboundResourceError: The spec is a name behind which nothing stands.
+            ResourceTimeoutError: It could not be had in time.
+            ResourceStartError: It raised when it was started.
+            ResourceClosedError: The context or its pool is closed.
+        """
+        self._refuse_if_closed()
+        wanted, where, claim = _spec(spec), self._backend(backend), self._claim(scope, id)
+        key = (claim, self._pool.resolve(wanted, where))
+        resource = await self._pool.acquire(
+            claim, wanted, holder=self._holder, backend=where, time_limit=timeout
+        )
+        if self._closed is not None:
+            await self._pool.release(claim, wanted, holder=self._holder, backend=where)
+            self._refuse_if_closed()
+        self._last_was_first = key not in self._holdings
+        holding = self._holdings.setdefault(key, _Holding(claim, wanted, where, resource))
+        holding.scopes.add(scope)
+        return resource
+
+    def is_spec_acquired(self, spec: ResourceSpec) -> bool:
+        """Whether the context holds a resource of a spec, in whatever scope.
+
+        Args:
+            spec: The spec, or the name of one.
+        """
+        return any(self._is_of(holding, spec) for holding in self._holdings.values())
+
+    async def release_resource(
+        self,
+        scope: Scope | str = "global",
+        spec: ResourceSpec | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Let go of what was acquired in a scope; others may get it, reset, once nobody holds it.
+
+        Args:
+            scope: The scope.
+            spec: This one only; everything in the scope by default.
+            id: As for `acquire_resource`; needs `spec`.
+
+        Raises:
+            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
+        """
+        for key, holding in self._chosen(scope, spec, id):
+            holding.scopes.discard(scope)
+            if not holding.scopes:
+                await self._let_go(key, end=False)
+
+    async def end_resource(
+        self,
+        scope: Scope | str = "rollout",
+        spec: ResourceSpec | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Let go of what was acquired in a scope, and end it once nobody holds it.
+
+        Args:
+            scope: The scope.
+            spec: This one only; everything in the scope by default.
+            id: As for `acquire_resource`; needs `spec`.
+
+        Raises:
+            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
+        """
+        for key, _ in self._chosen(scope, spec, id):
+            await self._let_go(key, end=True)
+
+    async def reset_resource(
+        self,
+        scope: Scope | str = "rollout",
+        spec: ResourceSpec | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Bring what was acquired in a scope back to its beginning; it stays held.
+
+        Args:
+            scope: The scope.
+            spec: This one only; everything in the scope by default.
+            id: As for `acquire_resource`; needs `spec`.
+
+        Raises:
+            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
+        """
+        for _, holding in self._chosen(scope, spec, id):
+            await holding.resource.reset()
+
+    def bind_resource(self, name: NamedResourceSpec, spec: ResourceSpec) -> None:
+        """Say what stands behind a name, for everybody who shares the pool; the same again does nothing.
+
+        Args:
+            name: The spec that tools and rewards acquire.
+            spec: What they get.
+
+        Raises:
+            ResourceUseError: Something else stands behind it already.
+        """
+        self._pool.bind(name, spec)
+
+    def monitor_resources(self) -> dict[str, Any]:
+        """Return the pool's figures; see `ResourcePool.monitor`."""
+        return self._pool.monitor()
+
+    async def aclose(self) -> None:
+        """Give back everything: what is the rollout's own ends, the rest is let go of. Can be repeated."""
+        if self._closed is not None:
+            await self._closed.wait()
+            return
+        self._closed = anyio.Event()
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as tasks:
+                    for key, holding in list(self._holdings.items()):
+                        tasks.start_soon(self._close_one, key, holding)
+                if self._owns_pool:
+                    await self._pool.aclose()
+        finally:
+            self._closed.set()
+
+    async def __aenter__(self) -> Self:
+        """Return the context."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    @property
+    def _holder(self) -> int:
+        return id(self)
+
+    async def _close_one(self, key: tuple[Claim, Hashable], holding: _Holding) -> None:
+        await self._let_go(key, end="rollout" in holding.scopes)
+
+    async def _let_go(self, key: tuple[Claim, Hashable], *, end: bool) -> None:
+        holding = self._holdings.pop(key, None)
+        if holding is not None:
+            await self._pool.release(
+                holding.claim, holding.spec, holder=self._holder, backend=holding.backend, end=end
+            )
+
+    def _chosen(
+        self, scope: str, spec: ResourceSpec | None, own_id: str | None
+    ) -> list[tuple[tuple[Claim, Hashable], _Holding]]:
+        _refuse_unknown(scope)
+        claim = self._claim(scope, own_id) if spec is not None else None
+        if spec is None and own_id is not None:
+            raise ResourceUseError(f"the id {own_id!r} needs the spec beside it")
+        chosen = [
+            (key, holding)
+            for key, holding in self._holdings.items()
+            if scope in holding.scopes
+            and (spec is None or (holding.claim == claim and self._is_of(holding, spec)))
+        ]
+        if spec is not None and not chosen:
+            raise ResourceUseError(f"no {spec.label} is held in the scope {scope!r}")
+        return chosen
+
+    def _is_of(self, holding: _Holding, spec: ResourceSpec) -> bool:
+        if holding.spec == spec:
+            return True
+        found = self._pool.resolve
+        try:
+            return found(holding.spec, holding.backend) == found(spec, holding.backend)
+        except ResourceUseError:
+            return False
+
+    def _claim(self, scope: str, own_id: str | None) -> Claim:
+        _refuse_unknown(scope)
+        if scope == "group":
+            if self.group_id is None:
+                raise ResourceUseError(
+                    f"the rollout {self.rollout_id!r} is in no group, so it has no resource in that scope"
+                )
+            return (scope, self.group_id, "" if own_id is None or own_id == self.group_id else own_id)
+        if own_id is None or own_id == self.rollout_id:
+            return ("rollout", self.rollout_id)
+        return ("rollout", self.rollout_id, own_id) if scope == "rollout" else ("global", own_id)
+
+    def _backend(self, backend: str | None) -> str:
+        return str(backend or self.metadata.get("resource_backend") or LOCAL)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed is not None:
+            raise ResourceClosedError(f"the context of the rollout {self.rollout_id!r} is closed")
+
+
+def _spec(spec: ResourceSpec | None) -> ResourceSpec:
+    if not isinstance(spec, ResourceSpec):
+        raise ResourceUseError(f"acquire_resource needs spec=, a ResourceSpec; {spec!r:.80} came")
+    return spec
+
+
+def _refuse_unknown(scope: str) -> None:
+    if scope not in SCOPES:
+        raise ResourceUseError(f"a scope is one of {', '.join(SCOPES)}; {scope!r} came")

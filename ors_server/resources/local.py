@@ -1,0 +1,189 @@
+"""Resources in this process: an object of the author's, one call in it at a time.
+
+Methods that are not async run in a thread. A thread cannot be stopped: a call that is given up is left to
+itself, and its resource counts as failed and is never handed out again.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from typing_extensions import override
+
+from ors_server.resources.base import Resource, ResourceStatus
+from ors_server.resources.errors import ResourceClosedError, ResourceError, ResourceUseError
+from ors_server.resources.spec import LocalEnvResourceSpec, ResourceSpec
+
+
+class LocalEnvResource(Resource):
+    """An environment object. Every method of it is reached by its name and awaited, async or not.
+
+    What is not callable is returned as it is.
+    """
+
+    def __init__(self, spec: LocalEnvResourceSpec, resource_id: str) -> None:
+        """Take a spec; nothing is started.
+
+        Args:
+            spec: What is to be made.
+            resource_id: The resource's id.
+        """
+        self.resource_id = resource_id
+        self.category = spec.category
+        self._spec = spec
+        self._env: Any = None
+        self._status = ResourceStatus.PENDING
+        self._turn = anyio.Lock()
+        self._threads = anyio.CapacityLimiter(1)
+        self._guard = threading.Lock()
+
+    @override
+    async def start(self) -> None:
+        if self._status is not ResourceStatus.PENDING:
+            raise ResourceUseError(f"{self.resource_id} is {self._status}; a resource starts once")
+        try:
+            await self._in_thread(self._build)
+            await self._call_if_there("start")
+        except BaseException:
+            self._fail()
+            raise
+        self._settle(ResourceStatus.RUNNING)
+
+    @override
+    async def reset(self, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self._live(), "reset"):
+            raise ResourceError(f"{self._spec.label} has no reset, so it cannot be brought to its beginning")
+        return await self._call("reset", *args, **kwargs)
+
+    async def step(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the environment's own `step`.
+
+        Args:
+            *args: What it takes.
+            **kwargs: The same, by name.
+
+        Raises:
+            ResourceClosedError: It has ended, or a call in it was given up.
+        """
+        return await self._call("step", *args, **kwargs)
+
+    @override
+    async def get_status(self) -> ResourceStatus:
+        return self._status
+
+    @override
+    async def is_healthy(self) -> bool:
+        return self._status is ResourceStatus.RUNNING and await self._call_if_there("is_healthy") is not False
+
+    @override
+    async def memory_used(self) -> int | None:
+        used = await self._call_if_there("memory_used")
+        return None if used is None else int(used)
+
+    @override
+    async def control(self, command: str, *args: Any, **kwargs: Any) -> Any:
+        if command.startswith("_"):
+            raise ResourceUseError(f"{command!r} is private to {self._spec.label}")
+        return await self._call(command, *args, **kwargs)
+
+    @override
+    async def end(self) -> None:
+        with self._guard:
+            if self._status is ResourceStatus.STOPPED:
+                return
+            self._status = ResourceStatus.STOPPED
+            env, self._env = self._env, None
+        close = getattr(env, "close", None)
+        if close is not None:  # not in turn: it is what frees a call that hangs
+            await self._run(close, close, anyio.CapacityLimiter(1))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the environment has under a name; a method comes as one that is awaited."""
+        env = None if name.startswith("_") else self._env
+        if env is None:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}, and no environment that runs has")
+        value = getattr(env, name)
+        return partial(self._call, name) if callable(value) else value
+
+    def _build(self) -> None:
+        env = self._spec.find_class()(**self._spec.init_kwargs)
+        with self._guard:
+            if self._status is ResourceStatus.PENDING:
+                self._env = env
+                return
+        _close_here(env)  # whoever asked for it has left
+
+    async def _call_if_there(self, name: str) -> Any:
+        """Call a method that an environment need not have; `None` if it has not."""
+        return await self._call(name) if callable(getattr(self._env, name, None)) else None
+
+    async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        async with self._turn:
+            method = getattr(self._live(), name)
+            return await self._run(method, partial(method, *args, **kwargs), self._threads)
+
+    async def _run(self, method: Any, call: Callable[[], Any], limiter: anyio.CapacityLimiter) -> Any:
+        if inspect.iscoroutinefunction(method):
+            return await call()
+        raw = await self._in_thread(call, limiter)
+        return await raw if inspect.isawaitable(raw) else raw
+
+    async def _in_thread(self, call: Callable[[], Any], limiter: anyio.CapacityLimiter | None = None) -> Any:
+        try:
+            return await anyio.to_thread.run_sync(
+                call, abandon_on_cancel=True, limiter=limiter or self._threads
+            )
+        except anyio.get_cancelled_exc_class():
+            self._fail()
+            raise
+
+    def _live(self) -> Any:
+        if self._env is None or self._status in {ResourceStatus.FAILED, ResourceStatus.STOPPED}:
+            raise ResourceClosedError(f"{self._spec.label} is {self._status}; acquire another one")
+        return self._env
+
+    def _fail(self) -> None:
+        self._settle(ResourceStatus.FAILED)
+
+    def _settle(self, status: ResourceStatus) -> None:
+        with self._guard:
+            if self._status is not ResourceStatus.STOPPED:
+                self._status = status
+
+
+class LocalBackend:
+    """Makes resources in this process."""
+
+    def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
+        """Make one that has not started.
+
+        Args:
+            spec: A `LocalEnvResourceSpec`.
+            resource_id: Its id.
+
+        Raises:
+            ResourceUseError: It is another kind of spec.
+        """
+        if not isinstance(spec, LocalEnvResourceSpec):
+            raise ResourceUseError(
+                f"the local backend starts a LocalEnvResourceSpec, not a {type(spec).__name__}; "
+                "give the pool a backend of its own for it"
+            )
+        return LocalEnvResource(spec, resource_id)
+
+
+def _close_here(env: Any) -> None:
+    """Close an environment from within a thread that nobody waits for."""
+    close = getattr(env, "close", None)
+    if close is None:
+        return
+    if inspect.isawaitable(raw := close()):
+        anyio.run(_await, raw)
+
+
+async def _await(raw: Any) -> None:
+    await raw

@@ -1,0 +1,163 @@
+"""What a resource is to be: data that can be compared, and by which resources are pooled.
+
+Names and figures of the three environments are AgentFly's at 1256586.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+from typing_extensions import override
+
+from ors_server.resources.errors import ResourceUseError
+
+EnvClass: TypeAlias = str | Callable[..., Any]
+"""A class, another callable that gives an environment, or the place of one: `module:name`, `module.name`."""
+
+
+def _frozen(value: object, where: str) -> Hashable:
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return ("mapping", frozenset((_frozen(key, where), _frozen(entry, where)) for key, entry in items))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ("sequence", tuple(_frozen(entry, where) for entry in cast("Sequence[object]", value)))
+    if isinstance(value, AbstractSet):
+        return ("set", frozenset(_frozen(entry, where) for entry in cast("AbstractSet[object]", value)))
+    if not isinstance(value, Hashable):
+        raise ResourceUseError(
+            f"{where} of a spec holds values by which resources can be told apart; "
+            f"a {type(value).__name__} cannot be hashed"
+        )
+    return (type(value), value)  # 1, 1.0 and True are three values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResourceSpec:
+    """What any resource's spec says. Two specs of one class with the same fields are the same spec.
+
+    Derive for a kind of resource that is started in another way; a `ResourceBackend` reads the new fields.
+    """
+
+    category: str = "resource"
+    """Kind of thing; shown in errors and figures."""
+    max_global_num: int = 64
+    """Most resources of this spec that a pool keeps alive at once, at least 1."""
+    start_timeout: float = 60.0
+    """Seconds that a start, or a health check with a reset, may take."""
+    max_uses: int | None = None
+    """Holders after which a resource is ended instead of reset; `None` for no such limit."""
+    memory_limit: int | None = None
+    """Bytes above which a resource that comes back is ended; asks `Resource.memory_used`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            ResourceUseError: A limit is out of range, or a field holds something that cannot be compared.
+        """
+        self._check("max_global_num", self.max_global_num, at_least=1)
+        self._check("max_uses", self.max_uses, at_least=1)
+        self._check("memory_limit", self.memory_limit, at_least=1)
+        if not (math.isfinite(self.start_timeout) and self.start_timeout > 0):
+            raise ResourceUseError(
+                f"start_timeout is a number of seconds above 0, not {self.start_timeout!r}"
+            )
+        _ = self.key
+
+    @cached_property
+    def key(self) -> Hashable:
+        """The spec as one value that can be hashed."""
+        return (type(self), *((one.name, _frozen(getattr(self, one.name), one.name)) for one in fields(self)))
+
+    @property
+    def label(self) -> str:
+        """How errors and figures name it."""
+        return self.category
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSpec) and self.key == other.key
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @staticmethod
+    def _check(name: str, value: int | None, *, at_least: int) -> None:
+        if value is not None and value < at_least:
+            raise ResourceUseError(f"{name} is at least {at_least}, not {value}")
+
+
+@dataclass(frozen=True, eq=False)
+class LocalEnvResourceSpec(ResourceSpec):
+    """An environment object in this process.
+
+    Methods that it may have, sync or async: `start()`, `reset(...)`, `close()`, `is_healthy()`,
+    `memory_used()`. Every other one is the author's own.
+    """
+
+    env_cls_path: EnvClass
+    """Its class, or the place of it."""
+    init_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the class is called with: plain values, and lists and mappings of them."""
+    category: str = field(default="local_env", kw_only=True)
+
+    @override
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init_kwargs", MappingProxyType(dict(self.init_kwargs)))
+        super().__post_init__()
+
+    @property
+    @override
+    def label(self) -> str:
+        place = self.env_cls_path
+        name = place if isinstance(place, str) else getattr(place, "__qualname__", repr(place))
+        return f"{self.category} ({name})"
+
+    def find_class(self) -> Callable[..., Any]:
+        """Return the class; imports it if its place is given.
+
+        Raises:
+            ResourceUseError: Nothing that can be called is there.
+        """
+        place = self.env_cls_path
+        if not isinstance(place, str):
+            return place
+        module, _, name = place.partition(":") if ":" in place else place.rpartition(".")
+        try:
+            found = getattr(import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ResourceUseError(f"no environment class is at {place!r}: {error}") from error
+        if not callable(found):
+            raise ResourceUseError(f"what is at {place!r} cannot be called: {found!r:.80}")
+        return cast("Callable[..., Any]", found)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedResourceSpec(ResourceSpec):
+    """A spec that is a name, so that tools and rewards can mean the same thing before it is known what it is.
+
+    `ResourcePool.bind` says what stands behind the category.
+    """
+
+    def local(self, env_cls: EnvClass, init_kwargs: Mapping[str, Any] | None = None) -> LocalEnvResourceSpec:
+        """Return a spec of an environment in this process that has this one's name and limits.
+
+        Args:
+            env_cls: Its class, or the place of it.
+            init_kwargs: What the class is called with.
+        """
+        limits = {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
+        return LocalEnvResourceSpec(env_cls, init_kwargs or {}, **limits)
+
+
+WebShopSpec = NamedResourceSpec(category="webshop", max_global_num=8, start_timeout=180.0)
+ALFWorldSpec = NamedResourceSpec(category="alfworld", max_global_num=8, start_timeout=120.0)
+ScienceWorldSpec = NamedResourceSpec(category="scienceworld", max_global_num=48, start_timeout=10.0)
+PythonEnvSpec = NamedResourceSpec(category="python_env", max_global_num=8, start_timeout=60.0)
+"""An environment whose `step(code)` runs Python and returns what it printed; the limits are ours."""
