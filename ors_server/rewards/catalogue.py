@@ -35,6 +35,8 @@ _HOMES = MappingProxyType(
             "infoseek_reward",
         ),
         "ors_server.rewards.agentfly_em": ("qa_em_reward", "qa_em_format_reward", "qa_em_reward_tool_call"),
+        "ors_server.rewards.agentfly_gui": ("gui_reward",),
+        "ors_server.rewards.agentfly_chess": ("chess_puzzle_reward", "chess_puzzle_reward_simple"),
         "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
         "ors_server.rewards.learned": ("LearnedReward",),
     }

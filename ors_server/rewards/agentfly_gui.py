@@ -1,0 +1,229 @@
+"""AgentFly's reward for one action on a screen, written as `click(start_box='(960,540)')`.
+
+Source: AgentFly at 1256586, whose pages do not have it. The action is read by a grammar of its own: nothing
+of it is ever evaluated.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.trajectory import Trajectory, text_of
+
+FOR_ACTION = 0.8
+FOR_FORMAT = 0.2
+"""Weights of the right action and of any that can be read (AgentFly at 1256586)."""
+HALF = 0.5
+"""What the right type, and what the right parameters are worth of the action (the same)."""
+NEAR = 0.05 * math.sqrt(2.0)
+"""Distance, in parts of the screen, below which a click is on the spot (the same)."""
+ENOUGH_WORDS = 0.5
+"""F1 of the words from which on a typed text is right (the same)."""
+SCREEN = (1920, 1080)
+"""Width and height in pixels for which actions are written (the same)."""
+MOST_CHARACTERS = 20_000
+"""Of a prediction that are read."""
+NO_TEXT = "no input text"
+"""How a task says that no text is to be typed (the same)."""
+
+_SAME = {
+    "left_single": "click",
+    "left_double": "click",
+    "right_single": "click",
+    "press": "hotkey",
+    "keydown": "hotkey",
+    "release": "hotkey",
+    "keyup": "hotkey",
+    "select": "drag",
+}
+_TEXT_OF = {
+    "type": ("content",),
+    "scroll": ("direction",),
+    "hotkey": ("key", "hotkey"),
+    "finished": ("content",),
+}
+_CALL = re.compile(r"\s*(\w+)\s*\(")
+_ARGUMENT = re.compile(
+    r"""\s*(?:(\w+)\s*=\s*)?(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"()\[\]]+)|[(\[][^()\[\]]*[)\]])\s*(,|\))""",
+    re.DOTALL,
+)
+"""`name='text',`; values without a name, and lists without quotes, are passed over."""
+_POINT_TAG = re.compile(r"<point>(\d+)\s+(\d+)</point>")
+_POINT_NAME = re.compile(r"\b(?:start_)?point(?==)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_SIGNS = re.compile(r"[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenAction:
+    """One action as it was read."""
+
+    kind: str
+    """`click`, `type`, `scroll`, `hotkey`, `drag` or another name; the sorts of click are one."""
+    arguments: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """What is typed, pressed or said, or the direction of scrolling; empty for other kinds."""
+        names = _TEXT_OF.get(self.kind, ())
+        missing = "down" if self.kind == "scroll" else ""
+        return next((self.arguments[name] for name in names if name in self.arguments), missing)
+
+
+@reward(range=(0.0, 1.0))
+def gui_reward(
+    final_response: str | None = None,
+    gt_action: str = "",
+    gt_bbox: Sequence[float] | None = None,
+    gt_input_text: str = "",
+    prediction: str | None = None,
+    trajectory: Trajectory | None = None,
+) -> RewardResult:
+    """Pays for the right action on a screen: 0.4 for its type, 0.4 for its parameters, 0.2 for its form.
+
+    Hazards: any action that can be read earns 0.2, and a task without a spot or a text pays the parameters
+    to everybody; only clicks, typing and scrolling have parameters that count. `f1`, `precision` and `recall`
+    compare the words of the whole response with the task's data: figures to log, not to pay.
+
+    Source: AgentFly at 1256586.
+
+    Args:
+        final_response: The agent's response, with `Action:` and one action.
+        gt_action: The right type: `click`, `type`, `scroll` or another name.
+        gt_bbox: For a click, the spot: a point (x, y) or a box (x1, y1, x2, y2), each in [0, 1].
+        gt_input_text: The text to type, or the direction to scroll.
+        prediction: The response by the name that AgentFly's code gives it.
+        trajectory: The episode; its last turn with text counts where the response is empty.
+
+    Returns:
+        The reward in [0, 1]; `format`, `accuracy`, `f1`, `precision`, `recall`. A response without an action
+        that can be read is `unparsed_answer` and 0; a task without anything right is `bad_gold`.
+
+    Raises:
+        RewardFieldError: If there is no response.
+    """
+    response = final_response if prediction is None else prediction
+    if response is None:
+        raise RewardFieldError("gui_reward needs final_response (or prediction)")
+    response = (response if response.strip() else _last_turn(trajectory))[:MOST_CHARACTERS]
+    text = "" if gt_input_text == NO_TEXT else gt_input_text
+    spot = [float(value) for value in gt_bbox or ()]
+    if not (gt_action or spot or text) or len(spot) not in {0, 2, 4}:
+        return RewardResult.without(
+            RewardStatus.BAD_GOLD, "gt_action, gt_bbox or gt_input_text is needed; a spot has 2 or 4 numbers"
+        )
+    asked = {"action": gt_action, "gt_bbox": list(gt_bbox or ()), "input_text": text}
+    words = _compare_words(response, json.dumps(asked, default=float))
+    action = read_action(response)
+    if action is None:
+        extras = {"format": 0.0, "accuracy": 0.0, **words}
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, "no action could be read")
+    kind = _kind(gt_action)
+    accuracy = HALF * (action.kind == kind) + HALF * _has_parameters(action, kind, spot, text)
+    return RewardResult(
+        FOR_ACTION * accuracy + FOR_FORMAT, extras={"format": 1.0, "accuracy": accuracy, **words}
+    )
+
+
+def read_action(response: str) -> ScreenAction | None:
+    """Read the first action after the last `Action:` of a response.
+
+    Args:
+        response: The response.
+
+    Returns:
+        The action; `None` if there is none, or a box in it is not made of numbers.
+    """
+    _, found, after = response.rpartition("Action:")
+    if not found:
+        return None
+    after = _POINT_NAME.sub("start_box", _POINT_TAG.sub(r"(\1,\2)", after))
+    for part in after.split(")\n\n"):
+        read = _read_call(part if part.rstrip().endswith(")") else f"{part})")
+        if read is not None:
+            return read if all(_numbers(read.arguments[name]) for name in _boxes(read)) else None
+    return None
+
+
+def _read_call(text: str) -> ScreenAction | None:
+    call = _CALL.match(text)
+    if call is None:
+        return None
+    arguments: dict[str, str] = {}
+    place = call.end()
+    if text[place:].strip() == ")":
+        return ScreenAction(_kind(call[1]), arguments)
+    while (found := _ARGUMENT.match(text, place)) is not None:
+        name, single, double, bare, end = found.groups()
+        value = next(one for one in (single, double, bare, "") if one is not None)
+        if name and value:
+            arguments[name] = _ESCAPE.sub(_unescaped, value).lstrip()
+        place = found.end()
+        if end == ")":
+            return ScreenAction(_kind(call[1]), arguments) if not text[place:].strip() else None
+    return None
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t"}.get(found[1], found[1])
+
+
+def _kind(name: str) -> str:
+    return _SAME.get(name.lower(), name.lower())
+
+
+def _boxes(action: ScreenAction) -> list[str]:
+    return [name for name in action.arguments if "start_box" in name or "end_box" in name]
+
+
+def _numbers(box: str) -> list[float]:
+    bare = box.replace("<|box_start|>", "").replace("<|box_end|>", "").strip("()[] ")
+    try:
+        found = [float(part) for part in bare.split(",")]
+    except ValueError:
+        return []
+    return found if all(map(math.isfinite, found)) else []
+
+
+def _has_parameters(action: ScreenAction, kind: str, spot: Sequence[float], text: str) -> bool:
+    """Say whether an action has what the right one has; what the task does not ask for is there."""
+    if kind == "click":
+        return not spot or _is_near(action, spot)
+    if kind == "type":
+        return not text or _compare_words(action.text, text)["f1"] >= ENOUGH_WORDS
+    return kind == "scroll" and (not text or action.text.lower() == text.lower())
+
+
+def _is_near(action: ScreenAction, spot: Sequence[float]) -> bool:
+    clicked = _numbers(action.arguments.get("start_box", ""))
+    if len(clicked) not in {2, 4}:
+        return False
+    x, y = _middle(clicked)
+    return math.dist((x / SCREEN[0], y / SCREEN[1]), _middle(spot)) < NEAR
+
+
+def _middle(box: Sequence[float]) -> tuple[float, float]:
+    return (box[0] + box[-2]) / 2, (box[1] + box[-1]) / 2
+
+
+def _compare_words(left: str, right: str) -> dict[str, float]:
+    """Compare two texts as sets of words without signs; both empty are the same."""
+    ours, theirs = (set(_SIGNS.sub("", text).lower().split()) for text in (left, right))
+    if not ours and not theirs:
+        return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
+    shared = len(ours & theirs)
+    precision = shared / len(ours) if ours else 0.0
+    recall = shared / len(theirs) if theirs else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if shared else 0.0
+    return {"f1": f1, "precision": precision, "recall": recall}
+
+
+def _last_turn(trajectory: Trajectory | None) -> str:
+    messages = () if trajectory is None else trajectory.messages
+    turns = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
+    return next((turn for turn in turns if turn), "")
