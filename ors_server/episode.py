@@ -122,6 +122,39 @@ class IllegalMoveError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Metric:
+    """A number that some steps reported beside their reward; recorded, never paid."""
+
+    count: int
+    """Steps that reported it."""
+    total: float
+    least: float
+    greatest: float
+
+    @classmethod
+    def of(cls, value: float) -> "Metric":
+        """Begin with one step's number.
+
+        Args:
+            value: The number, finite.
+        """
+        return cls(1, value, value, value)
+
+    def joined(self, value: float) -> "Metric":
+        """Return the metric with one more step's number.
+
+        Args:
+            value: The number, finite.
+        """
+        return Metric(self.count + 1, self.total + value, min(self.least, value), max(self.greatest, value))
+
+    @property
+    def mean(self) -> float:
+        """The mean; between the least and the greatest, though the total may be beyond all floats."""
+        return min(max(self.total / self.count, self.least), self.greatest)
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeState:
     """Everything that the server knows of an episode's standing."""
 
@@ -136,6 +169,8 @@ class EpisodeState:
     """What was charged, by cause; zero or negative."""
     last_reward: float | None = None
     best_reward: float | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: MappingProxyType({}))
+    """What steps reported beside their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
     started_at: float | None = None
@@ -166,6 +201,8 @@ class Outcome:
     """Whether the tool said that the episode is over."""
     causes: tuple[PenaltyCause, ...] = ()
     """What the tool wants charged besides, each at most once."""
+    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Finite numbers by name that the tool reports beside its reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +310,7 @@ def settle(
         best_reward=_best(state.best_reward, reward),
         reward_sum=state.reward_sum + (outcome.reward or 0.0),
         penalties=_add_penalties(state.penalties, charged),
+        metrics=_add_metrics(state.metrics, outcome.metrics),
         ungraded_steps=state.ungraded_steps + (reward is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
     )
@@ -316,4 +354,26 @@ def _add_penalties(
     after = dict(before)
     for cause, amount in charged.items():
         after[cause] = after.get(cause, 0.0) + amount
+    return MappingProxyType(after)
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
+
+    Args:
+        metrics: By name.
+    """
+    return {
+        f"reward_extra/{key}/{figure}": value
+        for key, metric in metrics.items()
+        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
+
+
+def _add_metrics(before: Mapping[str, Metric], reported: Mapping[str, float]) -> Mapping[str, Metric]:
+    if not reported:
+        return before
+    after = dict(before)
+    for key, value in reported.items():
+        after[key] = after[key].joined(value) if key in after else Metric.of(value)
     return MappingProxyType(after)

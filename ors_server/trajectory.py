@@ -110,6 +110,8 @@ class EpisodeSummary:
     started_at: datetime | None
     last_call_at: datetime | None
     finished_at: datetime | None
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
 
 
 def summary_as_json(summary: EpisodeSummary) -> dict[str, Any]:
@@ -136,5 +138,6 @@ def summary_as_json(summary: EpisodeSummary) -> dict[str, Any]:
         "ungraded_steps": summary.ungraded_steps,
         "failed_steps": summary.failed_steps,
         "stop_reason": summary.stop_reason,
+        "metrics": dict(summary.metrics),
         **stamps,
     }

@@ -13,6 +13,7 @@ from ors_server.episode import (
     Outcome,
     OutcomeKind,
     StopReason,
+    describe_metrics,
     lapse,
     move,
     remaining_time,
@@ -220,6 +221,7 @@ class EpisodeBook:
             started_at=self._wall_or_none(state.started_at),
             last_call_at=self._wall_or_none(state.last_call_at),
             finished_at=self._wall_or_none(state.finished_at),
+            metrics=describe_metrics(state.metrics),
         )
 
     def _wall(self, moment: float) -> datetime:

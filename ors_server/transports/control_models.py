@@ -201,6 +201,8 @@ class EpisodeView(Answer):
     started_at: datetime | None
     last_call_at: datetime | None
     finished_at: datetime | None
+    metrics: dict[str, float]
+    """Numbers that rewards reported beside their own, over the steps: `reward_extra/KEY/mean` and so on."""
 
 
 class ForkView(Answer):

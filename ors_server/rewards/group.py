@@ -1,0 +1,164 @@
+"""Rewards of a group: several rollouts of one task, judged beside each other, one number for each.
+
+A group reward takes the field `rollouts`, a list of trajectories, and returns a list of judgements in that
+order, each of which is a number, a mapping with `reward`, or a result.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+from typing_extensions import override
+
+from ors_server.rewards.define import Reward, RewardFunction, as_reward
+from ors_server.rewards.errors import RewardFieldError, RewardValueError
+from ors_server.rewards.record import trajectory_of_candidate
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.scoring import evaluate, failure, score
+from ors_server.rewards.signature import RewardSignature
+from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, Trajectory, cut, read_trajectory
+from ors_server.wire import GroupCandidate
+
+ROLLOUTS = "rollouts"
+"""The field that makes a reward one of groups."""
+
+_RESULTS = "results"
+
+
+def is_group_reward(reward: Reward) -> bool:
+    """Say whether a reward judges groups, and nothing less.
+
+    Args:
+        reward: Any reward.
+    """
+    return ROLLOUTS in reward.signature.required
+
+
+def takes_group(reward: Reward) -> bool:
+    """Say whether a reward can judge groups, perhaps besides single rollouts.
+
+    Args:
+        reward: Any reward.
+    """
+    return ROLLOUTS in reward.signature.required | reward.signature.optional
+
+
+def score_group_with(
+    reward: object, rollouts: Sequence[object], /, **fields: Any
+) -> tuple[RewardResult, ...]:
+    """Ask a group reward, outside any event loop.
+
+    Args:
+        reward: A reward that takes `rollouts`.
+        rollouts: Of one task: trajectories, mappings with ARISE's fields, lists of chat messages, or final
+            responses as strings.
+        **fields: Everything else that the reward may take, by name.
+
+    Returns:
+        One result per rollout, in order. A reward that raised, or did not return one judgement per rollout,
+        judged none of them: each result has the status `error`. A judgement that is no legal number is the
+        error of its own rollout.
+
+    Raises:
+        RewardDefinitionError: If it is no reward.
+    """
+    asked = _WholeGroup(as_reward(reward), len(rollouts))
+    try:
+        given = {**fields, ROLLOUTS: [read_rollout(item) for item in rollouts]}
+    except RewardFieldError as error:
+        return (failure(error),) * len(rollouts)
+    return asked.results_of(score(asked, **given))
+
+
+async def evaluate_group(
+    reward: object, rollouts: Sequence[object], fields: Mapping[str, Any], *, time_limit: float | None = None
+) -> tuple[RewardResult, ...]:
+    """Ask a group reward from within an event loop.
+
+    Args:
+        reward: As for `score_group_with`.
+        rollouts: As there.
+        fields: Everything else that is known, by name.
+        time_limit: Seconds after which every result is a `limit`.
+
+    Returns:
+        As `score_group_with`.
+
+    Raises:
+        RewardDefinitionError: If it is no reward.
+    """
+    asked = _WholeGroup(as_reward(reward), len(rollouts))
+    try:
+        given = {**fields, ROLLOUTS: [read_rollout(item) for item in rollouts]}
+    except RewardFieldError as error:
+        return (failure(error),) * len(rollouts)
+    return asked.results_of(await evaluate(asked, given, time_limit=time_limit))
+
+
+def read_rollout(value: object) -> Trajectory:
+    """Read one rollout of a group.
+
+    Args:
+        value: A trajectory in any form that `score` reads, a candidate of the wire, or a final response.
+
+    Raises:
+        RewardFieldError: If it is none of these.
+    """
+    if isinstance(value, GroupCandidate):
+        return trajectory_of_candidate(value)
+    if isinstance(value, str):
+        return Trajectory(outcome=cut(value, OUTCOME_CHARACTERS), full_outcome=value)
+    read: Trajectory = read_trajectory(value)
+    return read
+
+
+class _WholeGroup(Reward):
+    """A group reward whose one result carries those of the rollouts."""
+
+    def __init__(self, inner: Reward, size: int) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._size = size
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self._inner.function
+
+    @property
+    @override
+    def is_async(self) -> bool:
+        return self._inner.is_async
+
+    @cached_property
+    @override
+    def signature(self) -> RewardSignature:
+        return self._inner.signature
+
+    @override
+    def judge(self, fields: Mapping[str, Any]) -> Any:
+        return self._inner.judge(fields)
+
+    @override
+    def read(self, raw: object) -> RewardResult:
+        if not isinstance(raw, Sequence) or isinstance(raw, str | bytes):
+            raise RewardValueError(
+                f"a group reward returns a list with one judgement per rollout, not a {type(raw).__name__}"
+            )
+        judgements = cast("Sequence[object]", raw)
+        if len(judgements) != self._size:
+            raise RewardValueError(f"{self.name} gave {len(judgements)} judgements for {self._size} rollouts")
+        return RewardResult(0.0, extras={_RESULTS: tuple(map(self._read_one, judgements))})
+
+    def results_of(self, whole: RewardResult) -> tuple[RewardResult, ...]:
+        """Take the results out of the one that carries them; a failure is that of every rollout."""
+        if whole.status is not RewardStatus.GRADED:
+            return (whole,) * self._size
+        results: tuple[RewardResult, ...] = whole.extras[_RESULTS]
+        return results
+
+    def _read_one(self, raw: object) -> RewardResult:
+        try:
+            return self._inner.read(raw)
+        except RewardValueError as error:
+            return failure(error)

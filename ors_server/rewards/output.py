@@ -1,0 +1,86 @@
+"""What a reward came to as a tool's output: a number, or none and the reason, told to the trainer only."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, as_blocks
+
+STATUS_KEY = "reward_status"
+"""Key of an output's metadata with the status, where that is not simply `graded`."""
+REASON_KEY = "reward_reason"
+"""Key with the reason, where there is one."""
+EXTRAS_KEY = "reward_extras"
+"""Key with the metrics, where there are any."""
+
+Content: TypeAlias = str | TextBlock | ImageBlock
+
+
+def graded_output(
+    result: RewardResult, *content: Content, finished: bool = False, metadata: JSONObject | None = None
+) -> ToolOutput:
+    """Make the output of a tool that asked a reward.
+
+    The agent sees the content; the number, the status, the reason and the metrics are hidden from it as any
+    reward is. A result without a number is the reward `None`, never 0.
+
+    Args:
+        result: What the reward came to.
+        *content: Blocks for the agent, in order; a string becomes a text block.
+        finished: Whether the episode is over.
+        metadata: Further data for the trainer.
+    """
+    stated = {**(metadata or {}), **describe_result(result)}
+    return ToolOutput(
+        blocks=as_blocks(content), metadata=stated or None, reward=result.reward, finished=finished
+    )
+
+
+def describe_result(result: RewardResult) -> JSONObject:
+    """Say of a result what its number does not: empty for a plain number.
+
+    Args:
+        result: What a reward came to.
+    """
+    stated: JSONObject = {}
+    if result.status is not RewardStatus.GRADED:
+        stated[STATUS_KEY] = result.status.value
+    if result.reason is not None:
+        stated[REASON_KEY] = result.reason
+    if result.extras:
+        stated[EXTRAS_KEY] = dict(result.extras)
+    return stated
+
+
+def has_result(output: ToolOutput) -> bool:
+    """Say whether a reward was asked for an output already, with or without a number.
+
+    Args:
+        output: Any output.
+    """
+    return output.reward is not None or STATUS_KEY in (output.metadata or {})
+
+
+def numeric_extras(metadata: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return those of an output's metrics that are finite numbers; true is 1 and false is 0.
+
+    Args:
+        metadata: The output's.
+    """
+    extras: object = (metadata or {}).get(EXTRAS_KEY)
+    if not isinstance(extras, Mapping):
+        return {}
+    named = cast("Mapping[object, object]", extras)
+    numbers = {str(key): _number(value) for key, value in named.items()}
+    return {key: value for key, value in numbers.items() if value is not None}
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
