@@ -37,8 +37,45 @@ _HOMES = MappingProxyType(
         "ors_server.rewards.agentfly_em": ("qa_em_reward", "qa_em_format_reward", "qa_em_reward_tool_call"),
         "ors_server.rewards.agentfly_gui": ("gui_reward",),
         "ors_server.rewards.agentfly_chess": ("chess_puzzle_reward", "chess_puzzle_reward_simple"),
+        "ors_server.rewards.stateful": (
+            "webshop_reward",
+            "alfworld_episode_reward",
+            "scienceworld_reward",
+            "code_reward_test",
+        ),
         "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
         "ors_server.rewards.learned": ("LearnedReward",),
+        "ors_server.rewards.matches": (
+            "exact_match_reward",
+            "normalised_match_reward",
+            "word_match_reward",
+            "all_of_match_reward",
+            "regex_match_reward",
+            "strict_answer_match_reward",
+        ),
+        "ors_server.rewards.numerals": ("numeric_match_reward", "gsm8k_reward"),
+        "ors_server.rewards.choices": ("multiple_choice_reward",),
+        "ors_server.rewards.formats": (
+            "think_format_reward",
+            "answer_format_reward",
+            "tag_count_reward",
+            "reasoning_steps_reward",
+        ),
+        "ors_server.rewards.lengths": (
+            "soft_overlong_reward",
+            "cosine_length_reward",
+            "length_group_reward",
+            "repetition_penalty_reward",
+            "token_cost_reward",
+            "latency_cost_reward",
+        ),
+        "ors_server.rewards.overlap": (
+            "edit_similarity_reward",
+            "rouge_n_reward",
+            "rouge_l_reward",
+            "bleu_reward",
+            "chrf_reward",
+        ),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""
