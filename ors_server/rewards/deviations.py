@@ -135,6 +135,29 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "number",
         _NO_SCORE,
     ),
+    Deviation(
+        "agentfly_webshop_reward",
+        "The environment cannot be had, raises, or answers with no observation or no number: 0.0, with the "
+        "failure as output. Ours is an error.",
+        "a failure is never a reward: the agent may have bought the right thing",
+        "error",
+        r'^(?!.*"observation": .*"reward": [-\d.])',
+    ),
+    Deviation(
+        "agentfly_alfworld_episode_reward",
+        "The environment's step has no reward: 0.0. Ours is an error.",
+        "no number is no judgement: ALFWorld itself says 0 of a task that is not done",
+        "error",
+        r'"env_step_returns": \[[^\[\]]*?, null',
+    ),
+    Deviation(
+        "agentfly_code_reward_test",
+        "The environment raises or runs out of time: 0.0, with the failure as output. Ours is an error. "
+        "(A traceback in what it returns: 1.0; ours is the documented 0.0.)",
+        "a failure is never a reward: whether the program runs is not known",
+        "error",
+        r'"env_step_raises"',
+    ),
 )
 
 
