@@ -48,7 +48,7 @@ def ask(url, path, body=None, method=None, **headers):
 def test_it_serves_every_installed_environment_unless_told_otherwise(serve):
     server = serve()
     environments = {environment["name"]: environment for environment in server.ready["environments"]}
-    assert list(environments) == ["code", "math_word_problems", "shell"]
+    assert list(environments) == ["code", "math_word_problems", "qa", "shell"]
     assert environments["math_word_problems"]["splits"]["train"] >= 1000
 
 

@@ -1,0 +1,193 @@
+"""The environment: a question, an encyclopaedia to search and read, and one answer compared by words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ors_server import (
+    Environment,
+    EpisodePolicy,
+    JSONObject,
+    Split,
+    ToolError,
+    ToolOutput,
+    qa_f1_reward,
+    tool,
+)
+from ors_server_tasks.qa.articles import Article
+from ors_server_tasks.qa.generator import EDITION, SPLIT_SIZES, generate, open_encyclopaedia
+
+MAX_RESULTS = 10
+QUERY_LENGTH = 200
+"""Longest query, in characters."""
+ANSWER_LENGTH = 200
+"""Longest answer, in characters: a few words are asked for, and a list of everything is none."""
+PAGE_SENTENCES = 4
+"""Sentences of an article on one page."""
+_SUGGESTIONS = 3
+
+
+class QuestionAnswering(Environment):
+    """Questions of six kinds about an invented encyclopaedia; the reward is the token F1 of the answer.
+
+    A subclass with another `seed` has other encyclopaedias, one for each split.
+    """
+
+    name = "qa"
+    version = EDITION
+    policy = EpisodePolicy(
+        step_limit=20,
+        reward_range=(0.0, 1.0),
+        invalid_call_penalty=0.05,
+        tool_error_penalty=0.02,
+    )
+    answer_fields = ("answer",)
+    seed: ClassVar[str] = "qa-1"
+    """Decides all articles and tasks of all splits."""
+
+    def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
+        """Opens the encyclopaedia of the task's split.
+
+        Args:
+            task_spec: What `get_task` gave.
+            secrets: Not used.
+
+        Raises:
+            ValueError: The task is none of this environment's.
+        """
+        super().__init__(task_spec, secrets)
+        split = task_spec.get("split")
+        if split not in SPLIT_SIZES:
+            raise ValueError(
+                f"a task of qa names one of the splits {', '.join(SPLIT_SIZES)}, not {split!r:.80}"
+            )
+        self._book = open_encyclopaedia(self.seed, split)
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[Split]:
+        return [
+            Split(name="train", type="train"),
+            Split(name="validation", type="validation"),
+            Split(name="test", type="test"),
+        ]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return SPLIT_SIZES[split]
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        size = SPLIT_SIZES[split]
+        if not -size <= index < size:
+            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+        return {**generate(cls.seed, split, index % size)}
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        return [
+            cls.get_task(split, index) for index in range(*slice(start, stop).indices(SPLIT_SIZES[split]))
+        ]
+
+    @override
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return cls.get_task_range(split)
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        reading = [("read", {"title": title}) for title in task_spec["evidence"]]
+        return [*reading, ("answer", {"answer": task_spec["answer"][0]})]
+
+    @classmethod
+    def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
+
+        Args:
+            task_spec: What `get_task` gave.
+        """
+        del task_spec  # an empty answer is the same everywhere
+        return [("answer", {"answer": ""})]
+
+    @override
+    def save_state(self) -> JSONObject:
+        return {}
+
+    @override
+    def load_state(self, state: JSONObject) -> None:
+        """Takes over nothing: the encyclopaedia and the task are everything."""
+
+    @override
+    def get_prompt(self) -> str:
+        return (
+            f"{self.task_spec['question']}\n\n"
+            "The answer stands in an encyclopaedia, in one article or in several that lead to one another. "
+            "Find articles with search and open them with read, then call answer once. Answer with the name, "
+            "the date, the number or yes or no alone, in as few words as it takes, without a unit: every "
+            "further word costs."
+        )
+
+    @tool(concurrent=True)
+    async def search(self, query: str, limit: int = 5) -> ToolOutput:
+        """Searches the encyclopaedia and returns titles with a sentence of each article, the best first.
+
+        Args:
+            query: Words to look for, at most 200 characters.
+            limit: Greatest number of articles, from 1 to 10.
+        """
+        if not 1 <= limit <= MAX_RESULTS:
+            raise ToolError(f"The limit is a number from 1 to {MAX_RESULTS}, not {limit}.")
+        if len(query) > QUERY_LENGTH:
+            raise ToolError(
+                f"The query has {len(query):,} characters; at most {QUERY_LENGTH} are searched for."
+            )
+        hits = self._book.index.find(query, limit)
+        if not hits:
+            return ToolOutput.ongoing("No article has any of these words.")
+        return ToolOutput.ongoing("\n".join(f"{hit.title}: {hit.snippet}" for hit in hits))
+
+    @tool(concurrent=True)
+    async def read(self, title: str, page: int = 1) -> ToolOutput:
+        """Opens an article of the encyclopaedia.
+
+        Args:
+            title: The article's title, as search gives it, or another name of the same thing.
+            page: Which of its pages, from 1.
+        """
+        article = self._find(title)
+        pages = -(-len(article.sentences) // PAGE_SENTENCES)
+        if not 1 <= page <= pages:
+            raise ToolError(f"The article {article.title} has the pages 1 to {pages}, and no page {page}.")
+        text = " ".join(article.sentences[(page - 1) * PAGE_SENTENCES : page * PAGE_SENTENCES])
+        return ToolOutput.ongoing(f"{article.title} (page {page} of {pages})\n\n{text}")
+
+    @tool(exclusive=True)
+    async def answer(self, answer: str) -> ToolOutput:
+        """Gives the answer, which ends the episode.
+
+        Args:
+            answer: The name, the date, the number, yes or no, and nothing else; at most 200 characters.
+        """
+        if len(answer) > ANSWER_LENGTH:
+            raise ToolError(f"The answer has {len(answer):,} characters; at most {ANSWER_LENGTH} are read.")
+        figures = qa_f1_reward(final_response=answer, answer=self.task_spec["answer"])
+        return ToolOutput.final("Answered.", reward=figures.pop("reward"), metadata=figures)
+
+    def _find(self, title: str) -> Article:
+        found = self._book.titles.get(" ".join(title.split()).casefold())
+        if found is not None:
+            return self._book.articles[found]
+        near = self._book.index.find(title[:QUERY_LENGTH], _SUGGESTIONS)
+        hint = f" Near it: {', '.join(hit.title for hit in near)}." if near else ""
+        raise ToolError(f"There is no article with the title {title[:QUERY_LENGTH]!a}.{hint}")

@@ -1,0 +1,491 @@
+"""The bundled questions: the same for ever, answerable by reading, worth nothing without, over both doors."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from ors_server import qa_f1_reward
+from ors_server.testing import open_environment, play
+from ors_server_tasks.qa import QuestionAnswering
+from ors_server_tasks.qa.generator import Encyclopaedia, open_encyclopaedia
+from ors_server_tasks.qa.names import quarter
+from ors_server_tasks.qa.questions import FAMILIES
+from ors_server_tasks.qa.search import SNIPPET_LENGTH
+
+SPLITS = {"train": 600, "validation": 100, "test": 200}
+DIGESTS = {
+    "train": "3aaf54984b81d2415b20f89c23c6baa9750e76775c9a628c2f5d7ab3771b4fe4",
+    "validation": "de0522cf3343b855935c235540f4ca44cb29f3aec610b969f7957c804a7c94cc",
+    "test": "92c575fd2c28dc8c99f85e5c5b6b6604560d60720078e5130fc87b9bbae633f3",
+}
+"""SHA-256 of each split's tasks and articles. Changing one means a new edition."""
+LIMIT = 30.0
+"""Seconds within which anything in these tests happens."""
+
+DIGEST_PROGRAM = """
+import hashlib, json, sys
+from ors_server_tasks.qa import QuestionAnswering
+from ors_server_tasks.qa.generator import open_encyclopaedia
+split = sys.argv[1]
+book = open_encyclopaedia(QuestionAnswering.seed, split)
+articles = [(title, article.text) for title, article in book.articles.items()]
+text = json.dumps([QuestionAnswering.list_tasks(split), articles])
+print(hashlib.sha256(text.encode()).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, list[dict[str, Any]]]:
+    return {split: QuestionAnswering.list_tasks(split) for split in SPLITS}
+
+
+def book(split: str) -> Encyclopaedia:
+    return open_encyclopaedia(QuestionAnswering.seed, split)
+
+
+def pays(answer: str, task: dict[str, Any]) -> float:
+    return qa_f1_reward(final_response=answer, answer=task["answer"])["reward"]
+
+
+def mean(tasks: list[dict[str, Any]], answer: Any) -> float:
+    """The mean reward of a policy: a text, or a function of the task."""
+    return sum(pays(answer(task) if callable(answer) else answer, task) for task in tasks) / len(tasks)
+
+
+# The data.
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_split_is_what_it_was_when_it_was_published(split, tasks):
+    articles = [(title, article.text) for title, article in book(split).articles.items()]
+    text = json.dumps([tasks[split], articles])
+    assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[split]
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
+def test_a_fresh_process_makes_the_same_data_whatever_its_hash_seed(hash_seed):
+    ran = subprocess.run(
+        [sys.executable, "-c", DIGEST_PROGRAM, "validation"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    assert ran.stdout.strip() == DIGESTS["validation"]
+
+
+def test_the_splits_have_their_sizes_and_every_stretch_has_every_family_once(tasks):
+    assert {split: len(listed) for split, listed in tasks.items()} == SPLITS
+    names = {family.name for family in FAMILIES}
+    for listed in tasks.values():
+        for start in range(0, len(listed), len(FAMILIES)):
+            assert {task["family"] for task in listed[start : start + len(FAMILIES)]} == names
+
+
+def test_no_two_tasks_of_all_splits_have_the_same_question(tasks):
+    questions = [task["question"] for listed in tasks.values() for task in listed]
+    assert len(set(questions)) == len(questions) == 900
+
+
+def test_no_name_stands_in_two_splits():
+    names = {split: set(book(split).titles) for split in SPLITS}
+    assert all(len(book(split).articles) == 406 for split in SPLITS)
+    assert not names["train"] & names["validation"]
+    assert not names["train"] & names["test"]
+    assert not names["validation"] & names["test"]
+    assert quarter("Brelotte") in range(4)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_other_name_leads_to_one_article(split):
+    opened = book(split)
+    aliases = set(opened.titles) - {title.casefold() for title in opened.articles}
+    assert len(aliases) == 60 + 30 + 120  # former names of towns, names of rivers, full names of people
+    assert set(opened.titles.values()) == set(opened.articles)
+
+
+def test_another_seed_gives_another_encyclopaedia():
+    class Other(QuestionAnswering):
+        seed = "another"
+
+    others = {task["question"]: task["answer"] for task in Other.list_tasks("test")}
+    ours = {task["question"]: task["answer"] for task in QuestionAnswering.list_tasks("test")}
+    assert (
+        len(others.keys() & ours.keys()) < len(ours) / 20
+    )  # the names are the same, what is said of them is not
+
+
+def test_articles_are_written_properly():
+    mistakes = re.compile(r"[{}_]|  | [.,?]|\.\.|\b[Aa] [aeiou]|\b[Aa]n [^aeiou]|None|words\(")
+    for split in SPLITS:
+        for article in book(split).articles.values():
+            assert not mistakes.search(article.text), article.text
+            assert all(
+                sentence[0].isupper() and sentence.endswith(".")
+                for sentence in article.sentences
+                if sentence[0].isalpha()
+            )
+            assert len(article.sentences) >= 4
+
+
+# The answers stand in the articles that are named, and nowhere does the text say otherwise.
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_gold_answer_stands_in_the_evidence(split, tasks):
+    for task in tasks[split]:
+        text = " ".join(book(split).articles[title].text for title in task["evidence"])
+        if task["kind"] != "yes_no" and task["family"] != "years_between":
+            assert task["answer"][0] in text, task
+        if task["family"].endswith(("birthplace", "river", "seat")):
+            assert task["answer"][1] in text, task
+
+
+def found(split: str, title: str, pattern: str) -> str:
+    """What a reader finds in an article: the one group of a pattern."""
+    match = re.search(pattern, book(split).articles[title].text)
+    assert match, (title, pattern)
+    return next(group for group in match.groups() if group)
+
+
+def born(split: str, person: str) -> datetime:
+    return datetime.strptime(found(split, person, r"on (\d+ [A-Z][a-z]+ \d{4})"), "%d %B %Y")  # noqa: DTZ007
+
+
+def number(split: str, title: str, pattern: str) -> int:
+    return int(found(split, title, pattern).replace(",", ""))
+
+
+POPULATION = r"had ([\d,]+) inhabitants|population is ([\d,]+)|counted ([\d,]+) people"
+FOUNDED = r"founded it in (\d+)|founded by .*? in (\d+)|opened in (\d+)"
+LENGTH = r"([\d,]+) kilometres"
+OPENED = r"opened in (\d+)"
+REGION = r"town in (?:the region of )?(\w+)\.|belongs to (\w+)\."
+RIVER = r"stands on the (\w+)|The (\w+) flows through|banks of the (\w+)"
+PLACE = r"in (\w+)\.|Born in (\w+)|in (\w+) on"
+
+
+def solve(split: str, task: dict[str, Any]) -> str:
+    """Answers a question that compares, from the articles' text alone."""
+    one, other, *_ = task["evidence"]
+    if task["family"] == "years_between":
+        return str(abs(number(split, one, FOUNDED) - number(split, other, OPENED)))
+    if task["family"] == "born_before":
+        return "yes" if born(split, one) < born(split, other) else "no"
+    if task["family"] == "same_region":
+        return "yes" if found(split, one, REGION) == found(split, other, REGION) else "no"
+    return compare(split, task["family"], one, other)
+
+
+def compare(split: str, family: str, one: str, other: str) -> str:
+    match family:
+        case "older_birthplace":
+            older = min(one, other, key=lambda name: born(split, name))
+            return found(split, older, r"born on .*? in (\w+)\.|Born in (\w+) on|world in (\w+) on")
+        case "larger_river":
+            return found(split, max(one, other, key=lambda name: number(split, name, POPULATION)), RIVER)
+        case "longer_source_climber":
+            river = max(one, other, key=lambda name: number(split, name, LENGTH))
+            mountain = found(split, river, r"rises on (\w+)|high on (\w+)|down from (\w+)")
+            return found(split, mountain, r"made by (\w+ \w+)|before (\w+ \w+),|In \d+ (\w+ \w+) became")
+        case _:
+            older = min(one, other, key=lambda name: number(split, name, FOUNDED))
+            return found(split, older, r"founded by (\w+ \w+)|(\w+ \w+) founded it|that (\w+ \w+) opened")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_whoever_reads_the_articles_comes_to_the_same_comparisons(split, tasks):
+    compared = [task for task in tasks[split] if task["kind"] in {"comparison", "yes_no"}]
+    compared += [task for task in tasks[split] if task["family"] == "years_between"]
+    assert len(compared) == 7 * SPLITS[split] // 25
+    assert [solve(split, task) for task in compared] == [task["answer"][0] for task in compared]
+
+
+# What the reward pays.
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_form_of_the_gold_answer_earns_everything_and_nothing_earns_nothing(split, tasks):
+    for task in tasks[split]:
+        assert [pays(form, task) for form in task["answer"]] == [1.0] * len(task["answer"])
+        assert [pays(nothing, task) for nothing in ("", "  ", "the", "?")] == [0.0] * 4
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_yes_and_no_are_right_equally_often_and_count_only_as_the_whole_answer(split, tasks):
+    asked = [task for task in tasks[split] if task["kind"] == "yes_no"]
+    counts = Counter(task["answer"][0] for task in asked)
+    assert counts == {"yes": len(asked) // 2, "no": len(asked) // 2}
+    assert mean(asked, "yes") == mean(asked, "no") == 0.5
+    assert mean(asked, "yes no") == mean(asked, "yes or no") == mean(asked, "yes, they are") == 0.0
+
+
+def first_hit(split: str, place: int) -> Any:
+    return lambda task: book(split).index.find(task["question"], place)[-1]
+
+
+BASELINES = {
+    "always yes": ("yes", 0.04),
+    "always no": ("no", 0.04),
+    "both": ("yes no", 0.0),
+    "unknown": ("unknown", 0.0),
+    "no answer": ("noanswer", 0.0),
+    "the question": (lambda task: task["question"], 0.01),
+    "the first title": (lambda task: first_hit("test", 1)(task).title, 0.01),
+    "the second title": (lambda task: first_hit("test", 2)(task).title, 0.06),
+    "the first snippet": (lambda task: first_hit("test", 1)(task).snippet, 0.05),
+    "all titles": (lambda _: " ".join(book("test").articles)[:200], 0.01),
+    "an article": (lambda task: book("test").articles[task["evidence"][0]].text[:200], 0.04),
+}
+
+
+@pytest.mark.parametrize(("policy", "most"), BASELINES.values(), ids=BASELINES)
+def test_a_policy_that_does_not_read_earns_little(policy, most, tasks):
+    assert mean(tasks["test"], policy) <= most + 1e-9
+
+
+def test_no_single_word_earns_more_than_yes(tasks):
+    words = Counter(
+        word for task in tasks["test"] for form in task["answer"] for word in re.findall(r"\w+", form)
+    )
+    earned = {word: mean(tasks["test"], word) for word, _ in words.most_common(60)}
+    assert max(earned.values()) <= 0.04 + 1e-9
+
+
+def test_neither_name_of_a_comparison_is_an_answer(tasks):
+    compared = [task for task in tasks["train"] if task["kind"] == "comparison"]
+    assert compared
+    for task in compared:
+        assert all(pays(title, task) < 1.0 for title in task["evidence"][:2])
+        assert mean([task], " ".join(task["evidence"][:2])) < 0.5
+
+
+# The tools.
+
+
+@pytest.fixture(scope="module")
+def anything() -> dict[str, Any]:
+    return QuestionAnswering.get_task("test", 1)
+
+
+def text_of(output: Any) -> str:
+    (block,) = output.blocks
+    return block.text
+
+
+def test_every_gold_and_every_blank_play_of_a_split_earns_the_most_and_the_least(tasks):
+    async def run() -> None:
+        async with open_environment("qa") as client:
+            for index, task in enumerate(tasks["validation"]):
+                for actions, expected in (
+                    (QuestionAnswering.gold_actions(task), 1.0),
+                    (QuestionAnswering.blank_actions(task), 0.0),
+                ):
+                    session = await client.create(split="validation", index=index)
+                    for name, arguments in actions:
+                        output = await session.submit(name, arguments)
+                    assert (output.reward, output.finished) == (expected, True)
+                    assert (await session.summary()).episode_return == expected
+                    await session.aclose()
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        portal.call(run)
+
+
+def test_an_answer_in_other_words_earns_their_f1_and_shows_the_figures():
+    with play("qa", split="train", index=0) as episode:
+        gold = QuestionAnswering.get_task("train", 0)["answer"][0]
+        output = episode.call("answer", answer=gold.split()[-1])
+    assert output.reward == pytest.approx(2 / 3)
+    figures = output.metadata or {}
+    assert {key: figures[key] for key in ("em", "precision", "recall")} == {
+        "em": 0.0,
+        "precision": 1.0,
+        "recall": 0.5,
+    }
+
+
+def test_what_the_agent_reads_after_an_answer_does_not_tell_whether_it_was_right(anything):
+    told = set()
+    for answer in (anything["answer"][0], "nobody"):
+        with play("qa", split="test", index=1) as episode:
+            told.add(text_of(episode.call("answer", answer=answer)))
+    assert len(told) == 1
+
+
+def test_the_prompt_has_the_question_and_no_answer(anything):
+    with play("qa", split="test", index=1) as episode:
+        assert episode.prompt.startswith(f"{anything['question']}\n\n")
+        assert not any(form in episode.prompt for form in anything["answer"])
+
+
+def test_the_pages_of_an_article_are_its_text():
+    town = next(iter(article for article in book("test").articles.values() if len(article.sentences) > 8))
+    with play("qa", split="test", index=0) as episode:
+        first = text_of(episode.call("read", title=town.title))
+        count = int(re.search(r"\(page 1 of (\d+)\)", first)[1])
+        pages = [text_of(episode.call("read", title=town.title, page=page + 1)) for page in range(count)]
+        assert " ".join(page.partition("\n\n")[2] for page in pages) == town.text
+        assert count == 3
+
+
+def test_an_article_is_found_by_any_case_and_by_its_other_name():
+    title = QuestionAnswering.get_task("test", 1)["evidence"][-1]
+    alias = QuestionAnswering.get_task("test", 1)["answer"][1]
+    with play("qa", split="test", index=1) as episode:
+        shown = text_of(episode.call("read", title=title))
+        assert text_of(episode.call("read", title=f"  {title.upper()} ")) == shown
+        assert text_of(episode.call("read", title=alias)) == shown
+
+
+def test_an_article_of_another_split_is_not_there():
+    with play("qa", split="test", index=0) as episode:
+        output = episode.call("read", title=QuestionAnswering.get_task("train", 0)["evidence"][0])
+    assert "There is no article" in text_of(output)
+
+
+MISTAKES = {
+    "no such title": ("read", {"title": "Atlantis"}, "There is no article with the title 'Atlantis'."),
+    "no such page": ("read", {"title": "", "page": 9}, "and no page 9."),
+    "page zero": ("read", {"title": "", "page": 0}, "and no page 0."),
+    "too many": ("search", {"query": "town", "limit": 11}, "from 1 to 10, not 11"),
+    "none": ("search", {"query": "town", "limit": 0}, "from 1 to 10, not 0"),
+    "long query": ("search", {"query": "town " * 50}, "The query has 250 characters"),
+    "long answer": ("answer", {"answer": "yes " * 51}, "The answer has 204 characters"),
+}
+
+
+@pytest.mark.parametrize(("tool", "arguments", "told"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_costs_a_little_and_ends_nothing(tool, arguments, told, anything):
+    given = (
+        {**arguments, "title": arguments["title"] or anything["evidence"][0]} if tool == "read" else arguments
+    )
+    with play("qa", split="test", index=1) as episode:
+        output = episode.call(tool, **given)
+        assert told in text_of(output)
+        assert not output.finished
+        assert episode.summary.episode_return == pytest.approx(-0.02)
+        episode.call("answer", answer=anything["answer"][0])
+        assert episode.summary.episode_return == pytest.approx(0.98)
+
+
+def test_a_call_that_cannot_be_understood_costs_more():
+    with play("qa", split="test", index=1) as episode:
+        episode.call("read", name="x")
+        assert episode.summary.episode_return == pytest.approx(-0.05)
+
+
+def test_after_twenty_steps_the_episode_is_over_and_nothing_is_paid():
+    with play("qa", split="test", index=1) as episode:
+        outputs = [episode.call("search", query="town") for _ in range(20)]
+        assert [output.finished for output in outputs] == [False] * 19 + [True]
+        assert (episode.summary.episode_return, str(episode.summary.stop_reason)) == (0.0, "step_limit")
+
+
+def test_a_mistaken_title_brings_near_ones():
+    title = QuestionAnswering.get_task("test", 0)["evidence"][0]
+    with play("qa", split="test", index=0) as episode:
+        assert f"Near it: {title}" in text_of(episode.call("read", title=f"{title} (novel)"))
+
+
+# The search.
+
+
+def test_the_best_hit_for_a_title_is_its_article():
+    for split in SPLITS:
+        for title in book(split).articles:
+            assert book(split).index.find(title, 1)[0].title == title
+
+
+def test_a_search_returns_at_most_so_many_and_a_sentence_of_each():
+    index = book("test").index
+    hits = index.find("river that rises high in the mountains", 7)
+    assert len(hits) == 7
+    assert all(0 < len(hit.snippet) <= SNIPPET_LENGTH for hit in hits)
+    assert [hit.title for hit in index.find("river that rises high in the mountains", 3)] == [
+        hit.title for hit in hits[:3]
+    ]
+
+
+def test_a_rare_word_outweighs_common_ones():
+    task = QuestionAnswering.get_task("test", 5)
+    assert (
+        book("test").index.find(f"inhabitants people town {task['evidence'][0]}", 1)[0].title
+        == task["evidence"][0]
+    )
+
+
+def test_a_search_for_nothing_finds_nothing():
+    assert book("test").index.find("", 5) == []
+    assert book("test").index.find("the of and", 5) == []
+    with play("qa", split="test", index=0) as episode:
+        assert text_of(episode.call("search", query="zzz")) == "No article has any of these words."
+
+
+# Both doors.
+
+
+@pytest.fixture(scope="module")
+def server(serve_live) -> str:
+    return serve_live("qa").url
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("index", range(len(FAMILIES)))
+async def test_an_episode_is_played_through_the_standard_and_through_mcp_alike(server, index):
+    task = QuestionAnswering.get_task("test", index)
+    actions = QuestionAnswering.gold_actions(task)
+    with anyio.fail_after(LIMIT):
+        async with httpx2.AsyncClient(base_url=server, timeout=LIMIT) as http:
+            order = {"environment": "qa", "split": "test", "index": index}
+            paid = {"ors": await over_ors(http, order, actions), "mcp": await over_mcp(http, order, actions)}
+    for door in paid.values():
+        assert door == ["playing"] * (len(actions) - 1) + ["finished", 1.0]
+
+
+async def over_ors(http: httpx2.AsyncClient, order: dict[str, Any], actions: Any) -> list[Any]:
+    session = (await http.post("/_ors/sessions", json=order)).json()
+    headers = {"X-Session-ID": session["session_id"]}
+    phases: list[Any] = []
+    for name, arguments in actions:
+        answer = await http.post("/qa/call", json={"name": name, "input": arguments}, headers=headers)
+        (end,) = (event for event in answer.text.split("\n\n") if event.startswith("event: end"))
+        result = json.loads(end.partition("data: ")[2])
+        assert result["ok"], result
+        phases.append("finished" if result["output"]["finished"] else "playing")
+    return [*phases, await total(http, session)]
+
+
+async def over_mcp(http: httpx2.AsyncClient, order: dict[str, Any], actions: Any) -> list[Any]:
+    session = (await http.post("/_ors/sessions", json=order)).json()
+    phases: list[Any] = []
+    async with (
+        httpx2.AsyncClient(timeout=LIMIT) as own,
+        Client(streamable_http_client(session["agent_url"], http_client=own)) as agent,
+    ):
+        assert [tool.name for tool in (await agent.list_tools()).tools] == ["search", "read", "answer"]
+        for name, arguments in actions:
+            result = await agent.call_tool(name, arguments)
+            assert not result.is_error, result
+            status = (await http.get(f"/_ors/sessions/{session['session_id']}")).json()
+            phases.append(status["episode"]["phase"])
+    return [*phases, await total(http, session)]
+
+
+async def total(http: httpx2.AsyncClient, session: dict[str, Any]) -> float:
+    path = f"/_ors/sessions/{session['session_id']}"
+    episode_return = (await http.get(path)).json()["episode"]["return"]
+    await http.delete(path)
+    return episode_return
