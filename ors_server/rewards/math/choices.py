@@ -1,6 +1,7 @@
 """Multiple-choice answers: which letter an answer picks.
 
-The letter counts, not the text behind it, and only where the gold is a letter (or the task lists its
+The letter counts, and the value behind it only if both sides have one (`(D) 12` is `D` and is not `(D) 13`);
+this holds only where the gold is a letter (or the task lists its
 choices). A list of letters picks none. A letter inside a sentence counts behind "the answer is" and the
 like, so that the article "A" never does.
 """
@@ -54,6 +55,17 @@ def label_of(text: str) -> str | None:
     if led is None or _LIST.match(bare, led.end()):
         return None
     return led[1] or led[2]
+
+
+def text_behind(text: str) -> str:
+    """Give what stands behind an answer's letter: `42` of `(B) 42`.
+
+    Args:
+        text: One answer.
+    """
+    bare = undress(text)
+    led = _LED.match(bare)
+    return "" if led is None else bare[led.end() :].strip(" .)")
 
 
 def label_in(response: str) -> str | None:

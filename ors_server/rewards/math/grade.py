@@ -6,13 +6,16 @@ is the same in any thread. Work is bounded before it is done (`ors_server.reward
 """
 
 from ors_server.rewards.math import choices
+from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.compare import Comparison
-from ors_server.rewards.math.extract import Candidate, boxed, clean, extract, find_boxes, unbox
+from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import plain, unfence, unify
 from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import Node
+from ors_server.rewards.math.wording import same_wording
 
 _DEFAULT = MathOptions()
 _MOST_WORDS = 12
@@ -112,10 +115,15 @@ def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
     if plain(gold.text) == plain(unfence(response)) != "":
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = choices.label_of(gold.text)
-    if label is not None and "boxed" not in response:
-        picked = choices.label_of(unfence(response)) or choices.label_in(response)
-        if picked is not None:
-            return _judge(gold.text, picked, "the letters of the choices", is_equal=picked == label)
+    verdict = (
+        _grade_unboxed_choice(response, gold, label, options)
+        if label is not None
+        else None
+        if gold.is_math
+        else _grade_wording(response, gold, options)
+    )
+    if verdict is not None:
+        return verdict
     candidate = extract(
         response, is_strict=options.extraction == "strict", must_agree=options.boxes == "agree"
     )
@@ -132,6 +140,53 @@ def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdic
     return MathVerdict(is_equal, reason, "ok", (gold, answer))
 
 
+def _grade_unboxed_choice(
+    response: str, gold: Reading, label: str, options: MathOptions
+) -> MathVerdict | None:
+    if "boxed" in response:
+        return None
+    text = unfence(response)
+    alone = choices.label_of(text)
+    if alone is not None:
+        is_equal = alone == label and not _contradicts(gold.text, text, options)
+        return _judge(gold.text, alone, "the letters of the choices", is_equal=is_equal)
+    picked = choices.label_in(response)
+    if picked is None:
+        return None
+    return _judge(gold.text, picked, "the letters of the choices", is_equal=picked == label)
+
+
+def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
+    """Say whether both letters have a value behind them, and not the same."""
+    mine, theirs = choices.text_behind(gold), choices.text_behind(answer)
+    if not mine or not theirs:
+        return False
+    try:
+        one, other = read(mine), read(theirs)
+        comparison = Comparison(options)
+        return (
+            one.is_math
+            and other.is_math
+            and not any(comparison.same(tree, another) for tree in one.trees for another in other.trees)
+        )
+    except MathError:
+        return False
+
+
+def _grade_wording(response: str, gold: Reading, options: MathOptions) -> MathVerdict | None:
+    """Judge a gold in words by the texts that may be the answer; abstain if none of them has its words."""
+    comparison = Comparison(options)
+
+    def same(mine: Reading, theirs: Reading) -> bool:
+        return any(comparison.same(one, other) for one in mine.trees for other in theirs.trees)
+
+    is_strict, must_agree = options.extraction == "strict", options.boxes == "agree"
+    for text in answer_texts(response, is_strict=is_strict, must_agree=must_agree):
+        if same_wording(gold.text, text, same):
+            return _judge(gold.text, text, "the same words and formulas", is_equal=True)
+    return None
+
+
 def _grade_choice(
     candidate: Candidate, gold: Reading, label: str | None, options: MathOptions
 ) -> MathVerdict | None:
@@ -141,7 +196,8 @@ def _grade_choice(
     )
     if wanted is None or picked is None:
         return None
-    return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=picked == wanted)
+    is_equal = picked == wanted and not _contradicts(gold.text, candidate.reading.text, options)
+    return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=is_equal)
 
 
 def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:

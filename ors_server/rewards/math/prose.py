@@ -1,0 +1,277 @@
+r"""Answers in running text: behind "the answer is", in the last emphasis, formula or number.
+
+Conventions:
+
+* what follows the last "the answer is" (a heading "Answer", "Answer:", "答案:") is the answer, and nothing
+  before it counts;
+* formulas side by side, joined by nothing but a comma, "and" or "or", are one list;
+* a line that is mathematics as it stands, or from one of its words on, is read whole: no number is ever
+  taken out of a formula, whether or not the formula has dollar signs;
+* words in front of a number, and units behind it, are what the text says about it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from ors_server.rewards.math.limits import ANSWER_CHARS, MathError
+from ors_server.rewards.math.normalise import plain
+from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.units import WORDS
+from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
+
+Found = tuple[Reading, Literal["marker", "formula", "number", "words"]]
+_MARKER: Final = re.compile(
+    r"(?:(?:final[ \t]+)?answer[ \t]{0,3}(?:\([^()\n]{1,40}\))?[ \t*_]{0,6}(?:"
+    r"(?:to|for|of)[ \t][^.:?!\n]{1,80}?[ \t]is\b|is\b|(?:would|must|should) be\b|equals\b|:|=|"
+    r"(?=\$|\\\(|\\\[))|"
+    r"(?:final\s+)?result\s*(?:is|:)|"
+    r"(?:\A|(?<=\n))[ \t#*_]{0,8}(?:the )?(?:final )?answer[ \t#*_]{0,8}(?=\n)|"
+    r"réponse(?:\s+est|\s*:)|respuesta(?:\s+es|\s*:)|resposta(?:\s+é|\s*:)|risposta(?:\s+è|\s*:)|"
+    r"antwort(?:\s+ist|\s*:)|ответ\s*:|답\s*:|答案\s*(?:是|为|為|:))[ \t*_]{0,8}:?",
+    re.IGNORECASE,
+)
+_CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
+_SENTENCE: Final = re.compile(r"(?<!\\)[.!?](?=\s|$|\*)|\n")
+_STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
+_FORMULA: Final = re.compile(
+    r"\$\$(.{1,2000}?)\$\$|\$([^$]+)\$|\\\(((?:(?!\\\().)+?)\\\)|\\\[((?:(?!\\\[).)+?)\\\]", re.DOTALL
+)
+_JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&|、|和|或)(?:\s*(?:,|and\b|or\b))?\s*", re.IGNORECASE)
+_STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
+_HEADING: Final = re.compile(
+    r"\A\s*(?:\(?[\dA-Za-z]{1,3}[.)]|.*:|(?:step|part|case|problem)\b.*)\s*\Z", re.IGNORECASE
+)
+_NUMBER: Final = re.compile(
+    r"(?<![A-Za-z0-9_.,^{/\\])(?:(?<![0-9)\]}] )(?<![A-Za-z0-9)\]}])[-+])?[$€£]?"
+    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?"
+    r"(?!\s*(?:[\^_!*(\[{+×÷·<>≤≥/=]|\\(?!\)|\]|%|\\|text|mbox|mathrm|,|;|!|:|\ ))|"
+    r"[A-Za-z0-9]*\d|\.\d|\s*-\s?[\d\\(])"
+)
+_GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
+"""A number with the letter of its unit, `5m`, which is a product in a formula."""
+_IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
+_CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
+_NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
+_OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
+_FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
+_REMARK: Final = re.compile(
+    r",?\s+\(?(?:because|since|as|which|where|when|so|after|by|but|given|if|"
+    r"for (?:all|every|any|each|some))\b"
+)
+_START: Final = re.compile(
+    r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
+)
+_FEW_WORDS: Final = 4
+"""Words of an answer in words: "no real solution"."""
+_FORMULA_WORDS: Final = 200
+"""Characters of an answer in words inside a formula."""
+_TAIL_CHARS: Final = 8_000
+"""Characters at the end of a text without boxes in which its answer is looked for."""
+_MOST_SENTENCES: Final = 40
+"""Sentences, from the end, in which an answer is looked for."""
+_MOST_STARTS: Final = 6
+"""Words of a sentence from which on it is tried as mathematics."""
+
+
+def is_prose(text: str) -> bool:
+    """Say whether a text has words that are no mathematics.
+
+    Args:
+        text: A text.
+    """
+    return any(word not in _NO_PROSE for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
+
+
+def find_marked(response: str) -> Found | None:
+    """Read what stands behind the last "the answer is"; if there is one, nothing before it counts.
+
+    Args:
+        response: A text without boxes.
+    """
+    rests = marked_texts(response)
+    for rest in reversed(rests):
+        reading = _first_reading(rest)
+        if reading is not None:
+            return reading, "marker"
+    if not rests:
+        return None
+    return find_last(rests[-1]) or (read(rests[-1].split("\n", 1)[0]), "words")
+
+
+def marked_texts(response: str) -> list[str]:
+    """Give what stands behind each of the last "the answer is", in order, without closing remarks.
+
+    Args:
+        response: A text without boxes.
+    """
+    response = response[-_TAIL_CHARS:]
+    ends = [marker.end() for marker in _MARKER.finditer(response)][-3:]
+    return [_without_emphasis(_CLOSING.sub("", response[end:].lstrip(" *_#>\n"))) for end in ends]
+
+
+def _without_emphasis(text: str) -> str:
+    """Take away the end of an emphasis that began before a text, as in `the answer is **5**.`."""
+    line, newline, rest = text.strip(" *\n").partition("\n")
+    if line.count("**") % 2:
+        before, _, behind = line.rpartition("**")
+        line = before + behind
+    return line + newline + rest
+
+
+def stated_texts(response: str) -> list[str]:
+    """Give the texts that a response states last: behind "the answer is", emphasised, as a sentence.
+
+    Args:
+        response: A text without boxes.
+    """
+    texts: list[str] = []
+    for rest in marked_texts(response)[-1:]:
+        line = rest.split("\n", 1)[0]
+        return [line, _SENTENCE.split(line, maxsplit=1)[0]]
+    tail = response[-_TAIL_CHARS:]
+    texts += _STRONG.findall(tail)[-1:]
+    for sentence in list(_last_sentences(tail))[:1]:
+        stated = _STATED.fullmatch(sentence)
+        formulas = _FORMULA.findall(sentence)[-1:]
+        texts += [sentence, *([stated[1]] if stated else []), *("".join(formula) for formula in formulas)]
+    return texts
+
+
+def _first_reading(rest: str) -> Reading | None:
+    line = rest.strip()[:ANSWER_CHARS]
+    sentence = _SENTENCE.split(line, maxsplit=1)[0]
+    texts = [line, line.split("\n", 1)[0], sentence, _REMARK.split(sentence, maxsplit=1)[0]]
+    stated = _STATED.fullmatch(sentence)
+    texts += [stated[1]] if stated is not None else []
+    run = _opening_run(sentence)
+    texts += [] if run is None else [run]
+    for text in dict.fromkeys(texts):
+        reading = _try_reading(text)
+        if reading is not None:
+            return reading
+    if run is not None:
+        return _read_formula(run)
+    formulas = _FORMULA.findall(sentence)
+    if len(formulas) == 1:
+        return _try_reading("".join(formulas[0]))
+    return _first_number(sentence) or _wordy(sentence)
+
+
+def _opening_run(sentence: str) -> str | None:
+    """Give the formulas side by side with which a sentence begins."""
+    first = _FORMULA.match(sentence)
+    if first is None:
+        return None
+    end = first.end()
+    while (joiner := _JOINER.match(sentence, end)) and (following := _FORMULA.match(sentence, joiner.end())):
+        end = following.end()
+    return sentence[:end]
+
+
+def _try_reading(text: str) -> Reading | None:
+    if _CODE.search(text):
+        return None
+    try:
+        reading = read(text)
+    except MathError:
+        return None
+    return reading if reading.is_math else None
+
+
+def _first_number(sentence: str) -> Reading | None:
+    number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
+    return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
+
+
+def _wordy(sentence: str) -> Reading | None:
+    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
+
+
+def find_last(response: str) -> Found | None:
+    """Read the last emphasised text, or what stands last in the last sentence that has a value.
+
+    Args:
+        response: A text without boxes.
+    """
+    tail = response[-_TAIL_CHARS:]
+    if not is_prose(tail):
+        return None
+    strong = [
+        _try_reading(content.split(": ")[-1])
+        for content in _STRONG.findall(tail)[-1:]
+        if not _HEADING.match(content)
+    ]
+    if strong and strong[0] is not None:
+        return strong[0], "formula"
+    for sentence in _last_sentences(tail):
+        found = _last_value(sentence)
+        if found is not None:
+            return found
+    return None
+
+
+def _last_sentences(tail: str) -> Iterator[str]:
+    sentences = [sentence for sentence in _SENTENCE.split(tail) if sentence.strip()]
+    yield from reversed(sentences[-_MOST_SENTENCES:])
+
+
+def _last_value(sentence: str) -> Found | None:
+    """Read what stands last in a sentence: a formula, or a number outside of formulas."""
+    if _CODE.search(sentence):
+        return None
+    if not is_prose(sentence) and (reading := _try_reading(sentence)) is not None:
+        return reading, "formula"
+    formulas = list(_FORMULA.finditer(sentence))
+    end = formulas[-1].end() if formulas else 0
+    numbers = list(_NUMBER.finditer(sentence, end))
+    if numbers:
+        reading = (
+            _read_stated(sentence, end)
+            or _read_from_word(sentence[end:])
+            or _read_number(sentence, numbers[-1])
+        )
+        if reading is not None:
+            return reading, "number"
+    elif not formulas and (reading := _read_from_word(sentence)) is not None:
+        return reading, "formula"
+    return _last_formula(sentence, formulas)
+
+
+def _last_formula(sentence: str, formulas: list[re.Match[str]]) -> Found | None:
+    for place in range(len(formulas) - 1, max(len(formulas) - 4, -1), -1):
+        first = place
+        while first and _JOINER.fullmatch(sentence, formulas[first - 1].end(), formulas[first].start()):
+            first -= 1
+        reading = _read_formula(sentence[formulas[first].start() : formulas[place].end()])
+        if reading is not None:
+            return reading, "formula"
+    return None
+
+
+def _read_stated(sentence: str, end: int) -> Reading | None:
+    """Read what a sentence says that something is, if it says so behind its last formula."""
+    stated = _STATED.fullmatch(sentence)
+    return None if stated is None or stated.start(1) < end else _try_reading(stated[1])
+
+
+def _read_from_word(text: str) -> Reading | None:
+    """Read a text from one of its words on: `we find that x = 2 or x = 3`."""
+    for start in list(_START.finditer(text))[:_MOST_STARTS]:
+        rest = text[start.start() :]
+        reading = _try_reading(rest)
+        if reading is not None and not _GLUED_UNIT.match(rest):
+            return reading
+    return None
+
+
+def _read_number(sentence: str, number: re.Match[str]) -> Reading | None:
+    is_in_formula = _IN_FORMULA.search(sentence[max(number.start() - 20, 0) : number.start()])
+    return None if is_in_formula else _try_reading(number[0])
+
+
+def _read_formula(text: str) -> Reading | None:
+    reading = _try_reading(text)
+    is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
+    return read(text) if reading is None and is_short and not _CODE.search(text) else reading

@@ -1,0 +1,97 @@
+r"""What of a transcript is the answerer's text: his turn, without thinking, without programs.
+
+Conventions: the turn ends at a token that ends turns, or where the transcript goes on with a next question
+behind an answer; thinking ends at `</think>`; the source of a program (a fenced block of a programming
+language, `[asy]`) is no place for an answer, what it printed (a fenced `output`) is one if nothing else is.
+"""
+
+import re
+from typing import Final
+
+_TURN_START: Final = re.compile(
+    r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"
+)
+_TURN_END: Final = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|end|user|eom_id)\|>|"
+    r"<｜(?:end▁of▁sentence|User)｜>|</s>|<eos>|<(?:end|start)_of_turn>|\[INST\]"
+)
+_NEXT: Final = re.compile(
+    r"\n[ \t]{0,8}(?:#{1,4} ?|\*\*)?(?:Human|User|Question|Problem|Q|Instruction|Exercise)"
+    r"(?: ?\d{1,3})?(?:\*\*)? ?[:：]"
+)
+_ANSWERED: Final = re.compile(r"\\boxed ?\{|####|\banswer(?: is|\*{0,2}:)", re.IGNORECASE)
+_THOUGHT: Final = "</think>"
+_FENCE: Final = re.compile(r"(?m)^[ \t]{0,8}```[ \t]*([A-Za-z+]*)[^\n]{0,80}$")
+_LANGUAGES: Final = frozenset(
+    {"python", "py", "python3", "sage", "sympy", "asy", "asymptote", "c", "cpp", "java", "javascript", "js"}
+    | {"matlab", "r", "julia"}
+)
+_OUTPUTS: Final = frozenset({"output", "stdout"})
+_DRAWING: Final = re.compile(r"\[asy\]")
+_DRAWING_END: Final = "[/asy]"
+
+
+def clean(response: str) -> str:
+    """Cut a response at the end of the answerer's turn and drop its thinking.
+
+    Args:
+        response: A response as it came.
+    """
+    response = _TURN_START.sub("", response, count=1)
+    cut = _TURN_END.search(response)
+    if cut is not None:
+        response = response[: cut.start()]
+    _, thought, rest = response.rpartition(_THOUGHT)
+    response = rest if thought and rest.strip() else response
+    answered = _ANSWERED.search(response)
+    following = None if answered is None else _NEXT.search(response, answered.end())
+    return response if following is None else response[: following.start()]
+
+
+def without_programs(text: str) -> tuple[str, str]:
+    """Give a text without its programs, and what the last of them printed.
+
+    Args:
+        text: A response, cleaned.
+    """
+    if "```" in text:
+        text, printed = _split_fences(text)
+    else:
+        printed = ""
+    return _without_drawings(text), printed
+
+
+def _split_fences(text: str) -> tuple[str, str]:
+    kept: list[str] = []
+    printed = kind = ""
+    position = 0
+    is_inside = False
+    for fence in _FENCE.finditer(text):
+        block = text[position : fence.start()]
+        position = fence.end()
+        printed, is_kept = _sort(kind, block, printed) if is_inside else (printed, True)
+        kept += [block] if is_kept else []
+        is_inside = not is_inside or bool(fence[1])
+        kind = fence[1].lower() if is_inside else ""
+    printed, is_kept = _sort(kind, text[position:], printed) if is_inside else (printed, True)
+    kept += [text[position:]] if is_kept else []
+    return "\n".join(kept), printed
+
+
+def _sort(kind: str, block: str, printed: str) -> tuple[str, bool]:
+    """Say what was printed last, and whether a fenced block is the answerer's text."""
+    if kind in _OUTPUTS:
+        return block.strip(), False
+    return printed, kind not in _LANGUAGES
+
+
+def _without_drawings(text: str) -> str:
+    if "[asy]" not in text:
+        return text
+    kept: list[str] = []
+    position = 0
+    while (opening := _DRAWING.search(text, position)) is not None:
+        kept.append(text[position : opening.start()])
+        end = text.find(_DRAWING_END, opening.end())
+        position = len(text) if end < 0 else end + len(_DRAWING_END)
+    return " ".join([*kept, text[position:]])

@@ -1,0 +1,97 @@
+r"""Answers in words with formulas between them: "center $(0,0)$, radius $3$", "12 ft by 9 ft", "March 15".
+
+Conventions: such an answer is its words and formulas in order; words count without case, articles and
+plurals, units by their meaning, punctuation not at all; formulas are compared as answers of their own. Only
+a gold that is no formula itself is compared so.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ors_server.rewards.math.limits import LimitError, MathError
+from ors_server.rewards.math.normalise import plain, unfence
+from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.units import WORDS, name_unit
+from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
+
+Same = Callable[[Reading, Reading], bool]
+Piece = tuple[str, str]
+_DRESS: Final = re.compile(
+    r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|textnormal|emph|operatorname|boldsymbol|bm)\s*\{([^{}]*)\}"
+)
+_FENCE: Final = re.compile(r"\\[()\[\]]|(?<!\\)\$|\\left(?![A-Za-z])|\\right(?![A-Za-z])|\*\*|`|\\[ ,;:!]|~")
+_WORD: Final = re.compile(
+    r"(?<![\\A-Za-z_^{])(?:[A-Za-z]{2,}(?:[-'][A-Za-z]+)*|(?:(?![A-Za-z])[^\W\d_])+)(?![A-Za-z(^_])"
+)
+_EDGE: Final = " \t\n.,;:!?"
+_ARTICLES: Final = frozenset({"a", "an", "the", "A"})
+_MOST_PIECES: Final = 64
+_MOST_CHARS: Final = 600
+"""Characters of an answer in words with formulas."""
+
+
+def cut(text: str) -> list[Piece] | None:
+    """Cut a text into words and formulas, or give none if it has no words, or too many.
+
+    Args:
+        text: One answer, already unified.
+    """
+    if len(text) > _MOST_CHARS:
+        return None
+    text = _FENCE.sub(" ", _DRESS.sub(r" \1 ", unfence(text)))
+    pieces: list[Piece] = []
+    position = 0
+    for word in _WORD.finditer(text):
+        if word[0] in FUNCTIONS or word[0] in GREEK:
+            continue
+        pieces += [("formula", text[position : word.start()]), ("word", _name(word[0]))]
+        position = word.end()
+    pieces.append(("formula", text[position:]))
+    pieces = [
+        (kind, stripped) for kind, piece in pieces if (stripped := piece.strip(_EDGE)) not in _ARTICLES | {""}
+    ]
+    has_words = any(kind == "word" for kind, _ in pieces)
+    return pieces if has_words and len(pieces) <= _MOST_PIECES else None
+
+
+def _name(word: str) -> str:
+    if word.lower() in WORDS:
+        return name_unit(word.lower())
+    word = word.casefold()
+    return word.rstrip("s") if len(word) > 3 else word  # noqa: PLR2004  ("yes")
+
+
+def same_wording(gold: str, answer: str, same: Same) -> bool:
+    """Say whether two answers have the same words and formulas in the same order.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+        same: Says whether two formulas are the same.
+
+    Raises:
+        LimitError: A comparison of formulas would take more than the grader spends.
+    """
+    mine, theirs = cut(gold), cut(answer)
+    if mine is None or theirs is None or [kind for kind, _ in mine] != [kind for kind, _ in theirs]:
+        return False
+    if any(kind == "word" and piece != other for (kind, piece), (_, other) in zip(mine, theirs, strict=True)):
+        return False
+    return all(
+        _same_formula(piece, other, same)
+        for (kind, piece), (_, other) in zip(mine, theirs, strict=True)
+        if kind == "formula"
+    )
+
+
+def _same_formula(gold: str, answer: str, same: Same) -> bool:
+    if plain(gold) == plain(answer):
+        return True
+    try:
+        mine, theirs = read(gold), read(answer)
+    except LimitError:
+        raise
+    except MathError:
+        return False
+    return mine.is_math and theirs.is_math and same(mine, theirs)
