@@ -76,6 +76,8 @@ _HOMES = MappingProxyType(
             "bleu_reward",
             "chrf_reward",
         ),
+        "ors_server.rewards.structured": ("json_valid_reward", "json_schema_reward", "json_match_reward"),
+        "ors_server.rewards.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""

@@ -1,0 +1,194 @@
+"""Which of the calls that were wanted were made: names, arguments, tolerance, order. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+from ors_server.rewards.calls import ToolCall
+from ors_server.rewards.json_values import NotJSONError, canonical_text, exact_number, is_array, is_object
+
+MAX_WANTED = 100
+"""Calls that a gold may have."""
+
+
+class BadCallsError(ValueError):
+    """A gold is no list of calls; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A call that should be made."""
+
+    name: str
+    arguments: Mapping[str, tuple[Any, ...]]
+    """Name to the values that will do, at least one."""
+    optional: frozenset[str]
+    """Names of arguments that may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """How calls are compared."""
+
+    tolerance: Mapping[str, float] | float = 0.0
+    """How far a number may be off, absolutely; of all arguments, or by argument."""
+
+    def wrong_arguments(self, wanted: WantedCall, call: ToolCall) -> list[str]:
+        """Return the names of a call's arguments that are wrong, missing or too many.
+
+        Args:
+            wanted: What is right.
+            call: What was called, by the same name.
+        """
+        given = call.arguments or {}
+        names = {*wanted.arguments, *given}
+        return sorted(name for name in names if not self._is_right(wanted, given, name))
+
+    def _is_right(self, wanted: WantedCall, given: Mapping[str, Any], name: str) -> bool:
+        if name not in given:
+            return name in wanted.optional
+        return any(self._same(one, given[name], name) for one in wanted.arguments.get(name, ()))
+
+    def _same(self, wanted: Any, given: Any, name: str) -> bool:
+        first, second = exact_number(wanted), exact_number(given)
+        if first is not None and second is not None:
+            allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
+            return abs(first - second) <= Decimal(repr(float(allowed)))
+        if is_array(wanted) and is_array(given):
+            return len(wanted) == len(given) and all(
+                self._same(one, other, name) for one, other in zip(wanted, given, strict=True)
+            )
+        return canonical_text(wanted) == canonical_text(given)
+
+
+def read_wanted(answer: Any) -> list[WantedCall]:
+    """Read a gold: a list of calls, or one.
+
+    Args:
+        answer: Objects with `name` and `arguments`; `alternatives`, argument to a list of other values that
+            will do; `optional`, a list of arguments that may be left out.
+
+    Raises:
+        BadCallsError: If it is none.
+    """
+    listed: Any = [answer] if isinstance(answer, Mapping) else answer
+    if not is_array(listed) or len(listed) > MAX_WANTED:
+        raise BadCallsError(
+            f"the gold is a list of up to {MAX_WANTED} calls, objects with name and arguments"
+        )
+    return [_wanted(one) for one in listed]
+
+
+def _wanted(value: Any) -> WantedCall:
+    if not isinstance(value, Mapping):
+        raise BadCallsError(f"a call is an object with name and arguments, not {value!r:.80}")
+    call = cast("Mapping[str, Any]", value)
+    name: Any = call.get("name")
+    arguments: Any = call.get("arguments", {})
+    others: Any = call.get("alternatives", {})
+    optional: Any = call.get("optional", ())
+    unknown = sorted(set(call) - {"name", "arguments", "alternatives", "optional"})
+    if not isinstance(name, str) or not name or unknown:
+        raise BadCallsError(
+            f"a call has name, arguments, alternatives and optional; {sorted(call)!r:.200} came"
+        )
+    if not (is_object(arguments) and is_object(others) and is_array(optional)):
+        raise BadCallsError(f"{name}: arguments and alternatives are objects, optional is a list")
+    if not all(is_array(others[key]) for key in others):
+        raise BadCallsError(f"{name}: alternatives are lists of values")
+    accepted: dict[str, tuple[Any, ...]] = {key: (arguments[key],) for key in arguments}
+    for key in others:
+        accepted[key] = (*accepted.get(key, ()), *others[key])
+    if not all(accepted.values()) or not set(optional) <= set(accepted):
+        raise BadCallsError(f"{name}: an argument without any value that will do")
+    try:
+        canonical_text([list(values) for values in accepted.values()])
+    except NotJSONError as error:
+        raise BadCallsError(f"{name}: {error}") from None
+    return WantedCall(name, accepted, frozenset(optional))
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """Which calls were made as they were wanted."""
+
+    wanted: Sequence[WantedCall]
+    made: Sequence[ToolCall]
+    pairs: Mapping[int, int]
+    """Number of a wanted call to the number of the call that is it."""
+
+    @property
+    def missing(self) -> list[WantedCall]:
+        """The wanted calls that were not made."""
+        return [one for index, one in enumerate(self.wanted) if index not in self.pairs]
+
+    @property
+    def extra(self) -> list[ToolCall]:
+        """The calls that were not wanted."""
+        used = set(self.pairs.values())
+        return [one for index, one in enumerate(self.made) if index not in used]
+
+
+def pair_calls(
+    wanted: Sequence[WantedCall], made: Sequence[ToolCall], rules: CallRules, *, is_ordered: bool
+) -> CallReport:
+    """Pair wanted calls with those that were made, as many as can be.
+
+    Args:
+        wanted: In order.
+        made: In order.
+        rules: How they are compared.
+        is_ordered: Whether calls count only in the order in which they are wanted; others may stand between.
+    """
+    fits = [[number for number, call in enumerate(made) if _fits(one, call, rules)] for one in wanted]
+    pairs = _in_order(fits, len(made)) if is_ordered else _most_pairs(fits)
+    return CallReport(wanted, made, pairs)
+
+
+def _fits(wanted: WantedCall, call: ToolCall, rules: CallRules) -> bool:
+    if call.name != wanted.name or call.arguments is None:
+        return False
+    try:
+        return not rules.wrong_arguments(wanted, call)
+    except NotJSONError:
+        return False
+
+
+def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return a largest pairing (Kuhn's augmenting paths): no choice of one call costs another its partner."""
+    owner: dict[int, int] = {}
+
+    def find(one: int, tried: set[int]) -> bool:
+        for number in fits[one]:
+            if number not in tried:
+                tried.add(number)
+                if number not in owner or find(owner[number], tried):
+                    owner[number] = one
+                    return True
+        return False
+
+    for index in range(len(fits)):
+        find(index, set())
+    return {one: number for number, one in owner.items()}
+
+
+def _in_order(fits: Sequence[Sequence[int]], count: int) -> dict[int, int]:
+    """Return a longest pairing in which both orders agree (longest common subsequence)."""
+    sets = [set(numbers) for numbers in fits]
+    best = [[0] * (count + 1) for _ in range(len(fits) + 1)]
+    for one in range(len(fits) - 1, -1, -1):
+        for number in range(count - 1, -1, -1):
+            taken = 1 + best[one + 1][number + 1] if number in sets[one] else 0
+            best[one][number] = max(taken, best[one + 1][number], best[one][number + 1])
+    pairs: dict[int, int] = {}
+    one = number = 0
+    while one < len(fits) and number < count:
+        if number in sets[one] and best[one][number] == 1 + best[one + 1][number + 1]:
+            pairs[one] = number
+            one, number = one + 1, number + 1
+        elif best[one + 1][number] >= best[one][number + 1]:
+            one += 1
+        else:
+            number += 1
+    return pairs
