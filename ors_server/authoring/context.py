@@ -1,6 +1,7 @@
 """What a running tool may know of its call, and say while it runs."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -170,6 +171,10 @@ class CallContext:
         if not isinstance(answer, RootList):
             raise _misfit(answer)
         return answer.roots
+
+
+running_call: ContextVar[CallContext | None] = ContextVar("ors_running_call", default=None)
+"""The call that the current task serves; `None` outside of calls."""
 
 
 def _misfit(answer: Answer) -> AskError:

@@ -10,6 +10,7 @@ from ors_server.authoring.boundary import Stray
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
+from ors_server.rewards.define import Reward
 from ors_server.sandboxes.base import Limits
 from ors_server.visibility import Visibility
 from ors_server.wire import (
@@ -133,6 +134,8 @@ class EnvironmentDefinition:
     """Prompts and resources besides the tools."""
     sandbox: Limits | None = None
     """What the sandbox of every session may use; `None` for sessions without one."""
+    reward: Reward | None = None
+    """What the class says that an episode is worth; one object for all sessions."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
         """Return what the sandbox of a session may use; `None` if it needs none.

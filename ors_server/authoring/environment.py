@@ -1,12 +1,15 @@
 """The class that an author derives from."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
+from ors_server.authoring.judging import ask_reward
 from ors_server.authoring.tool import Toolset
 from ors_server.authoring.toolsets.milestones import Milestone
-from ors_server.authoring.toolsets.submit import Submission
+from ors_server.authoring.toolsets.submit import Judged, Submission
 from ors_server.policy import EpisodePolicy
+from ors_server.rewards.define import Reward
+from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox
 from ors_server.visibility import Visibility
 from ors_server.wire import (
@@ -17,7 +20,6 @@ from ors_server.wire import (
     Message,
     Split,
     TextBlock,
-    ToolOutput,
 )
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
@@ -55,6 +57,10 @@ class Environment:
     """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and
     `files` toolsets, in order."""
 
+    reward: ClassVar[Reward | type[Reward] | Callable[..., Any] | None] = None
+    """What the episode is worth in the end: asked by `grade`, by the `submit` toolset, and for an output that
+    finishes the episode and has no reward of its own. One that takes `rollouts` scores groups."""
+
     _sandbox: Sandbox | None = None
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
@@ -80,6 +86,27 @@ class Environment:
                 "or set sandbox_limits, and use it in setup or later, not in the constructor"
             )
         return self._sandbox
+
+    async def grade(self, reward: object = None, /, **fields: Any) -> RewardResult:
+        """Ask a reward about the episode so far; it is filled by name, and not async ones run in a thread.
+
+        It may take every field of the task; `metadata`, the whole task; `trajectory`, the steps that were
+        answered so far, with the prompt; `final_response`, where it is given here; `step`, the number of the
+        running call; `context`, the session's resources. A call's time limit holds: a reward that would not
+        leave the tool time to answer is given up.
+
+        Args:
+            reward: A reward, a class of one, or any callable; the class's own by default.
+            **fields: Further fields; they win over those of the episode.
+
+        Returns:
+            What it came to. A reward that failed or was too slow has a status and no number; `graded_output`
+            makes a tool's output of either.
+
+        Raises:
+            RewardDefinitionError: If it is no reward, or there is none to ask.
+        """
+        return await ask_reward(self, reward, fields)
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:
@@ -165,14 +192,16 @@ class Environment:
         """Return the prompt as a conversation that the agent continues."""
         raise NotImplementedError
 
-    def grade_submission(self, submission: Submission) -> ToolOutput | float | Awaitable[ToolOutput | float]:
+    def grade_submission(self, submission: Submission) -> Judged | Awaitable[Judged]:
         """Judge what the agent handed in with the `submit` toolset, which ends the episode.
+
+        Without it, the class's `reward` judges.
 
         Args:
             submission: The answer, and what the agent left in its work dir; nothing of the agent's runs.
 
         Returns:
-            The reward, or an output with one.
+            The reward, what one came to, or an output.
         """
         raise NotImplementedError
 
@@ -184,6 +213,8 @@ class Environment:
         self, candidates: Sequence[GroupCandidate]
     ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
         """Score several rollouts of this session's task against each other.
+
+        Without it, the class's `reward` scores them, if it takes `rollouts`.
 
         Args:
             candidates: The rollouts.

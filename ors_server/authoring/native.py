@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +18,7 @@ from ors_server.authoring.definition import (
     make_listing,
 )
 from ors_server.authoring.environment import Environment
+from ors_server.authoring.judging import grade_group, read_reward
 from ors_server.authoring.named import find_toolset
 from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
 from ors_server.authoring.offers import read_offers
@@ -25,6 +26,10 @@ from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.tool import Toolset
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.rewards.define import Reward
+from ors_server.rewards.group import takes_group
+from ors_server.rewards.output import describe_result
+from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits
 from ors_server.wire import (
     GroupCandidate,
@@ -37,6 +42,8 @@ from ors_server.wire import (
     ToolSpec,
     as_blocks,
 )
+
+GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
 
 
 def define_native(cls: type[Environment]) -> EnvironmentDefinition:
@@ -61,7 +68,8 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     if _overrides(cls, "save_state") != _overrides(cls, "load_state"):
         msg = f"{cls.__name__} must define save_state and load_state together"
         raise EnvironmentDefinitionError(msg)
-    scores_groups = _overrides(cls, "score_group")
+    reward = read_reward(cls)
+    score_group = _group_scorer(cls, reward)
     splits = read_splits(cls)
     return EnvironmentDefinition(
         name=cls.name or cls.__name__.lower(),
@@ -75,10 +83,11 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         tools=tools,
         toolsets=toolsets,
         session_toolsets=session_toolsets,
-        hooks=_hooks(cls, scores_groups=scores_groups),
-        listing=make_listing(everything, supports_score_group=scores_groups),
+        hooks=_hooks(cls, score_group),
+        listing=make_listing(everything, supports_score_group=score_group is not None),
         offers=read_offers(cls),
         sandbox=_sandbox_of(cls, toolsets),
+        reward=reward,
     )
 
 
@@ -139,7 +148,7 @@ def _own_description(cls: type) -> str:
     return inspect.cleandoc(cls.__doc__ or "")
 
 
-def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
+def _hooks(cls: type[Environment], score_group: GroupScorer | None) -> Hooks:
     has_messages = _overrides(cls, "get_messages")
     has_prompt = _overrides(cls, "get_prompt")
 
@@ -158,9 +167,6 @@ def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
             return flatten_messages(await messages(instance))
         return _adopt_prompt(await call_hook(instance.get_prompt), cls.__name__)
 
-    async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
-        return adopt_scores(await call_hook(instance.score_group, candidates), len(candidates), cls.__name__)
-
     return Hooks(
         make=make,
         setup=_lifecycle("setup") if _overrides(cls, "setup") else None,
@@ -168,10 +174,34 @@ def _hooks(cls: type[Environment], *, scores_groups: bool) -> Hooks:
         prompt=prompt,
         messages=messages,
         task_tools=_task_tools(cls) if _overrides(cls, "list_task_tools") else None,
-        score_group=score_group if scores_groups else None,
+        score_group=score_group,
         save=_save_state if _overrides(cls, "save_state") else None,
         load=_load_state if _overrides(cls, "save_state") else None,
     )
+
+
+def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer | None:
+    async def by_method(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
+        return adopt_scores(await call_hook(instance.score_group, candidates), len(candidates), cls.__name__)
+
+    if _overrides(cls, "score_group"):
+        return by_method
+    if reward is None or not takes_group(reward):
+        return None
+
+    async def by_reward(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
+        results = await grade_group(instance, reward, candidates)
+        return [_group_score(result, position, cls.__name__) for position, result in enumerate(results)]
+
+    return by_reward
+
+
+def _group_score(result: RewardResult, position: int, where: str) -> GroupScore:
+    if result.reward is None:  # the wire's score is a number, and a failure is none
+        raise EnvironmentFailedError(
+            f"{where}.reward did not judge candidate {position} ({result.status.value}): {result.reason}"
+        )
+    return GroupScore(reward=result.reward, metadata=describe_result(result) or None)
 
 
 async def _save_state(instance: Environment) -> JSONObject:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, overload
 
+from ors_server.authoring.judging import ask_reward
+from ors_server.rewards.result import RewardResult
+
 MARK = "__ors_tool__"
 """Attribute under which a method carries its marks."""
 
@@ -160,3 +163,15 @@ class Toolset:
             environment: The environment instance that the toolset serves.
         """
         self.environment = environment
+
+    async def grade(self, reward: object = None, /, **fields: Any) -> RewardResult:
+        """Ask a reward about the episode so far, as `Environment.grade` does.
+
+        Args:
+            reward: A reward, a class of one, or any callable; that of the environment's class by default.
+            **fields: Further fields; they win over those of the episode.
+
+        Raises:
+            RewardDefinitionError: If it is no reward, or there is none to ask.
+        """
+        return await ask_reward(self.environment, reward, fields)

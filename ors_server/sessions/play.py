@@ -1,11 +1,12 @@
 """Plays one call: legality, arguments, turn, tool, count. Knows nothing of creation, expiry or deletion."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import anyio
 
 from ors_server.authoring.boundary import Stray, encodable
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.context import CallContext, running_call
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError
@@ -14,10 +15,11 @@ from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments
 from ors_server.sessions.book import Entry, EpisodeBook
 from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
 from ors_server.sessions.runner import ToolJob, run_tool
-from ors_server.sessions.services import Services
 from ors_server.sessions.tools import SessionTools
 from ors_server.sessions.turns import Manner, Turns
-from ors_server.wire import JSONObject
+from ors_server.wire import JSONObject, ToolOutput
+
+Grade: TypeAlias = Callable[[ToolOutput, str], Awaitable[ToolOutput]]
 
 log = get_logger("ors_server.session")
 
@@ -29,31 +31,32 @@ MAX_SHOWN_NAME = 256
 class Play:
     """Performs the calls of one session."""
 
-    __slots__ = ("_book", "_services", "_task_spec", "_tools", "_why_cancelled", "turns")
+    __slots__ = ("_book", "_grade", "_services", "_task_spec", "_tools", "_why_cancelled", "turns")
 
     def __init__(
         self,
         book: EpisodeBook,
         tools: SessionTools,
-        services: Services,
         task_spec: JSONObject,
         why_cancelled: Callable[[], OrsServerError],
+        grade: Grade | None = None,
     ) -> None:
         """Keep what a call needs.
 
         Args:
             book: The episode's book.
             tools: The session's tools.
-            services: What all sessions share.
             task_spec: The task as the tools see it.
             why_cancelled: Says why a running call was cancelled.
+            grade: Grades an output that ends the episode without a reward.
         """
         self.turns = Turns()
         self._book = book
         self._tools = tools
-        self._services = services
+        self._services = book.services
         self._task_spec = task_spec
         self._why_cancelled = why_cancelled
+        self._grade = grade
 
     async def perform(self, call: Call) -> CallResult:
         """Run one call to its result, once the session is ready.
@@ -115,7 +118,9 @@ class Play:
             policy=self._book.policy,
             time_limit=time_limit,
             max_output_bytes=self._services.max_output_bytes,
+            grade=self._grade,
         )
+        running = running_call.set(job.context)
         try:
             run = await run_tool(job, stray)
         except anyio.get_cancelled_exc_class():
@@ -123,6 +128,8 @@ class Play:
             with anyio.CancelScope(shield=True):
                 await self._book.count(call, entry)
             raise
+        finally:
+            running_call.reset(running)
         if run.error is not None:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error

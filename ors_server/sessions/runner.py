@@ -1,12 +1,13 @@
 """Runs one tool under its time limit and says what came of it; knows nothing of sums or stores."""
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ors_server.authoring.boundary import AuthorRaisedError, Stray, call_author, describe, text_of
 from ors_server.authoring.context import CallContext
@@ -15,8 +16,12 @@ from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
+from ors_server.rewards.output import has_result, numeric_extras
 from ors_server.sessions.output import check_output, tell_agent
-from ors_server.wire import ToolOutput
+from ors_server.wire import TextBlock, ToolOutput
+
+ANSWER = "answer"
+"""The argument of a finishing call that is the agent's final response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class ToolJob:
     time_limit: float | None
     """Seconds."""
     max_output_bytes: int
+    grade: Callable[[ToolOutput, str], Awaitable[ToolOutput]] | None = None
+    """Grades an output that ends the episode without a reward, given what the agent handed in."""
 
 
 async def run_tool(job: ToolJob, stray: Stray) -> ToolRun:
@@ -63,7 +70,7 @@ async def run_tool(job: ToolJob, stray: Stray) -> ToolRun:
             result = await call_author(
                 job.function, job.parsed, job.context, stray=stray, on_loop=job.tool.is_async
             )
-            run = _judge_return(job, result)
+            run = await _judge_return(job, result)
     except AuthorRaisedError as raised:
         run = _judge_raise(raised.error)
     except OrsServerError as error:
@@ -82,9 +89,12 @@ def _deadline(seconds: float | None) -> float:
     return math.inf if seconds is None else anyio.current_time() + seconds
 
 
-def _judge_return(job: ToolJob, result: Any) -> ToolRun:
+async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
     try:
-        output = check_output(job.tool.adopt(result), job.policy, job.max_output_bytes)
+        output = job.tool.adopt(result)
+        if job.grade is not None and output.finished and not has_result(output):
+            output = await job.grade(output, _final_response(job, output))
+        output = check_output(output, job.policy, job.max_output_bytes)
     except OrsServerError as error:
         return _fault(error)
     except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
@@ -92,7 +102,18 @@ def _judge_return(job: ToolJob, result: Any) -> ToolRun:
             ToolOutputError(f"{job.tool.name!r} returned an illegal output: {describe(error)}"), error
         )
     causes = tuple(job.context.charged)
-    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished, causes), output)
+    metrics = numeric_extras(output.metadata)
+    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished, causes, metrics), output)
+
+
+def _final_response(job: ToolJob, output: ToolOutput) -> str:
+    """What the agent handed in: the call's `answer`, a terminal tool's message, or else the tool's text."""
+    given = job.parsed.model_dump(mode="json") if isinstance(job.parsed, BaseModel) else {}
+    name = ANSWER if ANSWER in given else job.tool.terminal_arg
+    if name not in given:
+        return "\n".join(block.text for block in output.blocks if isinstance(block, TextBlock))
+    value = given[name]
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def _judge_raise(error: BaseException) -> ToolRun:

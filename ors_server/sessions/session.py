@@ -29,6 +29,7 @@ from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.order import SessionStatus
+from ors_server.sessions.own_episode import OwnEpisode
 from ors_server.sessions.play import Play
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.sessions.table import CallTable
@@ -58,6 +59,7 @@ class Session:
         "_closed",
         "_instance",
         "_last_request",
+        "_own",
         "_play",
         "_services",
         "_setup",
@@ -99,7 +101,9 @@ class Session:
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
         self._calls = CallTable(book.origin.session_id, services, self.touch)
-        self._play = Play(book, self._tools, services, task_spec, self._calls.why_cancelled)
+        self._own = OwnEpisode(book, definition, instance)
+        grade = None if definition.reward is None else self._own.grade
+        self._play = Play(book, self._tools, task_spec, self._calls.why_cancelled, grade)
         self._setup = Setup(book, self.touch, definition.sandbox_for(toolset))
         self.snapshots = Snapshots(book, definition, instance, self._setup, self._until_my_turn)
         self._closed: anyio.Event | None = None

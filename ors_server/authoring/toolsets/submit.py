@@ -8,9 +8,12 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
+from ors_server.authoring.judging import grade_ending
 from ors_server.authoring.tool import Toolset, tool
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.grading.evidence import Evidence, gather_evidence
+from ors_server.rewards.output import graded_output, has_result
+from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.errors import SandboxFileError
 from ors_server.wire import ToolOutput
@@ -26,20 +29,21 @@ class Submission:
     """The work dir, after every process of the agent was ended; `None` where the session has no sandbox."""
 
 
-Grade: TypeAlias = Callable[[Submission], Awaitable[ToolOutput | float] | ToolOutput | float]
+Judged: TypeAlias = ToolOutput | RewardResult | float
+"""What `grade_submission` returns."""
+Grade: TypeAlias = Callable[[Submission], Awaitable[Judged] | Judged]
 """An environment's `grade_submission`."""
 
 
 class SubmitTools(Toolset):
-    """Ends the episode with the reward of `grade_submission`."""
+    """Ends the episode with the judgement of `grade_submission`, or with that of the class's `reward`."""
 
     @override
     @classmethod
     def check_environment(cls, environment: type) -> None:
-        home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
-        if home is None or home.__module__ == "ors_server.authoring.environment":
+        if not _grades_itself(environment) and getattr(environment, "reward", None) is None:
             raise EnvironmentDefinitionError(
-                f"{environment.__name__} takes the submit tool and must define grade_submission"
+                f"{environment.__name__} takes the submit tool and must define grade_submission or set reward"
             )
 
     @tool(exclusive=True)
@@ -56,8 +60,12 @@ class SubmitTools(Toolset):
             sandbox = _sandbox_of(self.environment)
             if sandbox is not None:
                 evidence = await stack.enter_async_context(gather_evidence(sandbox, final=True))
-            judged = await _judge(self.environment.grade_submission, Submission(answer, evidence))
-        return _close(judged, type(self.environment).__name__)
+            submission = Submission(answer, evidence)
+            own: type = self.environment.__class__
+            if not _grades_itself(own):
+                return await _ask_reward(self.environment, submission)
+            judged = await _judge(self.environment.grade_submission, submission)
+        return _close(judged, own.__name__)
 
 
 def _sandbox_of(environment: Any) -> Sandbox | None:
@@ -66,6 +74,19 @@ def _sandbox_of(environment: Any) -> Sandbox | None:
     except RuntimeError:  # how an environment says that its session has none
         return None
     return found
+
+
+def _grades_itself(environment: type) -> bool:
+    home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
+    return home is not None and home.__module__ != "ors_server.authoring.environment"
+
+
+async def _ask_reward(environment: Any, submission: Submission) -> ToolOutput:
+    fields = {"submission": submission, "evidence": submission.evidence}
+    result = await grade_ending(environment, submission.answer or "", fields)
+    if result is None:  # a reward of groups: they are scored when all of them are played
+        return ToolOutput.final("Submitted.", reward=None)
+    return graded_output(result, "Submitted.", finished=True)
 
 
 async def _judge(grade: Grade, submission: Submission) -> Any:
@@ -78,8 +99,10 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
 
 
 def _close(judged: Any, where: str) -> ToolOutput:
+    if isinstance(judged, RewardResult):
+        return graded_output(judged, "Submitted.", finished=True)
     if isinstance(judged, ToolOutput):
-        if judged.reward is None:
+        if not has_result(judged):
             raise ToolOutputError(
                 f"{where}.grade_submission gave no reward; raise an error if nothing can be judged"
             )
@@ -87,4 +110,6 @@ def _close(judged: Any, where: str) -> ToolOutput:
     if isinstance(judged, int | float) and not isinstance(judged, bool):
         return ToolOutput.final("Submitted.", reward=float(judged))
     kind = type(judged).__name__
-    raise ToolOutputError(f"{where}.grade_submission returns a number or a ToolOutput, not {kind}")
+    raise ToolOutputError(
+        f"{where}.grade_submission returns a number, a RewardResult or a ToolOutput, not {kind}"
+    )

@@ -1,0 +1,223 @@
+"""Where an environment asks a reward: what its episode knows is gathered by name, and no failure escapes."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import anyio
+from pydantic_core import from_json
+
+from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.group import evaluate_group, is_group_reward
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.scoring import evaluate, failure, gather_fields
+from ors_server.rewards.trajectory import Trajectory, read_trajectory
+
+OF_THE_EPISODE = frozenset(
+    {"trajectory", "final_response", "metadata", "context", "step", "output", "rollouts"}
+)
+"""Names that mean the episode's own, whatever a task calls its fields."""
+SPARE_TIME = 0.1
+"""Share of a call's remaining time that is kept for the answer when a reward is slow."""
+MOST_SPARE_TIME = 1.0
+"""Seconds of it at most."""
+
+_ATTRIBUTE = "_ors_episode"
+
+
+class OwnEpisode(Protocol):
+    """The episode that an instance plays, as far as its rewards may know it."""
+
+    @property
+    def reward(self) -> Reward | None:
+        """The reward that the class names."""
+        ...
+
+    @property
+    def policy(self) -> EpisodePolicy:
+        """The rules of the episode."""
+        ...
+
+    async def fields(self, wanted: frozenset[str]) -> Mapping[str, Any]:
+        """Return what the episode knows besides its task and its trajectory, by name.
+
+        Args:
+            wanted: Names that the reward takes; what costs something is made only for those.
+        """
+        ...
+
+    async def trajectory(self, final_response: str) -> Trajectory:
+        """Return the episode so far: every step that was answered, and not the running call.
+
+        Args:
+            final_response: What the agent hands in; empty if nothing yet.
+        """
+        ...
+
+
+def give_episode(instance: Any, episode: OwnEpisode) -> None:
+    """Hand an environment the episode of its session.
+
+    Args:
+        instance: The session's environment object.
+        episode: A view of its episode.
+    """
+    setattr(instance, _ATTRIBUTE, episode)
+
+
+def read_reward(cls: Any) -> Reward | None:
+    """Read the reward that a class names.
+
+    Args:
+        cls: The author's class.
+
+    Raises:
+        EnvironmentDefinitionError: If it is no reward.
+    """
+    found = getattr(cls, "reward", None)
+    if found is None:
+        return None
+    where = f"{cls.__name__}.reward"
+    try:
+        reward = as_reward(found)
+        wanted = reward.signature.required
+    except Exception as error:
+        raise EnvironmentDefinitionError(
+            f"{where} must be a reward, a class of one without arguments, or a callable: {describe(error)}"
+        ) from error
+    if "self" in wanted:
+        raise EnvironmentDefinitionError(
+            f"{where} is a method; a reward is a function of fields: write it outside the class and name it, "
+            "or ask it in a tool with grade"
+        )
+    return reward
+
+
+async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -> RewardResult:
+    """Ask a reward about an instance's episode.
+
+    Args:
+        instance: An environment object; one without a session has only its task and the fields.
+        reward: A reward, or `None` for the class's own.
+        fields: Further fields; they win.
+
+    Returns:
+        What it came to. Whatever goes wrong is a status.
+
+    Raises:
+        RewardDefinitionError: If it is no reward, or none was named.
+    """
+    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    asked = _choose(instance, reward, episode)
+    try:
+        given = await _gather(asked, instance, episode, fields)
+        result = await call_author(partial(evaluate, asked, given, time_limit=_time_limit()), on_loop=True)
+    except AuthorRaisedError as raised:
+        return RewardResult.without(RewardStatus.ERROR, describe(raised.error))
+    except Exception as error:  # noqa: BLE001  (a store that is away, a prompt that fails: nothing was judged)
+        return failure(error)
+    return _recordable(asked, result)
+
+
+async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, Any]) -> RewardResult | None:
+    """Ask the reward that a class names what its episode is worth in the end.
+
+    Args:
+        instance: The environment object.
+        final_response: What the agent handed in.
+        fields: Further fields.
+
+    Returns:
+        What it came to; a number that the episode's policy would refuse is an error. `None` if the class
+        names no reward, or one of groups, which judges later.
+    """
+    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    own = read_reward(type(instance)) if episode is None else episode.reward
+    if own is None or is_group_reward(own):
+        return None
+    result = await ask_reward(instance, own, {"final_response": final_response, **fields})
+    try:
+        if episode is not None:
+            episode.policy.admit(result.reward)
+    except RewardRangeError as error:
+        return RewardResult.without(RewardStatus.ERROR, str(error), result.extras)
+    return result
+
+
+async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object]) -> tuple[RewardResult, ...]:
+    """Ask a group reward about rollouts of an instance's task.
+
+    Args:
+        instance: The environment object.
+        reward: A reward that takes `rollouts`.
+        rollouts: The group.
+
+    Returns:
+        One result per rollout, in order.
+    """
+    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    fields = _task_fields(instance)
+    if episode is not None:
+        fields |= await episode.fields(reward.signature.required | reward.signature.optional)
+    asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
+    try:
+        results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
+    except AuthorRaisedError as raised:
+        return (RewardResult.without(RewardStatus.ERROR, describe(raised.error)),) * len(rollouts)
+    return tuple(_recordable(reward, result) for result in results)
+
+
+def _choose(instance: Any, reward: object, episode: OwnEpisode | None) -> Reward:
+    if reward is not None:
+        return as_reward(reward)
+    own = read_reward(type(instance)) if episode is None else episode.reward
+    if own is None:
+        name = type(instance).__name__
+        raise RewardDefinitionError(f"{name} names no reward: set {name}.reward, or give one to grade")
+    return own
+
+
+async def _gather(
+    asked: Reward, instance: Any, episode: OwnEpisode | None, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    given = _task_fields(instance)
+    if episode is None:
+        return gather_fields(asked, None, {**given, **fields})
+    wanted = asked.signature.required | asked.signature.optional
+    given |= await episode.fields(wanted)
+    if "trajectory" in fields:
+        read: Trajectory = read_trajectory(fields["trajectory"])
+        return {**given, "final_response": read.final_response, **fields, "trajectory": read}
+    if "trajectory" in wanted or asked.signature.takes_rest:
+        said = fields.get("final_response", fields.get("outcome"))
+        given["trajectory"] = await episode.trajectory(encodable(said) if isinstance(said, str) else "")
+    return {**given, **fields}
+
+
+def _task_fields(instance: Any) -> dict[str, Any]:
+    task_spec: Mapping[str, Any] = getattr(instance, "task_spec", None) or {}
+    fields = {name: value for name, value in task_spec.items() if name not in OF_THE_EPISODE}
+    return {**fields, "metadata": dict(task_spec)}
+
+
+def _time_limit() -> float | None:
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    if math.isinf(left):
+        return None
+    return max(0.0, left - min(MOST_SPARE_TIME, SPARE_TIME * left))
+
+
+def _recordable(asked: Reward, result: RewardResult) -> RewardResult:
+    try:
+        from_json(encodable(json.dumps(dict(result.extras), ensure_ascii=False, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        return RewardResult.without(
+            RewardStatus.ERROR, f"the extras of {asked.name} must be JSON without NaN: {error}"
+        )
+    return result

@@ -1,0 +1,103 @@
+"""An episode as its own environment's rewards may know it: read off the book and the store, never kept."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ors_server.authoring.context import running_call
+from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.authoring.environment import Environment
+from ors_server.authoring.judging import give_episode, grade_ending
+from ors_server.policy import EpisodePolicy
+from ors_server.rewards.define import Reward
+from ors_server.rewards.output import graded_output, has_result
+from ors_server.rewards.record import trajectory_of
+from ors_server.rewards.trajectory import Trajectory
+from ors_server.sessions.book import EpisodeBook
+from ors_server.wire import TextBlock, ToolOutput
+
+
+class OwnEpisode:
+    """The view that a session hands its instance; a foreign one, which asks no rewards, gets none."""
+
+    __slots__ = ("_book", "_definition", "_instance", "_prompt")
+
+    def __init__(self, book: EpisodeBook, definition: EnvironmentDefinition, instance: Instance) -> None:
+        """Look at an episode.
+
+        Args:
+            book: The episode's book.
+            definition: The environment.
+            instance: Its object.
+        """
+        self._book = book
+        self._definition = definition
+        self._instance = instance
+        self._prompt: str | None = None
+        if isinstance(instance, Environment):
+            give_episode(instance, self)
+
+    @property
+    def reward(self) -> Reward | None:
+        """The reward that the class names."""
+        return self._definition.reward
+
+    @property
+    def policy(self) -> EpisodePolicy:
+        """The rules of the episode."""
+        return self._book.policy
+
+    async def fields(self, wanted: frozenset[str]) -> Mapping[str, Any]:
+        """Return what the episode knows besides its task and its trajectory.
+
+        Args:
+            wanted: Names that the reward takes.
+        """
+        del wanted
+        call = running_call.get()
+        if call is None or call.session_id != self._book.origin.session_id:
+            return {}
+        return {"step": call.step}
+
+    async def trajectory(self, final_response: str) -> Trajectory:
+        """Return the steps that were answered so far, with the prompt.
+
+        Args:
+            final_response: What the agent hands in; empty if nothing yet.
+
+        Raises:
+            EnvironmentFailedError: If the environment gives no prompt.
+            StoreError: If the steps could not be read.
+        """
+        prompt = await self._read_prompt()
+        origin = self._book.origin
+        return trajectory_of(
+            origin,
+            await self._book.services.store.steps(origin.session_id),
+            self._book.summary(),
+            prompt=prompt,
+            final_response=final_response,
+            metadata=self._instance.task_spec,
+        )
+
+    async def grade(self, output: ToolOutput, final_response: str) -> ToolOutput:
+        """Grade an output that ends the episode, if it has no reward of its own.
+
+        Args:
+            output: Any output.
+            final_response: What the agent handed in with the call.
+
+        Returns:
+            The same output, unless the class names a reward that can judge it.
+        """
+        if not output.finished or has_result(output):
+            return output
+        result = await grade_ending(self._instance, final_response, {"output": output})
+        if result is None:
+            return output
+        return graded_output(result, *output.blocks, finished=True, metadata=output.metadata)
+
+    async def _read_prompt(self) -> str:
+        if self._prompt is None:
+            blocks = await self._definition.hooks.prompt(self._instance)
+            self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+        return self._prompt
