@@ -15,6 +15,8 @@ from ors_server.cli.new import new
 from ors_server.cli.options import from_fields
 from ors_server.cli.output import complain, say
 from ors_server.cli.play import play
+from ors_server.cli.rewards import rewards
+from ors_server.cli.score import score
 from ors_server.cli.serve import serve
 from ors_server.cli.version import version
 from ors_server.errors import OrsServerError
@@ -42,6 +44,8 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "play": play,
     "call": call,
     "check": check,
+    "score": score,
+    "rewards": rewards,
     "new": new,
     "version": version,
 }

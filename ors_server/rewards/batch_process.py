@@ -93,7 +93,7 @@ class WorkerProcess:
         self._to_write = bytearray(order.as_line())
         self._read = bytearray()
         self._held = 0
-        self._average = _AHEAD_SECONDS
+        self._average = 1.0  # until something is known, rows wait where any worker can take them
         self._started = time.monotonic()
 
     @property
@@ -193,7 +193,7 @@ class WorkerProcess:
         self._held -= len(ticket.row.text or b"")
         if not self._is_async:
             now = time.monotonic()
-            self._average += 0.2 * (now - ticket.begun - self._average)
+            self._average += 0.3 * (now - ticket.begun - self._average)
             if self.tickets:
                 next(iter(self.tickets.values())).begun = now
         return ticket

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -43,6 +44,7 @@ class Channel:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
+        sys.stdout = sys.stderr  # which does not wait until there is much to say
         os.close(nothing)
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._judging = 0
