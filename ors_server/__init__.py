@@ -61,8 +61,10 @@ if TYPE_CHECKING:
     )
     from ors_server.rewards.define import BaseReward, Reward, reward
     from ors_server.rewards.errors import RewardError
+    from ors_server.rewards.group import score_group_with
     from ors_server.rewards.judged import llm_judge_reward
     from ors_server.rewards.learned import LearnedReward
+    from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
     from ors_server.rewards.scoring import score
     from ors_server.rewards.trajectory import Step, Trajectory
@@ -170,6 +172,7 @@ __all__ = [
     "grade_functions",
     "grade_pytest",
     "grade_stdio",
+    "graded_output",
     "list_rewards",
     "llm_judge_reward",
     "math_equal_reward",
@@ -181,6 +184,7 @@ __all__ = [
     "resource_block",
     "reward",
     "score",
+    "score_group_with",
     "task_success",
     "terminal",
     "tool",
@@ -267,6 +271,7 @@ _HOMES = {
     "grade_functions": "ors_server.grading.functions",
     "grade_pytest": "ors_server.grading.pytest_cases",
     "grade_stdio": "ors_server.grading.stdio",
+    "graded_output": "ors_server.rewards.output",
     "list_rewards": "ors_server.rewards.catalogue",
     "llm_judge_reward": "ors_server.rewards.judged",
     "math_equal_reward": "ors_server.rewards.agentfly",
@@ -278,6 +283,7 @@ _HOMES = {
     "resource_block": "ors_server.authoring.rich",
     "reward": "ors_server.rewards.define",
     "score": "ors_server.rewards.scoring",
+    "score_group_with": "ors_server.rewards.group",
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     )
     from ors_server.rewards.define import BaseReward, Reward, as_reward, reward
     from ors_server.rewards.errors import RewardError
+    from ors_server.rewards.group import evaluate_group, score_group_with
     from ors_server.rewards.judged import llm_judge_reward
     from ors_server.rewards.learned import LearnedReward
+    from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
     from ors_server.rewards.scoring import evaluate, score
     from ors_server.rewards.trajectory import Step, Trajectory
@@ -55,7 +57,9 @@ __all__ = [
     "code_execution_reward",
     "efficiency_reward",
     "evaluate",
+    "evaluate_group",
     "find_reward",
+    "graded_output",
     "list_rewards",
     "llm_judge_reward",
     "math_equal_reward",
@@ -64,6 +68,7 @@ __all__ = [
     "qa_f1_reward_tool",
     "reward",
     "score",
+    "score_group_with",
     "task_success",
 ]
 
@@ -83,10 +88,13 @@ _HOMES = {
     "Trajectory": "trajectory",
     "as_reward": "define",
     "evaluate": "scoring",
+    "evaluate_group": "group",
     "find_reward": "catalogue",
+    "graded_output": "output",
     "list_rewards": "catalogue",
     "reward": "define",
     "score": "scoring",
+    "score_group_with": "group",
 }
 """What is no reward itself, and its module; the rewards stand in the catalogue."""
 
