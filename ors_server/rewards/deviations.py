@@ -62,9 +62,155 @@ class Deviation:
 
 _NO_SCORE = r'"llm_reply": "(?!\s*[01](\.\d*)?\s*")'
 """A reply that is more, or less, than a plain number that begins with 0 or 1."""
+_EXACT_MATCH = "agentfly_qa_em_reward agentfly_qa_em_format_reward agentfly_qa_em_reward_tool_call"
+_MATH_IN_TURNS = "agentfly_math_equal_reward_think agentfly_math_reward_thought_with_tool"
+_NO_BOX = r'"final_response": "(?!.*boxed)[^"]*[A-Za-z]{1,}[^"]*\d'
+"""A number in a sentence without a box."""
+_RIGHT = (0.0, 1.0)
+"""Right without a tool, and with one."""
+_NO_GOLD = (
+    r'"answer": null|"(golden_answers|answers|answer_eval)": \[\]|empty answer_eval'
+    r'|"gt_action": "", "gt_bbox": \[\], "gt_input_text": ""'
+)
 _CONVENTION = "a judge that came to no verdict is an error: a failure is never a reward"
 
 DEVIATIONS: tuple[Deviation, ...] = (
+    Deviation(
+        "arise_composite_reward",
+        "A part or the sum of the weights is NaN or infinite, and so is the mean. Ours is an error.",
+        "NaN and infinities are refused wherever a reward is made",
+        "error",
+        r"nan|inf|1e\+?308",
+    ),
+    Deviation(
+        "agentfly_qa_f1_reward_tool",
+        "From two tool results on the F1, else 0. Ours: 0.1 for a tool result, 1.0 with an exact answer.",
+        "the documented contract: 0.0 without a tool, 0.1 with a wrong answer, 1.0 with a right one",
+        "number",
+        r'"n_tool_messages": [1-9]',
+        (0.1, 1.0),
+    ),
+    Deviation(
+        "agentfly_qa_f1_reward_tool",
+        "Without enough tool results every figure is 0. Ours has the figures of the answer beside the 0.",
+        "they are metrics: what the answer was worth is worth knowing",
+        "number",
+        r'"n_tool_messages": 0',
+        (0.0,),
+    ),
+    Deviation(
+        f"agentfly_qa_f1_reward agentfly_qa_f1_reward_tool agentfly_infoseek_reward agentfly_ok_vqa_reward "
+        f"agentfly_gui_reward {_EXACT_MATCH}",
+        "There is no gold answer: 0, or AttributeError, IndexError, ValueError, by the reward. Ours is "
+        "bad_gold.",
+        "a task without an answer is nobody's failure to answer it: a failure is never a reward",
+        "error",
+        _NO_GOLD,
+    ),
+    Deviation(
+        "agentfly_qa_em_format_reward",
+        "It always raises KeyError. Ours: 0 where a turn has no thought or the answer no tags, else 0.1, 1 "
+        "for an exact answer.",
+        "what its own documentation says it pays",
+        "accepted",
+        r'"trajectory": "(?!empty)',
+        (0.0, 0.1, 1.0),
+    ),
+    Deviation(
+        "agentfly_qa_em_reward_tool_call",
+        "Arguments that are JSON text are compared as they are, braces and all. Ours reads them.",
+        "tool calls have their arguments as text wherever OpenAI's format is spoken",
+        "number",
+        r'"trajectory": "tool_call_answer_str"',
+        (0.0, 1.0),
+    ),
+    Deviation(
+        _MATH_IN_TURNS,
+        "A turn without content: ValueError. Ours reads it as a turn without a thought: 0.",
+        "a turn that only calls tools has no content in OpenAI's format",
+        "accepted",
+        r'"trajectory": "none_content"',
+        (0.0,),
+    ),
+    Deviation(
+        f"agentfly_math_equal_reward agentfly_math_equal_reward_tool {_MATH_IN_TURNS}",
+        "A number that stands in a sentence without a box is no answer. Ours reads it.",
+        "the number that a sentence states is its answer; a task may ask for a box",
+        "number",
+        _NO_BOX,
+        _RIGHT,
+    ),
+    Deviation(
+        "agentfly_math_equal_reward",
+        "Formulas that its parser does not know are compared as text: sums in another order, expanded "
+        "products, turned inequalities, sets. Ours compares what they mean.",
+        "mathematically equal is the contract",
+        "number",
+        r"\^|[<>]|\\\\sqrt|\\\\\{|[a-z] ?[-+*/]|[-+*/] ?[a-z]",
+        (1.0,),
+    ),
+    Deviation(
+        "agentfly_math_equal_reward",
+        "The case of words counts; a box without braces, an \\fbox, bold type, a percentage, a choice in "
+        "brackets and digits of other scripts are not read. Ours reads them.",
+        "they are ways of writing the same answer",
+        "number",
+        r"(?i)boxed\{(yes|no|true|false)\}|\\fbox|\\boxed (?!\{)|\*\*|%|\([a-z]\)|\{,\}|[０-９]",  # noqa: RUF001
+        (1.0,),
+    ),
+    Deviation(
+        "agentfly_math_equal_reward",
+        "Commas, spaces and the left side of an equation are dropped, and the parser passes over what it "
+        "does not know, so that \\boxed{42, 7} is 42, 1,2 is 12, 4 2 is 42, k=3 is n=3 and pi+__x is pi. "
+        "Ours says that they differ.",
+        "an answer that lists numbers, is of another unknown or is no mathematics is another answer",
+        "number",
+        r'"final_response": "[^"]*(\d ?, |\d,\d{1,2}(?!\d)|\d \d|, [A-Z]\b|[a-z]=|__)',
+        (0.0,),
+    ),
+    Deviation(
+        "agentfly_math_equal_reward",
+        "Nothing is equal to nothing: 1.0. Ours is bad_gold.",
+        "an empty gold cannot be answered: a failure is never a reward",
+        "error",
+        r'"answer": ""',
+    ),
+    Deviation(
+        "agentfly_math_equal_reward agentfly_reward_framework",
+        "Fields by position: TypeError. Ours takes them in the order of the signature.",
+        "ARISE calls rewards with a trajectory by position",
+        "accepted",
+        r"positional",
+    ),
+    Deviation(
+        "agentfly_reward_framework",
+        "A decorated function that returns an int or a bool: ValueError. Ours takes them.",
+        'the page says "float or dict"; `return 1` is a float to everybody but the check',
+        "accepted",
+        r"returns (int|bool)",
+        (1.0,),
+    ),
+    Deviation(
+        "agentfly_reward_framework",
+        "A direct call passes a mapping without `reward`. Ours refuses it.",
+        "the page asks for the key; the same mapping is refused one call later",
+        "error",
+        r"direct call: dict without reward",
+    ),
+    Deviation(
+        "agentfly_reward_framework",
+        "A class without `super().__init__()` fails with AttributeError. Ours works.",
+        "it is the page's own example",
+        "accepted",
+        r"APIReward",
+    ),
+    Deviation(
+        "agentfly_reward_result_from_raw agentfly_reward_framework",
+        "NaN and infinities pass, None is 0 and text is read as a number. Ours refuses all of them.",
+        "a reward is a finite number that something computed",
+        "error",
+        r"nan|inf|None|'reward': '",
+    ),
     Deviation(
         "arise_llm_judge_reward",
         "The model raised: 0.5. Ours is an error.",
@@ -157,6 +303,20 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "a failure is never a reward: whether the program runs is not known",
         "error",
         r'"env_step_raises"',
+    ),
+    Deviation(
+        "rouge_score",
+        "A gold of fewer words than the n-gram has: 0.0 for every response. Ours is bad_gold.",
+        "a task that nobody can answer is a fault of the task, not of the answer",
+        "error",
+        r'"answer": "[^ "]*",.*"rouge": "rouge2"',
+    ),
+    Deviation(
+        "rouge_score",
+        "With stemming: NLTK's extension of Porter's stemmer. Ours is Porter's second one (Porter2).",
+        "the package that has it is small, kept, and reads no data files; both bring dying to die",
+        "number",
+        r'"stem": true',
     ),
 )
 
