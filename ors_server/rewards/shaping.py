@@ -4,6 +4,10 @@ Source: Ng, Harada and Russell, "Policy invariance under reward transformations"
 moves from a state with the potential `before` to one with `after` earns `gamma * after - before`, and the
 last state's potential counts as 0. However often an agent goes round in circles, the sum over the episode
 depends on the potential of the first state alone, so the best policy stays the best.
+
+With a discount below 1 that holds for discounted returns. The server's return is not discounted; there a
+circle costs `(1 - gamma)` times the potentials on it, which is a gain where they are negative. Such
+potentials are refused.
 """
 
 import math
@@ -11,12 +15,18 @@ from dataclasses import dataclass
 
 from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
 
+_FARMED = (
+    "with a discount below 1, a potential times its scale is at least 0: staying where it is negative would "
+    "add to the return without end"
+)
+
 
 @dataclass(slots=True)
 class PotentialShaping:
     """Turns a potential, such as the share of a task that is done, into rewards of steps.
 
-    One instance belongs to one episode.
+    One instance belongs to one episode; its four fields are its whole state. An episode that ends otherwise
+    than by a step that calls `finish`, such as by a step limit, keeps what its last state is worth.
     """
 
     potential: float = 0.0
@@ -31,12 +41,15 @@ class PotentialShaping:
         """Refuse what is no shaping.
 
         Raises:
-            RewardDefinitionError: The discount is not in (0, 1], or a number is not finite.
+            RewardDefinitionError: The discount is not in (0, 1], a number is not finite, or the potential of
+                the first state is negative though the discount is below 1.
         """
         if not 0 < self.discount <= 1:
             raise RewardDefinitionError(f"a discount is in (0, 1], not {self.discount}")
         if not (math.isfinite(self.potential) and math.isfinite(self.scale)):
             raise RewardDefinitionError("a potential and its scale are finite numbers")
+        if self._can_be_farmed(self.potential):
+            raise RewardDefinitionError(_FARMED)
 
     def move(self, potential: float) -> float:
         """Return what a step earns that leads to another state.
@@ -45,10 +58,13 @@ class PotentialShaping:
             potential: Of the state that was reached; finite.
 
         Raises:
-            RewardValueError: If it is not finite, or the episode is over.
+            RewardValueError: If it, or what the step would earn, is not finite; if it is negative though the
+                discount is below 1; or if the episode is over.
         """
         if not math.isfinite(potential):
             raise RewardValueError(f"a potential is a finite number, not {potential}")
+        if self._can_be_farmed(potential):
+            raise RewardValueError(_FARMED)
         return self._step(potential)
 
     def finish(self) -> float:
@@ -61,5 +77,10 @@ class PotentialShaping:
         if self.is_over:
             raise RewardValueError("the episode is over; a shaping belongs to one episode")
         earned = self.scale * (self.discount * potential - self.potential)
+        if not math.isfinite(earned):
+            raise RewardValueError(f"moving from {self.potential:g} to {potential:g} earns no finite number")
         self.potential = potential
         return earned
+
+    def _can_be_farmed(self, potential: float) -> bool:
+        return self.discount < 1 and self.scale * potential < 0
