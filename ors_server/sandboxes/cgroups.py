@@ -150,12 +150,12 @@ class Cgroup:
 
     def denials(self) -> int:
         """Return how often the process limit refused somebody; asked around every command, so it is cheap."""
-        if self._events < 0:
-            with contextlib.suppress(OSError, KeyError):
+        try:
+            if self._events < 0:
                 self._events = os.open(self.folders["pids"] / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError, ValueError, IndexError):
             return int(os.pread(self._events, 256, 0).split()[1])
-        return 0
+        except (OSError, KeyError, ValueError, IndexError):
+            return 0
 
     def freeze(self) -> bool:
         """Ask the kernel to stop everything inside; tell whether it can."""

@@ -71,7 +71,7 @@ __ors_end() {{
   case $PWD in
     *[!a-zA-Z0-9/._-]*) builtin printf '\\e]ors;p;%s;%s;%s;%q\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
     *) builtin printf '\\e]ors;p;%s;%s;%s;%s\\a' "$__ors_seq" "$__ors_rc" "$$" "$PWD" ;;
-  esac >&2
+  esac
 }}
 __ors_prompt() {{
   if [[ $__ors_seq != "$__ors_done" ]]; then __ors_rc=$1; __ors_end; fi
@@ -119,8 +119,8 @@ set --
 
 _LINE = (
     '__ors_seq={sequence};__ors_cmd=$(<{control}/cmd);__ors_ret "$__ors_rc"&&:;'
-    '\\builtin eval -- "$__ors_cmd" </dev/null >{control}/io/o{sequence} 2>{control}/io/e{sequence};'
-    "__ors_rc=$?;\\enable eval printf builtin return declare local 2>&-;__ors_end\n"
+    '\\builtin eval -- "$__ors_cmd" </dev/null >{control}/io/o{pipes} 2>{control}/io/e{pipes};'
+    "__ors_rc=$?;\\enable eval printf builtin return declare local;__ors_end\n"
 )
 
 _SYNC = "\n__ors_seq={sequence};__ors_end\n"
@@ -225,14 +225,15 @@ def _restore(layout: Layout) -> str:
     return _RESTORE.format(control=layout.control, state=layout.state)
 
 
-def typed_line(layout: Layout, sequence: int) -> bytes:
+def typed_line(layout: Layout, sequence: int, pipes: int) -> bytes:
     """Return the line that runs the command in the control folder.
 
     Args:
         layout: Where things stand.
         sequence: The command's number, from 1.
+        pipes: The number of its pipes.
     """
-    return _LINE.format(control=layout.control, sequence=sequence).encode()
+    return _LINE.format(control=layout.control, sequence=sequence, pipes=pipes).encode()
 
 
 def sync_line(sequence: int) -> bytes:

@@ -4,7 +4,6 @@ One command is over when the shell says so on its terminal, never when a pipe en
 hold a call. No wait in here is without a bound.
 """
 
-import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ors_server.sandboxes.errors import SandboxCommandError, SandboxStartError
 from ors_server.sandboxes.marks import Death, Mark, Prompt
 from ors_server.sandboxes.pump import Pump
 from ors_server.sandboxes.scripts import sync_line, typed_line
+from ors_server.sandboxes.slate import Slate
 from ors_server.sandboxes.streams import Background, CommandStreams
 from ors_server.sandboxes.terminal import Terminal
 
@@ -54,8 +54,8 @@ class Shell:
         self._terminal = Terminal(self._pump, self._on_mark, self._on_end)
         self._background = Background(self._limits.background_bytes)
         self._congestion = Congestion(cell, clock)
-        self._command_path = str(cell.control / "cmd")
-        self._cwd_path = str(cell.control / "cwd")
+        self._command = Slate(str(cell.control / "cmd"))
+        self._cwd = Slate(str(cell.control / "cwd"))
         self._pipes = str(cell.control / "io") + "/"
         self._news = anyio.Event()
         self._sequence = 0
@@ -66,6 +66,7 @@ class Shell:
         self._finish: Prompt | None = None
         self._death: Death | None = None
         self._streams: CommandStreams | None = None
+        self._free: CommandStreams | None = None  # pipes of an earlier command that nobody holds
         self.cwd = cell.layout.work
 
     async def start(self) -> None:
@@ -116,9 +117,13 @@ class Shell:
         return self._result(verdict, self._clock.monotonic() - began)
 
     def close(self) -> None:
-        """Let go of terminal and pipes."""
+        """Let go of terminal, pipes and files."""
         self._drop_streams()
+        if self._free is not None:
+            self._free.close()
         self._background.close()
+        self._command.close()
+        self._cwd.close()
         self._terminal.close()
         self._pump.close()
 
@@ -146,12 +151,13 @@ class Shell:
     def _type(self, data: bytes) -> None:
         self._sequence += 1
         self._finish = self._death = None
-        _rewrite(self._command_path, data)
-        streams = CommandStreams.make(self._pump, self._pipes, self._sequence, self._limits, self._cell.owner)
-        for intake in streams.both:
-            intake.on_data = self._on_data
+        self._command.write(data)
+        streams, self._free = self._free, None
+        if streams is None:
+            streams = CommandStreams.make(self._pump, self._pipes, self._sequence, self._cell.owner)
+        streams.begin(self._limits, self._on_data)
         self._streams = streams
-        self._terminal.type(typed_line(self._cell.layout, self._sequence))
+        self._terminal.type(typed_line(self._cell.layout, self._sequence, streams.number))
 
     async def _end_of_command(self, time_limit: float) -> Killed | None:
         deadline = self._clock.monotonic() + time_limit
@@ -203,7 +209,7 @@ class Shell:
         )
         self._streams = None
         self._is_news = False
-        self._background.adopt(streams)
+        self._free = self._background.adopt(streams)
         return result
 
     # The interrupt ladder
@@ -337,7 +343,7 @@ class Shell:
         if cwd != self.cwd:
             self.cwd = cwd
             kept = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
-            _rewrite(self._cwd_path, kept.encode(errors="surrogateescape"))
+            self._cwd.write(kept.encode(errors="surrogateescape"))
 
     def _has_ended(self) -> bool:
         return self._finish is not None or self._death is not None or self._is_gone
@@ -362,18 +368,6 @@ class Shell:
                 await self._news.wait()
             return True
         return is_so()
-
-
-def _rewrite(path: str, data: bytes) -> None:
-    """Write a whole file anew; over the old content, for ext4 flushes a file that was emptied first."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.ftruncate(descriptor, len(data))
-    finally:
-        os.close(descriptor)
 
 
 def _encode(command: str, most: int) -> bytes:

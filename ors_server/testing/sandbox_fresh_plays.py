@@ -168,8 +168,12 @@ async def _while_frozen(backend: Backend) -> None:
         await sandbox.freeze()
         _expect(await _shell(sandbox, "cat file"), "here\n", "a program that runs beside frozen ones")
         await sandbox.thaw()
-        alive = await sandbox.exec("jobs -rp | wc -l")
-        require(holds=alive.stdout.text.strip() == "4", what=f"the agent's jobs unharmed, not {alive}")
+        # a shell hears that a job goes on once the job does, which may be a moment after the thaw
+        alive = await sandbox.exec(
+            "for i in {1..100}; do (( $(jobs -rp | wc -l) == 4 )) && break; sleep 0.05; done; jobs -l; "
+            "jobs -rp | wc -l"
+        )
+        require(holds=alive.stdout.text.endswith("\n4\n"), what=f"the agent's jobs unharmed, not {alive}")
 
 
 async def _ends(backend: Backend) -> None:

@@ -1,0 +1,156 @@
+"""The pipes of commands: used again when nobody holds them, read to the last byte, never mixed up."""
+
+import os
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.pump import Pump
+from ors_server.sandboxes.slate import Slate
+from ors_server.sandboxes.streams import Background, CommandStreams
+
+LIMITS = Limits()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return f"{tmp_path}/"
+
+
+def play(body, folder):
+    async def run():
+        pump = Pump()
+        background = Background(1000)
+        streams = CommandStreams.make(pump, folder, 1, None)
+        streams.begin(LIMITS, lambda: None)
+        try:
+            return await body(streams, background)
+        finally:
+            background.close()
+            streams.close()
+            pump.close()
+
+    return anyio.run(run)
+
+
+def writer(folder, letter="o"):
+    return os.open(f"{folder}{letter}1", os.O_WRONLY)
+
+
+def write(folder, data, letter="o"):
+    descriptor = writer(folder, letter)
+    os.write(descriptor, data)
+    os.close(descriptor)
+
+
+def finish(streams):
+    for intake in streams.both:
+        intake.finish()
+    return streams.stdout.output().text, streams.stderr.output().text
+
+
+def test_pipes_that_nobody_holds_serve_the_next_command(folder):
+    async def body(streams, background):
+        seen = []
+        for word in ("one", "two"):
+            write(folder, word.encode())
+            write(folder, word.upper().encode(), "e")
+            seen.append((finish(streams), streams.are_clear))
+            assert background.adopt(streams) is streams
+            streams.begin(LIMITS, lambda: None)
+        return seen
+
+    assert play(body, folder) == [(("one", "ONE"), True), (("two", "TWO"), True)]
+
+
+def test_a_pipe_that_a_job_holds_is_left_to_the_job(folder):
+    async def body(streams, background):
+        job = writer(folder)
+        os.write(job, b"from the command")
+        assert finish(streams) == ("from the command", "")
+        assert background.adopt(streams) is None
+        assert not list(Path(folder).iterdir())
+        os.write(job, b"from the job")
+        assert background.take().text == "from the job"
+        os.close(job)
+        background.take()
+        return streams.stdout.is_open, streams.stderr.is_open
+
+    assert play(body, folder) == (False, False)
+
+
+def test_what_is_written_between_two_commands_belongs_to_neither(folder):
+    async def body(streams, background):
+        finish(streams)
+        background.adopt(streams)
+        write(folder, b"between")
+        streams.stdout.finish()
+        streams.begin(LIMITS, lambda: None)
+        write(folder, b"after")
+        return finish(streams)[0], background.take().text
+
+    assert play(body, folder) == ("after", "between")
+
+
+def test_a_flood_is_read_to_its_last_byte_though_nothing_new_happens(folder):
+    async def body(streams, _background):
+        job = writer(folder)
+        os.set_blocking(job, False)
+        sent = 0
+        with anyio.fail_after(20):
+            while sent < 1_000_000:
+                try:
+                    sent += os.write(job, bytes(65_536))
+                except BlockingIOError:  # full: the reader has to come back by itself
+                    await anyio.lowlevel.checkpoint()
+            os.close(job)
+            while streams.stdout.total < sent:
+                await anyio.lowlevel.checkpoint()
+        return streams.stdout.total - sent
+
+    assert play(body, folder) == 0
+
+
+async def spend(streams, background, folder):
+    """Let the pipes serve a command that says nothing, and hear of its end."""
+    write(folder, b"")
+    with anyio.fail_after(20):
+        while not streams.stdout.was_opened:
+            await anyio.lowlevel.checkpoint()
+    finish(streams)
+    background.adopt(streams)
+    streams.begin(LIMITS, lambda: None)
+
+
+@pytest.mark.parametrize("served", [0, 1, 2])
+def test_whether_the_shell_came_is_known_of_each_command(folder, served):
+    async def body(streams, background):
+        for _ in range(served):
+            await spend(streams, background, folder)
+        await anyio.lowlevel.checkpoint()
+        finish(streams)
+        return streams.stdout.was_opened
+
+    assert play(body, folder) is False
+
+
+def test_a_slate_holds_the_last_writing_and_nothing_of_those_before(tmp_path):
+    slate = Slate(str(tmp_path / "slate"))
+    for data in (b"a long first command", b"short", b"", b"longer again", b"x" * 100_000, b"y"):
+        slate.write(data)
+        assert (tmp_path / "slate").read_bytes() == data
+    slate.close()
+    slate.close()
+    slate.write(b"after")
+    assert (tmp_path / "slate").read_bytes() == b"after"
+    slate.close()
+
+
+def test_a_slate_does_not_follow_a_link(tmp_path):
+    (tmp_path / "slate").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        Slate(str(tmp_path / "slate")).write(b"x")
+    assert not (tmp_path / "elsewhere").exists()
