@@ -243,7 +243,7 @@ class _Words:
         if tokenizer not in _WORDS:
             raise RewardDefinitionError(f"a tokenizer is ascii or unicode; {tokenizer!r} came")
         self._words = _WORDS[tokenizer]
-        self._stemmer: Any = load_package("snowballstemmer").stemmer("porter") if stem else None
+        self._stemmer: Any = load_package("snowballstemmer").stemmer("english") if stem else None
 
     def of(self, text: str) -> list[str]:
         words: list[str] = self._words.findall(text.lower())

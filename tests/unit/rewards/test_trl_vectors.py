@@ -1,0 +1,84 @@
+"""Every recorded case of TRL's rewards and of rouge-score: the same value, or a row that says why not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ors_server.rewards.deviations import deviations_of
+from ors_server.rewards.formats import think_format_reward
+from ors_server.rewards.lengths import (
+    cosine_length_reward,
+    repetition_penalty_reward,
+    soft_overlong_reward,
+)
+from ors_server.rewards.overlap import rouge_l_reward, rouge_n_reward
+from ors_server.rewards.scoring import score
+
+VECTORS = Path(__file__).parents[2] / "data" / "rewards"
+TRL = {
+    "trl_think_format_reward": think_format_reward,
+    "trl_soft_overlong_punishment": soft_overlong_reward,
+    "trl_repetition_penalty": repetition_penalty_reward,
+    "trl_cosine_scaled_reward": cosine_length_reward,
+}
+
+
+def read(name):
+    found = json.loads((VECTORS / f"{name}.json").read_text())
+    assert found["n"] == len(found["cases"]) > 0
+    return found["cases"]
+
+
+def cases(*names):
+    return [
+        pytest.param(name, case, id=f"{name}-{number}")
+        for name in names
+        for number, case in enumerate(read(name))
+    ]
+
+
+@pytest.mark.parametrize(("name", "case"), cases(*TRL))
+def test_a_reward_of_trl_gives_what_trl_gave(name, case):
+    given = case["input"]
+    fields = {"final_response": given} if isinstance(given, str) else given
+    result = score(TRL[name], **fields)
+    assert result.reward == pytest.approx(case["output"], abs=1e-9)
+    assert deviations_of(name) == ()
+
+
+def rouge(case):
+    given = dict(case["input"])
+    kind = given.pop("rouge")
+    if kind == "rougeL":
+        return score(rouge_l_reward, **given)
+    return score(rouge_n_reward, n=int(kind.removeprefix("rouge")), **given)
+
+
+@pytest.mark.parametrize(("name", "case"), cases("rouge_score"))
+def test_rouge_is_what_rouge_score_gave_or_the_table_says_why_not(name, case):
+    result, theirs = rouge(case), case["output"]
+    if result.reward is not None and result.reward == pytest.approx(theirs["reward"], abs=1e-9):
+        assert result.extras["precision"] == pytest.approx(theirs["precision"], abs=1e-9)
+        assert result.extras["recall"] == pytest.approx(theirs["recall"], abs=1e-9)
+        return
+    assert result.status in {"graded", "bad_gold"}
+    assert any(row.explains(name, case, result.reward) for row in deviations_of(name))
+
+
+@pytest.mark.parametrize("row", deviations_of("rouge_score"), ids=lambda row: row.what[:30])
+def test_every_row_about_rouge_is_needed_by_a_case(row):
+    differing = [
+        case for case in read("rouge_score") if rouge(case).reward != pytest.approx(case["output"]["reward"])
+    ]
+    assert any(row.explains("rouge_score", case, rouge(case).reward) for case in differing)
+
+
+def test_stemming_departs_in_few_cases_only():
+    pairs = [
+        (rouge(case).reward, case["output"]["reward"])
+        for case in read("rouge_score")
+        if case["input"]["stem"]
+    ]
+    differing = [pair for pair in pairs if pair[0] is not None and pair[0] != pytest.approx(pair[1])]
+    assert 0 < len(differing) <= 2
