@@ -6,7 +6,7 @@ is judged in this process, where a thread that takes too long can only be left b
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from itertools import islice
 from types import TracebackType
@@ -74,7 +74,7 @@ class BatchScorer:
         """How many workers died over a row, or were ended for one that took too long."""
         return self._pool.replaced
 
-    def score(self, rows: Rows) -> Iterator[RewardResult]:
+    def score(self, rows: Rows) -> Generator[RewardResult, None, None]:
         """Judge rows.
 
         Args:
@@ -89,7 +89,7 @@ class BatchScorer:
         """
         yield from self._run(MappingSource(rows))
 
-    def score_lines(self, descriptor: int) -> Iterator[RewardResult]:
+    def score_lines(self, descriptor: int) -> Generator[RewardResult, None, None]:
         """Judge lines of JSON; blank ones are passed over.
 
         Args:
@@ -104,7 +104,7 @@ class BatchScorer:
         """
         yield from self._run(LineSource(descriptor))
 
-    async def ascore(self, rows: Rows) -> AsyncIterator[RewardResult]:
+    async def ascore(self, rows: Rows) -> AsyncGenerator[RewardResult, None]:
         """Judge rows without blocking the event loop.
 
         Args:
@@ -142,7 +142,7 @@ class BatchScorer:
         """End the workers."""
         self.close()
 
-    def _run(self, source: Source) -> Iterator[RewardResult]:
+    def _run(self, source: Source) -> Generator[RewardResult, None, None]:
         self._pool.begin(source)
         try:
             while not self._pool.is_finished:
@@ -162,7 +162,7 @@ def score_rows(
     time_limit: float = TIME_LIMIT,
     concurrency: int = CONCURRENCY,
     keywords: Mapping[str, Any] | None = None,
-) -> Iterator[RewardResult]:
+) -> Generator[RewardResult, None, None]:
     """Judge rows, outside any event loop.
 
     Args:
@@ -207,7 +207,7 @@ async def ascore_rows(
     time_limit: float = TIME_LIMIT,
     concurrency: int = CONCURRENCY,
     keywords: Mapping[str, Any] | None = None,
-) -> AsyncIterator[RewardResult]:
+) -> AsyncGenerator[RewardResult, None]:
     """Judge rows, within an event loop.
 
     Args:
