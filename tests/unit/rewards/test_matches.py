@@ -1,0 +1,418 @@
+"""Texts are matched as a whole, as words, by patterns: what counts as the same, and what never does."""
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ors_server.rewards import matches, texts
+from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.matches import (
+    all_of_match_reward,
+    exact_match_reward,
+    normalised_match_reward,
+    regex_match_reward,
+    strict_answer_match_reward,
+    word_match_reward,
+)
+from ors_server.rewards.scoring import score
+from ors_server.rewards.texts import (
+    MAX_GOLD,
+    MAX_GOLDS,
+    MAX_RESPONSE,
+    BadGoldError,
+    MissingPackageError,
+    TextForm,
+    UnparsedAnswerError,
+    load_package,
+    normalise_golds,
+    normalise_text,
+    read_golds,
+)
+
+WITH_GOLDS = (
+    exact_match_reward,
+    normalised_match_reward,
+    word_match_reward,
+    all_of_match_reward,
+    strict_answer_match_reward,
+)
+
+
+def paid(reward, response, gold, **options):
+    result = score(reward, final_response=response, answer=gold, **options)
+    assert result.status == "graded", result
+    return result.reward
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "wanted"),
+    [
+        ("Paris", "Paris", 1),
+        (" Paris\n", "Paris", 1),
+        ("Paris", " Paris", 1),
+        ("paris", "Paris", 0),
+        ("Paris.", "Paris", 0),
+        ("", "Paris", 0),
+        ("Paris", ["London", "Paris"], 1),
+        ("London, Paris", ["London", "Paris"], 0),
+        ("\u00e9", "e\u0301", 0),
+    ],
+)
+def test_an_exact_match_is_the_same_characters(response, gold, wanted):
+    assert paid(exact_match_reward, response, gold) == wanted
+
+
+def test_an_exact_match_may_count_white_space():
+    assert paid(exact_match_reward, " a", "a", strip=False) == 0
+    assert paid(exact_match_reward, " a", " a", strip=False) == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "gold"),
+    [
+        ("PARIS", "paris"),
+        ("Straße", "STRASSE"),
+        ("New \n York", "new york"),
+        ("\uff23\uff0b\uff0b", "C++"),
+        ("ﬁnal", "final"),
+        ("\u00e9", "e\u0301"),
+        ("don\u2019t", "don't"),
+        ("\u22125", "-5"),
+        ("½", "1/2"),
+        ("10²", "10^2"),
+        ("x¹⁰", "x^10"),
+        ("“so”", '"so"'),
+        ("a\u00a0b", "a b"),
+    ],
+)
+def test_a_normalised_match_passes_over_how_a_text_is_typed(response, gold):
+    assert paid(normalised_match_reward, response, gold) == 1
+    assert paid(normalised_match_reward, gold, response) == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "gold"),
+    [
+        ("5", "-5"),
+        ("-5", "5"),
+        ("35", "3.5"),
+        ("C", "C++"),
+        ("C#", "C++"),
+        ("102", "10²"),
+        ("31/2", "3½"),
+        ("Paris.", "Paris"),
+        ("the", "a"),
+        ("", "a"),
+        ("newyork", "new york"),
+    ],
+)
+def test_a_normalised_match_drops_no_sign_and_no_word(response, gold):
+    assert paid(normalised_match_reward, response, gold) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "response", "gold"),
+    [
+        ("casefold", "US", "us"),
+        ("nfkc", "①", "1"),
+        ("collapse", "a  b", "a b"),
+        ("typography", "\u2019", "'"),
+    ],
+)
+def test_each_rule_of_the_normal_form_can_be_turned_off(option, response, gold):
+    assert paid(normalised_match_reward, response, gold) == 1
+    assert paid(normalised_match_reward, response, gold, **{option: False}) == 0
+
+
+@given(st.text(max_size=60))
+def test_a_normal_form_is_its_own_normal_form(text):
+    for form in (
+        TextForm(),
+        TextForm(casefold=False),
+        TextForm(nfkc=False),
+        TextForm(collapse=False),
+        TextForm(typography=False),
+    ):
+        try:
+            once = normalise_text(text, form)
+        except UnparsedAnswerError:
+            return
+        assert normalise_text(once, form) == once
+
+
+def test_the_normal_form_of_every_character_is_its_own():
+    letters = [chr(point) for point in range(sys.maxunicode + 1)]
+    for letter in letters:
+        if unicodedata.decomposition(letter) or letter.casefold() != letter or letter.isspace():
+            once = normalise_text(letter)
+            assert normalise_text(once) == once, ascii(letter)
+
+
+@given(st.from_regex(r"[-+]?[0-9]{1,4}([.,/][0-9]{1,3})?[%+#]{0,2}", fullmatch=True))
+def test_signs_digits_and_marks_survive_the_normal_form(text):
+    assert normalise_text(text) == text
+
+
+@given(st.text(max_size=30), st.text(min_size=1, max_size=30))
+def test_a_match_is_symmetric(left, right):
+    results = [
+        score(normalised_match_reward, final_response=a, answer=b) for a, b in ((left, right), (right, left))
+    ]
+    if all(one.status == "graded" for one in results):
+        assert results[0].reward == results[1].reward
+
+
+@pytest.mark.parametrize(
+    ("response", "gold"),
+    [
+        ("It is Paris.", "Paris"),
+        ("**Paris**", "paris"),
+        ("Answer:Paris", "Paris"),
+        ("'Paris'!", "Paris"),
+        ("Paris, France", "Paris"),
+        ("It is 4.", "4"),
+        ("2 + 2 = 4", "4"),
+        ("-5 degrees", "-5"),
+        ("I like C++.", "C++"),
+        ("It costs $5", "5"),
+        ("not London but Paris", "Paris"),
+        ("No, Paris", "Paris"),
+        ("NEW\nYORK", "New York"),
+    ],
+)
+def test_a_word_is_found_in_a_short_sentence(response, gold):
+    assert paid(word_match_reward, response, gold) == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "gold"),
+    [
+        ("14", "4"),
+        ("41", "4"),
+        ("4.0", "4"),
+        ("0.4", "4"),
+        (".4", "4"),
+        ("4,000", "4"),
+        ("1,4", "4"),
+        ("4:30", "4"),
+        ("-4", "4"),
+        ("4/5", "4"),
+        ("5/4", "4"),
+        ("2 4/5", "2"),
+        ("4 / 5", "4"),
+        ("4%", "4"),
+        ("4 %", "4"),
+        ("4e3", "4"),
+        ("4^2", "4"),
+        ("2^4", "4"),
+        ("4*2", "4"),
+        ("know", "no"),
+        ("C++", "C"),
+        ("C#", "C"),
+        ("non-Paris", "Paris"),
+        ("Paris-like", "Paris"),
+        ("xParis", "Paris"),
+        ("Parisx", "Paris"),
+        ("not Paris", "Paris"),
+        ("It isn\u2019t Paris", "Paris"),
+        ("never in Paris", "Paris"),
+        ("neither Paris nor London", ["Paris", "London"]),
+        ("", "Paris"),
+        ("C++", "C+"),
+    ],
+)
+def test_a_part_of_a_word_or_number_and_a_denied_word_are_none(response, gold):
+    assert paid(word_match_reward, response, gold) == 0
+
+
+CITIES = ["Paris", "London", "York", "New York"]
+
+
+@pytest.mark.parametrize(
+    ("response", "wanted", "is_listing"),
+    [
+        ("York", 1, 0),
+        ("It is York, I think", 1, 0),
+        ("New York", 0, 0),
+        ("York or London", 0, 1),
+        ("Paris, London, York, New York", 0, 1),
+        ("Paris", 0, 0),
+        ("nothing", 0, 0),
+    ],
+)
+def test_an_answer_that_names_another_choice_names_none(response, wanted, is_listing):
+    result = score(word_match_reward, final_response=response, answer="York", choices=CITIES)
+    assert (result.reward, result.extras["is_listing"]) == (wanted, is_listing)
+
+
+def test_a_long_text_around_a_word_is_no_answer():
+    assert paid(word_match_reward, "word " * 19 + "Paris", "Paris") == 1
+    assert paid(word_match_reward, "word " * 20 + "Paris", "Paris") == 0
+    assert paid(word_match_reward, "word " * 20 + "Paris", "Paris", max_ratio=30) == 1
+    assert paid(word_match_reward, "word " * 30 + "New York", "New York") == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "wanted", "share"),
+    [
+        ("York and Paris", 1, 1),
+        ("Paris", 0, 0.5),
+        ("Paris and New York", 0, 0.5),
+        ("York, Paris, London", 0, 1),
+        ("", 0, 0),
+    ],
+)
+def test_all_of_several_texts_must_be_there(response, wanted, share):
+    result = score(all_of_match_reward, final_response=response, answer=["York", "Paris"], choices=CITIES)
+    assert (result.reward, result.extras["found"]) == (wanted, share)
+    partly = paid(all_of_match_reward, response, ["York", "Paris"], choices=CITIES, partial=True)
+    assert partly == (0 if "London" in response or "New" in response else share)
+
+
+@pytest.mark.parametrize("reward", WITH_GOLDS, ids=lambda reward: reward.name)
+@pytest.mark.parametrize(
+    "gold",
+    [
+        "",
+        "  ",
+        [],
+        ["Paris", ""],
+        None,
+        5,
+        ["Paris", 5],
+        True,
+        {},
+        "x" * (MAX_GOLD + 1),
+        ["x"] * (MAX_GOLDS + 1),
+    ],
+    ids=lambda gold: repr(gold)[:12],
+)
+def test_a_gold_that_is_no_text_is_a_bad_gold(reward, gold):
+    result = score(reward, final_response="", answer=gold)
+    assert (result.reward, result.status) == (None, "bad_gold")
+    assert result.reason
+
+
+@pytest.mark.parametrize("reward", [normalised_match_reward, word_match_reward, all_of_match_reward])
+def test_a_gold_that_is_too_much_for_unicode_is_a_bad_gold(reward):
+    assert score(reward, final_response="a", answer="á" + "́" * 40).status == "bad_gold"
+    assert score(reward, final_response="a", answer="\u200b").status == "graded"
+
+
+@pytest.mark.parametrize("reward", [*WITH_GOLDS, regex_match_reward], ids=lambda reward: reward.name)
+@pytest.mark.parametrize("response", [None, 5, b"Paris", ["Paris"]])
+def test_a_response_that_is_no_text_is_an_error(reward, response):
+    result = score(reward, final_response=response, answer="Paris", pattern="Paris")
+    assert (result.reward, result.status) == (None, "error")
+
+
+def test_what_costs_too_much_is_a_limit_and_what_does_not_is_graded():
+    million = "Paris " * 170_000
+    assert paid(exact_match_reward, million, "Paris") == 0
+    for reward in (normalised_match_reward, word_match_reward, all_of_match_reward, regex_match_reward):
+        result = score(reward, final_response=million, answer="Paris", pattern="Paris")
+        assert (result.reward, result.status) == (None, "limit"), reward.name
+        fits = score(reward, final_response=million[:MAX_RESPONSE], answer="Paris", pattern="Paris")
+        assert fits.status == "graded", reward.name
+    many = [f"gold {number}" for number in range(MAX_GOLDS)]
+    assert (
+        score(word_match_reward, final_response="gold " * 19_000, answer=many, max_ratio=1e9).status
+        == "limit"
+    )
+
+
+def test_marks_without_end_are_not_put_in_order():
+    response = "\u0301\u0323" * 50_000  # normalising them takes the square of their number
+    result = score(normalised_match_reward, final_response=response, answer="a")
+    assert (result.reward, result.status) == (0.0, "unparsed_answer")
+
+
+@pytest.mark.parametrize(
+    ("response", "pattern", "options", "wanted"),
+    [
+        ("it is 14", r"\b4\b", {}, 0),
+        ("it is 4", r"\b4\b", {}, 1),
+        ("it is 4", r"\d", {"mode": "fullmatch"}, 0),
+        ("4", r"\d", {"mode": "fullmatch"}, 1),
+        ("YES", "yes", {}, 0),
+        ("YES", "yes", {"ignore_case": True}, 1),
+        ("", "a", {}, 0),
+    ],
+)
+def test_a_pattern_is_found_or_not(response, pattern, options, wanted):
+    result = score(regex_match_reward, final_response=response, pattern=pattern, **options)
+    assert (result.reward, result.status) == (wanted, "graded")
+
+
+@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(x|xx)+y", "(x*)*y", "^(([x])+.)+[X]$"])
+def test_catastrophic_backtracking_is_a_limit(pattern):
+    result = score(regex_match_reward, final_response="x" * 90_000, pattern=pattern, time_limit=0.05)
+    assert (result.reward, result.status) in {(None, "limit"), (0.0, "graded")}
+    if pattern == "(x+x+)+y":
+        assert result.status == "limit"
+        assert "0.05 seconds" in str(result.reason)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "(", "a*", "x|", "^", "a" * 1001, None, 5, "(?P<a>x)(?P<a>", "[z-a]"]
+)
+def test_a_pattern_that_is_none_or_pays_for_silence_is_a_bad_gold(pattern):
+    result = score(regex_match_reward, final_response="", pattern=pattern)
+    assert (result.reward, result.status) == (None, "bad_gold")
+
+
+@pytest.mark.parametrize("options", [{"mode": "match"}, {"time_limit": 0}, {"time_limit": float("nan")}])
+def test_illegal_options_of_a_search_are_said(options):
+    with pytest.raises(RewardDefinitionError, match="search or fullmatch"):
+        regex_match_reward(final_response="", pattern="a", **options)
+
+
+@pytest.mark.parametrize(
+    ("match", "response", "gold", "wanted"),
+    [
+        ("exact", "4", "4", 1),
+        ("exact", "14", "4", 0),
+        ("exact", "paris", "Paris", 0),
+        ("word", "It is 4", "4", 1),
+        ("word", "14", "4", 0),
+        ("word", "know", "no", 0),
+        ("numeric", "4.0", "4", 1),
+        ("numeric", "14", "4", 0),
+        ("numeric", "-4", "4", 0),
+    ],
+)
+def test_the_strict_sibling_of_arise_has_not_its_hazards(match, response, gold, wanted):
+    assert paid(strict_answer_match_reward, response, gold, match=match) == wanted
+
+
+def test_the_strict_sibling_pays_nothing_for_a_list_or_for_no_gold():
+    assert paid(strict_answer_match_reward, "Paris London Rome", "Paris") == 0
+    for match in ("exact", "word", "numeric"):
+        for gold in ("", None, [""]):
+            result = score(strict_answer_match_reward, final_response="", answer=gold, match=match)
+            assert (result.reward, result.status) == (None, "bad_gold")
+    with pytest.raises(RewardDefinitionError, match="exact, word or numeric"):
+        strict_answer_match_reward(final_response="a", answer="a", match="substring")
+
+
+def test_a_missing_package_is_said_with_the_extra_that_has_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "regex", None)  # what makes an import fail
+    with pytest.raises(MissingPackageError, match=r"pip install 'ors-server\[text\]'"):
+        load_package("regex")
+    result = score(regex_match_reward, final_response="a", pattern="a")
+    assert (result.reward, result.status) == (None, "error")
+
+
+def test_golds_are_read_with_their_reasons():
+    assert read_golds("a") == ["a"]
+    assert read_golds(("a", "b")) == ["a", "b"]
+    with pytest.raises(BadGoldError, match="silence would be right"):
+        read_golds([" "])
+    with pytest.raises(BadGoldError, match="marks"):
+        normalise_golds(["a" + "́" * 40])
+    with pytest.raises(RewardFieldError, match="a NoneType came"):
+        texts.read_response(None)
+    assert matches.MAX_RATIO == 20
