@@ -76,7 +76,7 @@ def play(name, case):
     given = case["input"]
     if isinstance(given, str):
         return play_in_words(name, given)
-    calls = []
+    calls: list[list[object]] = []
     spec = getattr(resources, SPECS[name])
     pool = ResourcePool(bindings={spec: spec.local(lambda: ScriptedEnv(calls, said(name, given)))})
     context = WatchedContext(pool, trajectory=[{"role": "user"}] * given.get("trajectory_len", 0))
@@ -101,7 +101,7 @@ def test_the_reward_is_agentfly_s_or_the_table_says_why_not(name, case):
     output = case["output"]
     if "error" in output:
         assert (result.reward, result.status) == (None, "error")
-        assert "prediction" in result.reason
+        assert "prediction" in (result.reason or "")
         return
     if result.reward is None:
         assert [row for row in DEVIATIONS if row.explains(name, case, None)], result.reason
@@ -141,7 +141,7 @@ def test_a_name_behind_which_nothing_stands_is_an_error_that_says_so(name):
     context = Context("r", trajectory=[{}] * 4)
     result = score(reward, context=context, task_id=1, prediction="1")
     assert (result.reward, result.status) == (None, "error")
-    assert "nothing stands behind" in result.reason
+    assert "nothing stands behind" in (result.reason or "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,408 @@
+"""The pool: the same claim gets the same resource, within caps and deadlines, and nothing is ever lost."""
+
+import anyio
+import pytest
+
+from ors_server.resources import (
+    NamedResourceSpec,
+    ResourceClosedError,
+    ResourcePool,
+    ResourceStartError,
+    ResourceStatus,
+    ResourceTimeoutError,
+    ResourceUseError,
+    UnboundResourceError,
+)
+from tests.fixtures.scripted_resources import FakeBackend, FakeSpec
+
+pytestmark = pytest.mark.anyio
+SOON = 0.02
+"""Seconds after which a test's own deadline strikes."""
+
+
+@pytest.fixture
+def backend():
+    return FakeBackend()
+
+
+@pytest.fixture
+async def pool(backend):
+    async with ResourcePool(backends={"fake": backend}) as made:
+        yield made
+    assert made.monitor()["total"] == 0
+    assert backend.ended_once()
+
+
+class Holders:
+    """Acquires and releases for numbered holders, and keeps in which order they were served."""
+
+    def __init__(self, pool, spec):
+        self.pool = pool
+        self.spec = spec
+        self.served = []
+
+    async def take(self, who, *, claim=None, spec=None, time_limit=10.0):
+        got = await self.pool.acquire(
+            ("rollout", str(claim or who)),
+            spec or self.spec,
+            holder=who,
+            backend="fake",
+            time_limit=time_limit,
+        )
+        self.served.append(who)
+        return got
+
+    async def drop(self, who, *, claim=None, end=False):
+        claim = ("rollout", str(claim or who))
+        await self.pool.release(claim, self.spec, holder=who, backend="fake", end=end)
+
+
+@pytest.fixture
+def holders(pool):
+    return Holders(pool, FakeSpec(max_global_num=2))
+
+
+async def test_one_claim_gets_one_resource_and_another_spec_another_one(holders):
+    first = await holders.take(1)
+    assert await holders.take(1) is first
+    assert await holders.take(1, spec=FakeSpec(word="other")) is not first
+    assert await holders.take(2) is not first
+    assert first.done == {"start": 1}
+
+
+async def test_what_comes_back_is_reset_before_it_goes_out_again_and_not_sooner(holders):
+    first = await holders.take(1)
+    await holders.drop(1)
+    assert first.done["reset"] == 0
+    assert await holders.take(2) is first
+    assert first.done["reset"] == 1
+
+
+@pytest.mark.parametrize("fault", ["dead", "reset raises", "reset hangs", "look raises"])
+async def test_what_is_unfit_is_ended_and_replaced_in_its_place(pool, backend, fault):
+    holders = Holders(pool, FakeSpec(max_global_num=1, start_timeout=SOON if "hangs" in fault else 10.0))
+    first = await holders.take(1)
+    await holders.drop(1)
+    if fault == "dead":
+        first.status = ResourceStatus.FAILED
+    elif fault == "reset hangs":
+        backend.gates["reset"] = anyio.Event()
+    else:
+        backend.failures["reset" if "reset" in fault else "is_healthy"] = [RuntimeError("no")]
+    second = await holders.take(2)
+    assert second is not first
+    assert first.done["end"] == 1
+    assert pool.monitor()["total"] == backend.alive == 1
+
+
+async def test_what_failed_in_somebody_s_hands_never_comes_back(pool, holders):
+    first = await holders.take(1)
+    first.status = ResourceStatus.FAILED
+    await holders.drop(1)
+    assert first.done["end"] == 1
+    assert pool.monitor()["total"] == 0
+
+
+async def test_a_resource_ends_when_its_uses_or_its_memory_are_used_up(pool, backend):
+    holders = Holders(pool, FakeSpec(max_uses=2, memory_limit=100))
+    for who in (1, 2, 3):
+        await holders.take(who)
+        await holders.drop(who)
+    assert [one.done["end"] for one in backend.made] == [1, 0]
+    backend.made[1].memory = 100
+    await holders.take(4)
+    backend.made[1].memory = 101
+    await holders.drop(4)
+    assert [one.done["end"] for one in backend.made] == [1, 1]
+    for who in (5, 6):
+        got = await holders.take(who)
+        got.memory = 99
+        await holders.drop(who)
+    assert len(backend.made) == 3
+    assert backend.alive == 0  # the third one's two uses
+
+
+async def test_nobody_waits_past_a_deadline_and_who_gave_up_is_in_nobody_s_way(pool, holders):
+    await holders.take(1)
+    await holders.take(2)
+    with pytest.raises(ResourceTimeoutError, match="2 of at most 2 are there"):
+        await holders.take(3, time_limit=SOON)
+    assert pool.monitor()["waiting"] == 0
+    await holders.drop(1)
+    await holders.take(4, time_limit=SOON)
+
+
+async def test_nobody_waits_past_a_deadline_for_a_start(pool, backend, holders):
+    backend.gates["start"] = anyio.Event()
+    with pytest.raises(ResourceTimeoutError, match="could be had within"):
+        await holders.take(1, time_limit=SOON)
+    slow = Holders(pool, FakeSpec(start_timeout=SOON))
+    with pytest.raises(ResourceTimeoutError, match=r"did not start within 0\.02 seconds"):
+        await slow.take(1)
+    assert pool.monitor()["total"] == 0
+    assert backend.ended_once()
+
+
+@pytest.mark.parametrize("time_limit", [float("nan"), float("inf"), -1.0])
+async def test_a_time_limit_that_is_none_is_refused(holders, time_limit):
+    with pytest.raises(ResourceUseError, match="time limit"):
+        await holders.take(1, time_limit=time_limit)
+
+
+async def test_who_waits_longest_is_served_first_and_a_newcomer_never_overtakes(holders):
+    await holders.take(1)
+    await holders.take(2)
+    async with anyio.create_task_group() as tasks:
+        for who in (3, 4, 5, 6):
+            tasks.start_soon(holders.take, who)
+            await anyio.wait_all_tasks_blocked()
+        await holders.drop(1)  # 3 is granted this, though it has not run yet
+        tasks.start_soon(holders.take, 7)
+        await anyio.wait_all_tasks_blocked()
+        assert holders.served == [1, 2, 3]
+        for who in (2, 3, 4, 5):
+            await holders.drop(who)
+            await anyio.wait_all_tasks_blocked()
+    assert holders.served == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_ending_one_lets_the_next_one_in(holders):
+    await holders.take(1)
+    await holders.take(2)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(holders.take, 3)
+        await anyio.wait_all_tasks_blocked()
+        await holders.drop(2, end=True)
+    assert holders.served == [1, 2, 3]
+
+
+async def test_a_start_that_fails_is_said_and_gives_its_place_to_who_waits(pool, backend):
+    holders = Holders(pool, FakeSpec(max_global_num=1))
+    backend.gates["start"] = anyio.Event()
+    backend.failures["start"] = [RuntimeError("no screen"), None]
+    said = []
+
+    async def fails():
+        try:
+            await holders.take(1)
+        except ResourceStartError as error:
+            said.append(str(error))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fails)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(holders.take, 2)
+        await anyio.wait_all_tasks_blocked()
+        assert pool.monitor()["waiting"] == 1
+        backend.gates["start"].set()
+    assert said == ["resource did not start: RuntimeError: no screen"]
+    assert holders.served == [2]
+    assert [one.done["end"] for one in backend.made] == [1, 0]
+
+
+async def test_two_of_one_claim_share_one_start_and_the_second_tries_again_if_it_fails(
+    pool, backend, holders
+):
+    backend.gates["start"] = anyio.Event()
+    backend.failures["start"] = [RuntimeError("no"), None]
+    got = []
+
+    async def take(who):
+        try:
+            got.append(await holders.take(who, claim="same"))
+        except ResourceStartError as error:
+            got.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for who in (1, 2, 3):
+            tasks.start_soon(take, who)
+            await anyio.wait_all_tasks_blocked()
+        assert len(backend.made) == 1
+        backend.gates["start"].set()
+    assert isinstance(got[0], ResourceStartError)
+    assert got[1] is got[2] is backend.made[1]
+    assert len(backend.made) == 2
+
+
+async def test_a_shared_resource_goes_back_with_its_last_holder_and_ends_if_one_wanted_that(pool, holders):
+    shared = await holders.take(1, claim="group")
+    assert await holders.take(2, claim="group") is shared
+    await holders.drop(1, claim="group", end=True)
+    await holders.drop(1, claim="group", end=True)  # again: nothing
+    assert shared.done["end"] == 0
+    assert pool.monitor()["held"] == 1
+    await holders.drop(2, claim="group")
+    assert shared.done["end"] == 1
+
+
+@pytest.mark.parametrize("where", ["waiting", "starting", "resetting", "granted"])
+async def test_who_is_cancelled_leaves_nothing_behind(pool, backend, where):
+    holders = Holders(pool, FakeSpec(max_global_num=1))
+    if where != "starting":
+        await holders.take(1)
+    if where == "resetting":
+        await holders.drop(1)
+    if where != "granted":
+        backend.gates = {"start": anyio.Event(), "reset": anyio.Event()}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(holders.take, 2)
+        await anyio.wait_all_tasks_blocked()
+        if where == "granted":
+            await holders.drop(1)  # and cancelled before it runs
+        tasks.cancel_scope.cancel()
+    backend.gates = {}
+    if where == "waiting":
+        await holders.drop(1)
+    assert 2 not in holders.served
+    figures = pool.monitor()
+    del figures["specs"]
+    assert figures == dict.fromkeys(figures, 0) | {"total": backend.alive, "idle": backend.alive}
+    await holders.take(3, time_limit=1.0)
+
+
+async def test_letting_go_is_done_though_whoever_does_it_is_cancelled(pool, backend, holders):
+    await holders.take(1)
+    backend.gates["end"] = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: holders.drop(1, end=True))
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        assert pool.monitor()["changing"] == 1  # the cap counts it until it is gone
+        backend.gates["end"].set()
+    assert pool.monitor()["total"] == 0
+
+
+async def test_resources_are_started_ahead_all_of_them(pool, backend):
+    spec = FakeSpec(max_global_num=4)
+    await pool.start(spec, 3, backend="fake")
+    assert (pool.monitor()["idle"], backend.alive) == (3, 3)
+    with pytest.raises(ResourceUseError, match="3 of at most 4"):
+        await pool.start(spec, 2, backend="fake")
+    holders = Holders(pool, spec)
+    got = await holders.take(1)
+    assert got in backend.made
+    assert len(backend.made) == 3
+
+
+@pytest.mark.parametrize("fault", ["raises", "hangs", "cancelled"])
+async def test_or_none_of_them_and_no_place_is_lost(pool, backend, fault):
+    spec = FakeSpec(max_global_num=4, start_timeout=SOON if fault == "hangs" else 10.0)
+    if fault == "raises":
+        backend.failures["start"] = [None, RuntimeError("no"), None, None]
+    else:
+        backend.gates["start"] = anyio.Event()
+    if fault == "cancelled":
+        with anyio.move_on_after(SOON):
+            await pool.start(spec, 4, backend="fake")
+    else:
+        with pytest.raises(ResourceStartError if fault == "raises" else ResourceTimeoutError):
+            await pool.start(spec, 4, backend="fake")
+    assert len(backend.made) == 4
+    assert backend.ended_once()
+    backend.gates = {}
+    await pool.start(spec, 4, backend="fake")
+    assert pool.monitor()["idle"] == 4
+
+
+async def test_figures_are_told_for_each_spec_and_together(pool, holders):
+    await holders.take(1)
+    await holders.take(2)
+    await holders.drop(2)
+    await pool.start(FakeSpec(category="other", max_global_num=3), 3, backend="fake")
+    figures = pool.monitor()
+    none = {"changing": 0, "waiting": 0}
+    assert figures.pop("specs") == [
+        {"name": "resource", "backend": "fake", "cap": 2, "total": 2, "idle": 1, "held": 1} | none,
+        {"name": "other", "backend": "fake", "cap": 3, "total": 3, "idle": 3, "held": 0} | none,
+    ]
+    assert figures == {"total": 5, "idle": 4, "held": 1, "changing": 0, "waiting": 0}
+
+
+async def test_closing_ends_everything_once_and_sends_away_who_waits_or_starts(pool, backend, holders):
+    await holders.take(1)
+    await holders.take(2)
+    await holders.drop(2)
+    starting = Holders(pool, FakeSpec(word="starting"))
+    full = Holders(pool, FakeSpec(word="full", max_global_num=1))
+    await full.take(1)
+    backend.gates["start"] = anyio.Event()
+    refused = []
+
+    async def refuse(who, at):
+        with pytest.raises(ResourceClosedError):
+            await at.take(who)
+        refused.append(who)
+
+    async def refuse_ahead():
+        with pytest.raises(ResourceClosedError):
+            await pool.start(FakeSpec(word="ahead"), 2, backend="fake")
+        refused.append(0)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refuse, 3, starting)
+        tasks.start_soon(refuse, 4, full)
+        tasks.start_soon(refuse_ahead)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(pool.aclose)
+        tasks.start_soon(pool.aclose)
+    assert sorted(refused) == [0, 3, 4]
+    assert backend.ended_once()
+    assert pool.monitor()["total"] == 0
+    await holders.drop(1)  # too late, and nothing comes of it
+    assert backend.ended_once()
+    with pytest.raises(ResourceClosedError):
+        await holders.take(5)
+
+
+async def test_who_is_granted_a_place_while_the_pool_closes_does_not_keep_it(pool, backend):
+    holders = Holders(pool, FakeSpec(max_global_num=1))
+    await holders.take(1)
+
+    async def refuse():
+        with pytest.raises(ResourceClosedError):
+            await holders.take(2)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refuse)
+        await anyio.wait_all_tasks_blocked()
+        await holders.drop(1)
+        await pool.aclose()
+    assert backend.ended_once()
+
+
+async def test_what_an_end_raises_frees_the_place_all_the_same(pool, backend, holders):
+    await holders.take(1)
+    backend.failures["end"] = [OSError("stuck")]
+    await holders.drop(1, end=True)
+    assert pool.monitor()["total"] == 0
+
+
+async def test_a_name_leads_to_what_it_is_bound_to_and_to_that_only(pool):
+    name = NamedResourceSpec(category="shop", max_global_num=3, start_timeout=7.0)
+    with pytest.raises(UnboundResourceError, match="nothing stands behind the resource 'shop'"):
+        await pool.acquire(("rollout", "r"), name, holder=1)
+    bound = FakeSpec(word="shop")
+    pool.bind(name, bound)
+    pool.bind(name, FakeSpec(word="shop"))
+    with pytest.raises(ResourceUseError, match="bound already"):
+        pool.bind(name, FakeSpec(word="else"))
+    with pytest.raises(ResourceUseError, match="is a name itself"):
+        pool.bind(NamedResourceSpec(category="mall"), name)
+    got = await pool.acquire(("rollout", "r"), name, holder=1, backend="fake")
+    assert await pool.acquire(("rollout", "r"), bound, holder=1, backend="fake") is got
+
+
+async def test_a_backend_that_is_not_there_or_cannot_do_it_is_an_error(pool):
+    with pytest.raises(ResourceUseError, match="no resource backend 'ray'; there is: fake, local"):
+        await pool.acquire(("rollout", "r"), FakeSpec(), holder=1, backend="ray")
+    with pytest.raises(ResourceUseError, match="starts a LocalEnvResourceSpec, not a FakeSpec"):
+        await pool.acquire(("rollout", "r"), FakeSpec(), holder=1)
+    assert pool.monitor()["total"] == 0
+
+
+async def test_specs_that_nobody_uses_any_more_are_forgotten(pool):
+    for number in range(20):
+        holders = Holders(pool, FakeSpec(word=str(number)))
+        await holders.take(1)
+        await holders.drop(1, end=True)
+    assert pool.monitor()["specs"] == []
