@@ -11,6 +11,11 @@ COPY tasks tasks
 RUN scripts/install.sh /opt/ors-server
 
 FROM python:3.13-slim
+# What agents' commands are isolated with and what the bundled tasks use; docs/docker.md says what a container
+# must be allowed for it. Without bubblewrap's rights the server falls back to Landlock by itself.
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends bubblewrap git \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin ors
 COPY --from=build /opt/ors-server /opt/ors-server
 ENV PATH=/opt/ors-server/bin:$PATH \

@@ -1,6 +1,8 @@
 """The steps of the Dockerfile, run without a Docker daemon, and what comes out of them."""
 
 import json
+import re
+import shlex
 import socket
 import urllib.request
 from pathlib import Path
@@ -75,3 +77,16 @@ def test_what_the_image_copies_is_let_through_to_the_builder(image):
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     let_through = {line.removeprefix("!") for line in lines if line.startswith("!")}
     assert {source for sources, _ in image.copied() for source in sources} == let_through
+
+
+def test_the_image_holds_the_programs_that_sandboxes_and_bundled_tasks_use(image):
+    (wanted,) = re.findall(r"^SYSTEM_PACKAGES := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (installs,) = [run for run in image.all("RUN") if "apt-get install" in run]
+    assert set(wanted.split()) <= set(shlex.split(installs))
+    last = max(index for index, (word, _) in enumerate(image.instructions) if word == "FROM")
+    assert image.instructions.index(("RUN", installs)) > last
+
+
+def test_hidden_tests_can_be_run_where_only_the_lock_was_installed(installation):
+    found = installation.run("python", "-c", "from ors_server.grading import pytest_process")
+    assert found.returncode == 0, found.stderr
