@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from ors_server.authoring.judging import ask_reward
+from ors_server.authoring.judging import ask_reward, own_episode
 from ors_server.authoring.tool import Toolset
 from ors_server.authoring.toolsets.milestones import Milestone
 from ors_server.authoring.toolsets.submit import Judged, Submission
 from ors_server.policy import EpisodePolicy
+from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox
@@ -107,6 +108,20 @@ class Environment:
             RewardDefinitionError: If it is no reward, or there is none to ask.
         """
         return await ask_reward(self, reward, fields)
+
+    @property
+    def context(self) -> Context:
+        """What the session's tools and rewards share: there from `setup` to the end of `teardown`.
+
+        A reward that takes `context` gets the same one. The server gives its resources back after `teardown`.
+
+        Raises:
+            RuntimeError: If the instance was made outside of a session.
+        """
+        episode = own_episode(self)
+        if episode is None:
+            raise RuntimeError(f"{type(self).__name__} has no context here: use it in setup or later")
+        return episode.context
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:

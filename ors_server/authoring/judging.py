@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.group import evaluate_group, is_group_reward
@@ -44,12 +45,14 @@ class OwnEpisode(Protocol):
         """The rules of the episode."""
         ...
 
-    async def fields(self, wanted: frozenset[str]) -> Mapping[str, Any]:
-        """Return what the episode knows besides its task and its trajectory, by name.
+    @property
+    def context(self) -> Context:
+        """The resources that the episode's tools and rewards share."""
+        ...
 
-        Args:
-            wanted: Names that the reward takes; what costs something is made only for those.
-        """
+    @property
+    def step(self) -> int | None:
+        """The number of the running call; `None` outside of calls."""
         ...
 
     async def trajectory(self, final_response: str) -> Trajectory:
@@ -59,6 +62,16 @@ class OwnEpisode(Protocol):
             final_response: What the agent hands in; empty if nothing yet.
         """
         ...
+
+
+def own_episode(instance: Any) -> OwnEpisode | None:
+    """Return the episode that an instance plays, or `None` if it was made outside of a session.
+
+    Args:
+        instance: An environment object.
+    """
+    found: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    return found
 
 
 def give_episode(instance: Any, episode: OwnEpisode) -> None:
@@ -113,7 +126,7 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
     Raises:
         RewardDefinitionError: If it is no reward, or none was named.
     """
-    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    episode = own_episode(instance)
     asked = _choose(instance, reward, episode)
     try:
         given = await _gather(asked, instance, episode, fields)
@@ -137,7 +150,7 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
         What it came to; a number that the episode's policy would refuse is an error. `None` if the class
         names no reward, or one of groups, which judges later.
     """
-    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    episode = own_episode(instance)
     own = read_reward(type(instance)) if episode is None else episode.reward
     if own is None or is_group_reward(own):
         return None
@@ -161,10 +174,10 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
     Returns:
         One result per rollout, in order.
     """
-    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    episode = own_episode(instance)
     fields = _task_fields(instance)
     if episode is not None:
-        fields |= await episode.fields(reward.signature.required | reward.signature.optional)
+        fields |= _episode_fields(reward, episode)
     asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
     try:
         results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
@@ -189,15 +202,23 @@ async def _gather(
     given = _task_fields(instance)
     if episode is None:
         return gather_fields(asked, None, {**given, **fields})
-    wanted = asked.signature.required | asked.signature.optional
-    given |= await episode.fields(wanted)
+    given |= _episode_fields(asked, episode)
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
         return {**given, "final_response": read.final_response, **fields, "trajectory": read}
-    if "trajectory" in wanted or asked.signature.takes_rest:
+    if "trajectory" in _wanted(asked) or asked.signature.takes_rest:
         said = fields.get("final_response", fields.get("outcome"))
         given["trajectory"] = await episode.trajectory(encodable(said) if isinstance(said, str) else "")
     return {**given, **fields}
+
+
+def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:
+    fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
+    return {**fields, "context": episode.context} if "context" in _wanted(asked) else fields
+
+
+def _wanted(asked: Reward) -> frozenset[str]:
+    return asked.signature.required | asked.signature.optional
 
 
 def _task_fields(instance: Any) -> dict[str, Any]:

@@ -347,4 +347,5 @@ async def open_local_engine(
         with anyio.CancelScope(shield=True):
             await manager.aclose()
             await background.aclose(options.stray_time_limit)
+            await services.resources.aclose()
             await store.aclose()

@@ -1,13 +1,12 @@
 """An episode as its own environment's rewards may know it: read off the book and the store, never kept."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from ors_server.authoring.context import running_call
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.judging import give_episode, grade_ending
+from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
+from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.output import graded_output, has_result
 from ors_server.rewards.record import trajectory_of
@@ -15,11 +14,13 @@ from ors_server.rewards.trajectory import Trajectory
 from ors_server.sessions.book import EpisodeBook
 from ors_server.wire import TextBlock, ToolOutput
 
+log = get_logger("ors_server.session")
+
 
 class OwnEpisode:
     """The view that a session hands its instance; a foreign one, which asks no rewards, gets none."""
 
-    __slots__ = ("_book", "_definition", "_instance", "_prompt")
+    __slots__ = ("_book", "_context", "_definition", "_instance", "_prompt")
 
     def __init__(self, book: EpisodeBook, definition: EnvironmentDefinition, instance: Instance) -> None:
         """Look at an episode.
@@ -32,6 +33,7 @@ class OwnEpisode:
         self._book = book
         self._definition = definition
         self._instance = instance
+        self._context: Context | None = None
         self._prompt: str | None = None
         if isinstance(instance, Environment):
             give_episode(instance, self)
@@ -46,17 +48,22 @@ class OwnEpisode:
         """The rules of the episode."""
         return self._book.policy
 
-    async def fields(self, wanted: frozenset[str]) -> Mapping[str, Any]:
-        """Return what the episode knows besides its task and its trajectory.
+    @property
+    def context(self) -> Context:
+        """The resources that the episode's tools and rewards share; nothing is started before it is asked."""
+        if self._context is None:
+            origin = self._book.origin
+            self._context = Context(
+                origin.session_id, metadata=origin.task_spec, pool=self._book.services.resources
+            )
+        return self._context
 
-        Args:
-            wanted: Names that the reward takes.
-        """
-        del wanted
+    @property
+    def step(self) -> int | None:
+        """The number of the running call; `None` outside of calls."""
         call = running_call.get()
-        if call is None or call.session_id != self._book.origin.session_id:
-            return {}
-        return {"step": call.step}
+        is_own = call is not None and call.session_id == self._book.origin.session_id
+        return call.step if call is not None and is_own else None
 
     async def trajectory(self, final_response: str) -> Trajectory:
         """Return the steps that were answered so far, with the prompt.
@@ -95,6 +102,15 @@ class OwnEpisode:
         if result is None:
             return output
         return graded_output(result, *output.blocks, finished=True, metadata=output.metadata)
+
+    async def aclose(self) -> None:
+        """Give the resources back; for after the environment's teardown."""
+        if self._context is None:
+            return
+        try:
+            await self._context.aclose()
+        except Exception as error:
+            log.warning("resources_not_closed", session_id=self._book.origin.session_id, exc_info=error)
 
     async def _read_prompt(self) -> str:
         if self._prompt is None:

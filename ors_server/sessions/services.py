@@ -1,10 +1,11 @@
 """What every session of a server shares."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ors_server.clock import Clock
+from ors_server.resources.pool import ResourcePool
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
 
@@ -37,3 +38,5 @@ class Services:
     """Where sessions get their sandboxes."""
     stray_time_limit: float = 30.0
     """Seconds that a session's end waits for author code that ignores its cancellation (threads do)."""
+    resources: ResourcePool = field(default_factory=ResourcePool)
+    """Where sessions get what their tools and rewards share; whoever runs the sessions closes it."""

@@ -325,6 +325,7 @@ class Session:
                 await self._stop_everything()
                 self.book.note(event, reason)
                 await tear_down(self.definition, self._instance, self._services, self.id)
+                await self._own.aclose()
                 await self.snapshots.aclose()
                 await self._release_sandbox()
                 await self.book.close()
