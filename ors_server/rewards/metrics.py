@@ -1,0 +1,45 @@
+"""Extras of many results, summed up as AgentFly logs them: `reward_extra/<key>/mean`, `max`, `min`."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ors_server.rewards.result import RewardResult
+
+PREFIX = "reward_extra"
+"""What the names of the figures begin with (AgentFly's page "Reward System")."""
+
+
+def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dict[str, float]:
+    """Sum up the extras of many results.
+
+    Args:
+        results: Results, or their extras by name. Numbers and booleans are summed up, whatever the status of
+            the result; texts, lists, and numbers that are not finite are passed over.
+
+    Returns:
+        `reward_extra/<key>/mean`, `/max` and `/min` for every key that has a number in some result, over the
+        results that have one; keys in the order of the alphabet. Nothing for no results.
+    """
+    found: dict[str, list[float]] = {}
+    for result in results:
+        extras = result.extras if isinstance(result, RewardResult) else result
+        for key, value in extras.items():
+            if isinstance(value, int | float) and _is_finite(value):
+                found.setdefault(key, []).append(float(value))
+    return {
+        f"{PREFIX}/{key}/{name}": figure
+        for key in sorted(found)
+        for name, figure in (("mean", _mean(found[key])), ("max", max(found[key])), ("min", min(found[key])))
+    }
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(value / len(values) for value in values)  # the sum itself may be beyond every float
