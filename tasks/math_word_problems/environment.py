@@ -1,4 +1,4 @@
-"""The environment: a question, a calculator, and one answer that is compared exactly."""
+"""The environment: a question, a calculator, and one answer, which the library's math reward grades."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -6,7 +6,18 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ors_server import Environment, EpisodePolicy, JSONObject, Split, ToolOutput, tool
+from ors_server import (
+    Environment,
+    EpisodePolicy,
+    JSONObject,
+    RewardResult,
+    RewardStatus,
+    Split,
+    ToolOutput,
+    graded_output,
+    math_equal_reward,
+    tool,
+)
 from ors_server_tasks.math_word_problems.answers import ACCEPTED, AnswerError, parse_answer
 from ors_server_tasks.math_word_problems.calculator import CalculatorError, calculate
 from ors_server_tasks.math_word_problems.generator import EDITION, SPLIT_SIZES, generate
@@ -26,6 +37,7 @@ class MathWordProblems(Environment):
     name = "math_word_problems"
     version = EDITION
     policy = EpisodePolicy(step_limit=20, reward_range=(0.0, 1.0))
+    reward = math_equal_reward
     seed: ClassVar[str] = "math-word-problems-1"
     """Decides all tasks of all splits."""
 
@@ -133,17 +145,17 @@ class MathWordProblems(Environment):
             value = parse_answer(answer, self.task_spec["unit"])
         except AnswerError as error:
             return self._refuse(error)
-        is_right = value == Fraction(self.task_spec["answer"])
-        return ToolOutput.final(
-            f"Submitted: {value}.", reward=1.0 if is_right else 0.0, metadata={"value": str(value)}
-        )
+        # A fraction, not the text: the reward takes a decimal of many digits for the fraction that it rounds.
+        result = await self.grade(final_response=str(value))
+        return graded_output(result, f"Submitted: {value}.", finished=True, metadata={"value": str(value)})
 
     def _refuse(self, error: AnswerError) -> ToolOutput:
         """Answers a submission that is not a number."""
         self._unreadable += 1
         if self._unreadable > UNREADABLE_LIMIT:
             message = f"{error} This was the last try; the task ends without an answer."
-            return ToolOutput.final(message, reward=0.0, metadata={"value": None})
+            result = RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))
+            return graded_output(result, message, finished=True, metadata={"value": None})
         unit = self._unit_in_words()
         asked = f" The answer is in {unit}." if unit else ""
         return ToolOutput.ongoing(f"{error} {ACCEPTED}{asked} Submit again.")

@@ -113,8 +113,9 @@ def test_a_number_ends_the_episode_and_pays_only_if_it_is_exact(environment, ans
 
 def test_a_rounded_decimal_of_a_repeating_fraction_is_wrong(environment):
     environment.task_spec["answer"] = "10/3"
-    (output,) = play(environment, ("submit", {"answer": "3.33"}))
-    assert output.reward == 0.0
+    for answer in ("3.33", "3.3333333333333333333333333333333333333333"):
+        (output,) = play(environment, ("submit", {"answer": answer}))
+        assert (output.reward, output.finished) == (0.0, True)
 
 
 def test_what_the_agent_reads_after_a_submission_does_not_tell_whether_it_was_right(environment):
@@ -129,6 +130,16 @@ def test_three_unreadable_submissions_are_forgiven_and_the_fourth_ends_the_episo
     assert "Accepted are whole numbers" in text_of(forgiven[0])
     assert "The answer is in dollars." in text_of(forgiven[0])
     assert (last.reward, last.finished) == (0.0, True)
+    assert last.metadata is not None
+    assert last.metadata["reward_status"] == "unparsed_answer"
+
+
+def test_a_task_whose_own_answer_cannot_be_read_pays_nothing_and_says_so(environment):
+    environment.task_spec["answer"] = ""
+    (output,) = play(environment, ("submit", {"answer": "3.5"}))
+    assert (output.reward, output.finished) == (None, True)
+    assert output.metadata is not None
+    assert output.metadata["reward_status"] == "bad_gold"
 
 
 def test_a_number_after_unreadable_submissions_still_pays(environment):
