@@ -19,6 +19,7 @@ from ors_server.rewards.texts import (
     normalise_golds,
     normalise_text,
     read_response,
+    shown,
     with_statuses,
 )
 
@@ -30,10 +31,10 @@ MAX_CHOICES: Final = 26
 _MODES: Final = frozenset({"any", "boxed", "answer", "fullmatch"})
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
 _CUE: Final = re.compile(
-    r"(?<![^\W_])answer(?:\s{1,4}is|\s{0,4}:|\s{1,4}is\s{0,4}:)[^\S\n]{0,4}([^\n]*)", re.IGNORECASE
+    r"(?<![^\W_])answer(?:(?:\s{1,4}is)?\s{0,4}:|\s{1,4}is)[^\S\n]{0,4}([^\n]*)", re.IGNORECASE
 )
 _DRESS: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox)\s{0,4}|[{}$*_`]|\\[ ,;:!()]")
-_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|[.:,;](?=\s|$)|(?=\s[-–—]\s))[).:]?")  # noqa: RUF001
+_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s))[).:]?")  # noqa: RUF001
 _OTHER: Final = re.compile(r"(?<!\w)\(?([A-Za-z0-9]{1,4})[).:](?!\w)")
 _JOINER: Final = re.compile(r"[\s,;/&|]*(?:(?:and|or)\b\s*)?\(?([A-Za-z0-9]{1,4})(?![\w'])")
 
@@ -87,6 +88,7 @@ def read_choices(choices: object) -> Choices:
     Raises:
         BadGoldError: If they are not 2 to 26 different texts.
     """
+    told = shown(choices)
     if isinstance(choices, Mapping):
         given = {
             str(key).strip().upper(): text for key, text in cast("Mapping[object, Any]", choices).items()
@@ -99,7 +101,7 @@ def read_choices(choices: object) -> Choices:
     if not 1 < len(given) <= MAX_CHOICES or not all(
         isinstance(text, str) and len(text) <= MAX_GOLD for text in given.values()
     ):
-        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts; {choices!r:.80} came")
+        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts; {told} came")
     forms = normalise_golds(list(given.values()))
     if len(set(forms)) < len(forms):
         raise BadGoldError("two choices are the same")
@@ -171,7 +173,7 @@ def _gold_label(answer: object, choices: Choices) -> str:
         found |= {label for label, choice in choices.items() if choice == _form_of_gold(text)}
     if len(found) != 1:
         raise BadGoldError(
-            f"the answer is the label, the text or the index of one choice; {answer!r:.80} came"
+            f"the answer is the label, the text or the index of one choice; {shown(answer)} came"
         )
     return found.pop()
 

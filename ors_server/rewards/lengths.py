@@ -13,7 +13,7 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.math import grade_math
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.texts import MAX_RESPONSE, WorkLimitError, read_response, with_statuses
+from ors_server.rewards.texts import MAX_RESPONSE, WorkLimitError, read_response, shown, with_statuses
 from ors_server.rewards.trajectory import Trajectory
 
 MAX_TOKENS: Final = 1_000_000
@@ -269,7 +269,7 @@ def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) ->
 def _graded(response: object, gold: object) -> RewardResult:
     """Grade a mathematical answer: 1 if it is right, else 0; or the reason why nobody knows."""
     if not isinstance(gold, str):
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text; {gold!r:.80} came")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text; {shown(gold)} came")
     verdict = grade_math(read_response(response), gold)
     if verdict.status == "bad_gold":
         return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason)
@@ -311,7 +311,7 @@ def _is_count(value: object) -> bool:
 
 def _count(value: Any, name: str) -> int:
     if not _is_count(value):
-        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0; {value!r:.80} came")
+        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0; {shown(value)} came")
     return int(value)
 
 

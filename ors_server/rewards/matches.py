@@ -23,6 +23,7 @@ from ors_server.rewards.texts import (
     normalise_text,
     read_golds,
     read_response,
+    shown,
     with_statuses,
 )
 
@@ -286,7 +287,7 @@ def _is_denied(before: str) -> bool:
 def _compiled(pattern: object, *, ignore_case: bool) -> Any:
     regex = load_package("regex")
     if not isinstance(pattern, str) or not pattern or len(pattern) > MAX_PATTERN:
-        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters; {pattern!r:.80} came")
+        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters; {shown(pattern)} came")
     try:
         return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, OverflowError, RecursionError) as error:

@@ -19,6 +19,7 @@ from ors_server.rewards.texts import (
     UnparsedAnswerError,
     normalise_text,
     read_response,
+    shown,
     with_statuses,
 )
 
@@ -194,7 +195,7 @@ def _gold_number(gold: object, units: Sequence[str]) -> Numeral:
     is_number = isinstance(gold, int | float) and not isinstance(gold, bool)
     read = read_number(_spelled(gold), units) if is_text or is_number else None
     if read is None:
-        raise BadGoldError(f"a gold answer is one number; {gold!r:.80} came")
+        raise BadGoldError(f"a gold answer is one number; {shown(gold)} came")
     return read
 
 
@@ -223,7 +224,7 @@ def _tolerance(value: float) -> Fraction:
     try:
         tolerance = Fraction(repr(value))  # 0.1 is a tenth
     except (ValueError, OverflowError, TypeError) as error:
-        raise RewardDefinitionError(f"a tolerance is a finite number; {value!r:.80} came") from error
+        raise RewardDefinitionError(f"a tolerance is a finite number; {shown(value)} came") from error
     if tolerance < 0:
         raise RewardDefinitionError(f"a tolerance is at least 0; {value!r} came")
     return tolerance

@@ -117,7 +117,7 @@ def read_golds(answer: object) -> list[str]:
 
 def _gold(value: object) -> str:
     if not isinstance(value, str):
-        raise BadGoldError(f"a gold answer is a text; {value!r:.80} came")
+        raise BadGoldError(f"a gold answer is a text; {shown(value)} came")
     if not value.strip():
         raise BadGoldError("a gold answer is blank, so that silence would be right")
     if len(value) > MAX_GOLD:
@@ -178,6 +178,18 @@ def normalise_golds(golds: Sequence[str], form: TextForm = PLAIN_FORM) -> list[s
     if not all(forms):
         raise BadGoldError("a gold answer is blank once it is normalised")
     return forms
+
+
+def shown(value: object) -> str:
+    """Return the beginning of a value as a message shows it.
+
+    Args:
+        value: Anything; an integer too long to be written is named by its type.
+    """
+    try:
+        return f"{value!r:.80}"
+    except ValueError:
+        return f"a value of the type {type(value).__name__}"
 
 
 def load_package(name: str) -> Any:

@@ -1,0 +1,326 @@
+"""Numbers and choices are read exactly, and only where they are the answer."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ors_server.rewards.choices import multiple_choice_reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.numerals import gsm8k_reward, last_number, numeric_match_reward, read_number
+from ors_server.rewards.scoring import score
+
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5", 5),
+        ("-5", -5),
+        ("+5", 5),
+        ("\u22125", -5),
+        ("5.", 5),
+        (" 5 ", 5),
+        ("05", 5),
+        ("3.50", "7/2"),
+        (".5", "1/2"),
+        ("1,234,567.5", "2469135/2"),
+        ("3/4", "3/4"),
+        ("-3 / 4", "-3/4"),
+        ("3 1/2", "7/2"),
+        ("-3 1/2", "-7/2"),
+        ("\u00bd", "1/2"),
+        ("3\u00bd", "7/2"),
+        ("1e3", 1000),
+        ("1E-3", "1/1000"),
+        ("\uff15", 5),
+        ("0.1", "1/10"),
+        ("100000000000000000001", 10**20 + 1),
+    ],
+)
+def test_a_number_is_read_exactly(text, value):
+    found = read_number(text)
+    assert found is not None
+    assert found.value == Fraction(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "nan", "NaN", "inf", "-Infinity", "1e999999", "1,00", "1,0000", "1.2.3", "5 5", "5 cm"),
+        *(
+            "1/0",
+            "1 1/0",
+            "--5",
+            "5-",
+            "0x10",
+            "1_000",
+            "10\u00b2",
+            "\u0665",
+            "five",
+            "5 or 6",
+            "1;2",
+            "5%",
+            "$5",
+        ),
+        *("1" * 401, "1" * MILLION, "1/", "/2", "1//2", "e5", "."),
+    ],
+    ids=lambda text: f"{ascii(text)[:14]}-{len(text)}",
+)
+def test_what_is_no_number_is_not_read(text):
+    assert read_number(text) is None
+    result = score(numeric_match_reward, final_response=text, answer="5")
+    assert (result.reward, result.status) == (0.0, "unparsed_answer")
+    assert score(numeric_match_reward, final_response="5", answer=text).status == "bad_gold"
+
+
+@given(st.fractions(max_denominator=10**6))
+def test_every_fraction_is_read_as_it_is_written(value):
+    found = read_number(str(value))
+    assert found is not None
+    assert found.value == value
+
+
+@given(st.integers(), st.integers())
+def test_different_integers_never_match(left, right):
+    result = score(numeric_match_reward, final_response=str(left), answer=right, rel_tol=0.5)
+    assert result.reward == float(left == right)
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "options", "wanted"),
+    [
+        ("5", 5, {}, 1),
+        ("0.3", 0.3, {}, 1),
+        ("5", [4, "5"], {}, 1),
+        ("-5", "5", {}, 0),
+        ("35", "3.5", {}, 0),
+        ("12345678901234567891", "12345678901234567890", {}, 0),
+        ("10.4", "10", {"abs_tol": 0.5}, 0),
+        ("10.4", "10.0", {"abs_tol": 0.5}, 1),
+        ("10.6", "10.0", {"abs_tol": 0.5}, 0),
+        ("0.7", "0.0", {"abs_tol": 0.7}, 1),
+        ("101", "100.0", {"rel_tol": 0.01}, 1),
+        ("102", "100.0", {"rel_tol": 0.01}, 0),
+        ("0.33", "1/3", {"abs_tol": 0.1}, 0),
+        ("5 cm", "5", {"unit": "cm"}, 1),
+        ("5cm", "5 cm", {"unit": "cm"}, 1),
+        ("5", "5 cm", {"unit": "cm"}, 1),
+        ("5 centimetres", "5", {"unit": ["cm", "centimetres"]}, 1),
+        ("-$5", "-5", {"unit": "$"}, 1),
+        ("$5", "5", {"unit": "$"}, 1),
+        ("25%", "25", {"unit": "%"}, 1),
+        ("it is 5, not 4", "4", {"where": "last"}, 1),
+        ("2 + 2 = 4.", "4", {"where": "last"}, 1),
+        ("minus -$4", "4", {"where": "last"}, 0),
+        ("x4", "4", {"where": "last", "unit": "x"}, None),
+        ("5 m", "5", {"unit": "cm"}, None),
+        ("about 5", "5", {}, None),
+        ("no number", "5", {"where": "last"}, None),
+    ],
+)
+def test_numbers_match_exactly_or_within_a_decimal_s_tolerance(response, gold, options, wanted):
+    result = score(numeric_match_reward, final_response=response, answer=gold, **options)
+    assert result.reward == (wanted or 0)
+    assert result.status == ("unparsed_answer" if wanted is None else "graded")
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        pytest.param(gold, id=f"{number}-{type(gold).__name__}")
+        for number, gold in enumerate(
+            [None, True, [""], "", "five", float("nan"), float("inf"), {1: 2}, [5, "x"], 10**5000, [1] * 1001]
+        )
+    ],
+)
+def test_a_gold_that_is_no_number_is_a_bad_gold(gold):
+    for reward in (numeric_match_reward, gsm8k_reward):
+        result = score(reward, final_response="5", answer=gold)
+        assert (result.reward, result.status) == (None, "bad_gold")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"abs_tol": -1}, {"abs_tol": float("nan")}, {"rel_tol": float("inf")}, {"rel_tol": "x"}),
+        {"where": "first"},
+    ],
+)
+def test_illegal_options_are_said(options):
+    with pytest.raises(RewardDefinitionError):
+        numeric_match_reward(final_response="5", answer="5", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("a 1 b 2 c", "2"),
+        ("-5", "-5"),
+        ("3-5", "5"),
+        ("costs $1,234.50 now", "1,234.50"),
+        ("3 1/2 cups", "3 1/2"),
+        ("v1.2.3", None),
+        ("none", None),
+    ],
+)
+def test_the_last_number_is_read_as_it_is_written(text, last):
+    assert last_number(text) == last
+
+
+SOLUTION = "48/2 = <<48/2=24>>24 clips in May.\n48+24 = 72 altogether.\n#### 72"
+
+
+@pytest.mark.parametrize(
+    ("response", "mode", "wanted"),
+    [
+        ("So it is 72.\n#### 72", "strict", 1),
+        ("#### $72.", "strict", 1),
+        ("####72.0", "strict", 1),
+        ("#### 71\n#### 72", "strict", 1),
+        ("#### 72\n#### 71", "strict", 0),
+        ("#### 7", "strict", 0),
+        ("#### -72", "strict", 0),
+        ("#### 72, 71, 70", "strict", None),
+        ("72", "strict", None),
+        ("####", "strict", None),
+        ("It is 72.", "flexible", 1),
+        ("72 clips in 2 months", "flexible", 0),
+        ("72,000", "flexible", 0),
+        ("none", "flexible", None),
+    ],
+)
+def test_gsm8k_reads_the_number_behind_the_marks_or_the_last_one(response, mode, wanted):
+    for gold in ("72", SOLUTION, 72):
+        result = score(gsm8k_reward, final_response=response, answer=gold, mode=mode)
+        assert result.reward == (wanted or 0)
+        assert result.status == ("unparsed_answer" if wanted is None else "graded")
+
+
+def test_gsm8k_knows_two_modes_and_a_solution_with_a_number():
+    with pytest.raises(RewardDefinitionError, match="strict or flexible"):
+        gsm8k_reward(final_response="1", answer="1", mode="lenient")
+    assert score(gsm8k_reward, final_response="1", answer="#### many").status == "bad_gold"
+
+
+@pytest.mark.parametrize("filler", ["1,", "1", "1 ", "-", "####", "1/", "$", "x", "\n"])
+def test_a_million_characters_are_a_limit_or_graded(filler):
+    response = filler * (MILLION // len(filler))
+    assert score(numeric_match_reward, final_response=response, answer="5").status == "unparsed_answer"
+    assert score(gsm8k_reward, final_response=response, answer="5").status == "limit"
+    last = score(numeric_match_reward, final_response=response, answer="5", where="last")
+    assert last.status == "limit"
+    choice = score(multiple_choice_reward, final_response=response, answer="A", choices=["1", "2"])
+    assert choice.status == "limit"
+
+
+CHOICES = ["Paris", "London", "Rome", "A dog"]
+
+
+@pytest.mark.parametrize(
+    ("response", "label"),
+    [
+        ("B", "B"),
+        ("b", "B"),
+        ("(B)", "B"),
+        ("B.", "B"),
+        ("B)", "B"),
+        ("**B**", "B"),
+        ("London", "B"),
+        ("LONDON.", "B"),
+        ("B. London", "B"),
+        ("B) London", "B"),
+        (r"so \boxed{B}", "B"),
+        (r"\boxed{\text{(B)}}", "B"),
+        (r"\boxed{\textbf{B}. London}", "B"),
+        (r"\boxed{London}", "B"),
+        (r"\boxed{A}, no, \boxed{B}", "B"),
+        ("Answer: B", "B"),
+        ("thinking of A\n**Answer:** B", "B"),
+        ("**Answer: B**", "B"),
+        ("The answer is (B).", "B"),
+        ("The answer is: B", "B"),
+        ("Answer: B, because it rains", "B"),
+        ("Answer: A\nAnswer: B", "B"),
+        ("A", "A"),
+        ("A dog", "D"),
+        ("D. A dog", "D"),
+        ("A - Paris", "A"),
+    ],
+)
+def test_a_choice_is_picked_by_letter_or_text(response, label):
+    result = score(multiple_choice_reward, final_response=response, answer=label, choices=CHOICES)
+    assert (result.reward, result.status) == (1.0, "graded")
+    wrong = "C" if label != "C" else "B"
+    result = score(multiple_choice_reward, final_response=response, answer=wrong, choices=CHOICES)
+    assert (result.reward, result.status) == (0.0, "graded")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        *("", " ", "E", "AB", "ABCD", "A B C D", "A, B", "A and B", "A or B", "A/B", "A. Paris B. London"),
+        *("Paris, London, Rome, A dog", "Answer: A, B", "Answer: A and B", "Answer: A. London", "Answer: E"),
+        *("A: Paris, London, Rome", "Answer: (A) (B)", "Answer: A dog house", "The answer is A great city"),
+        *(
+            "I think A",
+            "A nice day",
+            "Answer:",
+            r"\boxed{A, B, C, D}",
+            r"\boxed{}",
+            r"\boxed{A",
+            "answer: not A",
+        ),
+        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True"),
+    ],
+)
+def test_a_list_a_sentence_and_the_article_pick_nothing(response):
+    for gold in "ABCD":
+        result = score(multiple_choice_reward, final_response=response, answer=gold, choices=CHOICES)
+        assert (result.reward, result.status) == (0.0, "unparsed_answer"), result
+
+
+@pytest.mark.parametrize(
+    ("mode", "boxed", "answered", "whole"),
+    [("boxed", 1, 0, 0), ("answer", 0, 1, 0), ("fullmatch", 0, 0, 1), ("any", 1, 1, 1)],
+)
+def test_a_mode_says_where_to_look(mode, boxed, answered, whole):
+    for response, wanted in ((r"it's \boxed{B}", boxed), ("Answer: B", answered), ("B", whole)):
+        result = score(
+            multiple_choice_reward, final_response=response, answer="B", choices=CHOICES, mode=mode
+        )
+        assert result.reward == wanted
+    with pytest.raises(RewardDefinitionError, match="fullmatch"):
+        multiple_choice_reward(final_response="B", answer="B", choices=CHOICES, mode="first")
+
+
+@pytest.mark.parametrize(
+    ("gold", "choices"),
+    [
+        ("B", CHOICES),
+        ("(b)", CHOICES),
+        ("London", CHOICES),
+        (1, CHOICES),
+        ("y", {"x": "Paris", "y": "London"}),
+    ],
+)
+def test_a_gold_is_a_label_a_text_or_an_index(gold, choices):
+    for response in ("London", "Answer: London"):
+        result = score(multiple_choice_reward, final_response=response, answer=gold, choices=choices)
+        assert result.reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "choices"),
+    [
+        *(("E", CHOICES), ("", CHOICES), (None, CHOICES), (True, CHOICES), (4, CHOICES), (-1, CHOICES)),
+        *(("A, B", CHOICES), (["A"], CHOICES), ("A", ["B", "A"]), ("A", ["x"]), ("A", []), ("A", None)),
+        *(("A", ["x", "X"]), ("A", ["x", ""]), ("A", ["x", 5]), ("A", ["x"] * 27), ("A", "xy")),
+        ("á" + "\u0301" * 40, CHOICES),
+    ],
+)
+def test_a_gold_or_choices_that_leave_doubt_are_a_bad_gold(gold, choices):
+    result = score(multiple_choice_reward, final_response="A", answer=gold, choices=choices)
+    assert (result.reward, result.status) == (None, "bad_gold")
