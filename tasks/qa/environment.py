@@ -12,6 +12,7 @@ from ors_server import (
     Split,
     ToolError,
     ToolOutput,
+    graded_output,
     qa_f1_reward,
     tool,
 )
@@ -181,8 +182,8 @@ class QuestionAnswering(Environment):
         """
         if len(answer) > ANSWER_LENGTH:
             raise ToolError(f"The answer has {len(answer):,} characters; at most {ANSWER_LENGTH} are read.")
-        figures = qa_f1_reward(final_response=answer, answer=self.task_spec["answer"])
-        return ToolOutput.final("Answered.", reward=figures.pop("reward"), metadata=figures)
+        result = await self.grade(qa_f1_reward, final_response=answer)
+        return graded_output(result, "Answered.", finished=True)
 
     def _find(self, title: str) -> Article:
         found = self._book.titles.get(" ".join(title.split()).casefold())

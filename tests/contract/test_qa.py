@@ -309,7 +309,7 @@ def test_an_answer_in_other_words_earns_their_f1_and_shows_the_figures():
         gold = QuestionAnswering.get_task("train", 0)["answer"][0]
         output = episode.call("answer", answer=gold.split()[-1])
     assert output.reward == pytest.approx(2 / 3)
-    figures = output.metadata or {}
+    figures = (output.metadata or {})["reward_extras"]
     assert {key: figures[key] for key in ("em", "precision", "recall")} == {
         "em": 0.0,
         "precision": 1.0,
