@@ -103,23 +103,28 @@ async def test_what_failed_in_somebody_s_hands_never_comes_back(pool, holders):
     assert pool.monitor()["total"] == 0
 
 
-async def test_a_resource_ends_when_its_uses_or_its_memory_are_used_up(pool, backend):
-    holders = Holders(pool, FakeSpec(max_uses=2, memory_limit=100))
+async def test_a_resource_ends_when_its_uses_are_used_up(pool, backend):
+    holders = Holders(pool, FakeSpec(max_uses=2))
     for who in (1, 2, 3):
         await holders.take(who)
         await holders.drop(who)
     assert [one.done["end"] for one in backend.made] == [1, 0]
-    backend.made[1].memory = 100
-    await holders.take(4)
-    backend.made[1].memory = 101
+    backend.made[1].status = ResourceStatus.FAILED
+    await holders.take(4)  # a third one, whose uses begin anew
     await holders.drop(4)
-    assert [one.done["end"] for one in backend.made] == [1, 1]
-    for who in (5, 6):
-        got = await holders.take(who)
-        got.memory = 99
-        await holders.drop(who)
-    assert len(backend.made) == 3
-    assert backend.alive == 0  # the third one's two uses
+    assert [one.done["end"] for one in backend.made] == [1, 1, 0]
+    await holders.take(5)
+    await holders.drop(5)
+    assert backend.alive == 0
+
+
+@pytest.mark.parametrize(("memory", "ends"), [(None, 0), (99, 0), (100, 0), (101, 1)])
+async def test_a_resource_ends_when_it_comes_back_above_its_memory_limit(pool, memory, ends):
+    holders = Holders(pool, FakeSpec(memory_limit=100))
+    got = await holders.take(1)
+    got.memory = memory
+    await holders.drop(1)
+    assert got.done["end"] == ends
 
 
 async def test_nobody_waits_past_a_deadline_and_who_gave_up_is_in_nobody_s_way(pool, holders):
@@ -260,16 +265,17 @@ async def test_who_is_cancelled_leaves_nothing_behind(pool, backend, where):
     await holders.take(3, time_limit=1.0)
 
 
-async def test_letting_go_is_done_though_whoever_does_it_is_cancelled(pool, backend, holders):
+@pytest.mark.parametrize(("gate", "idle"), [("end", 0), ("get_status", 1)])
+async def test_letting_go_is_done_though_whoever_does_it_is_cancelled(pool, backend, holders, gate, idle):
     await holders.take(1)
-    backend.gates["end"] = anyio.Event()
+    backend.gates[gate] = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: holders.drop(1, end=True))
+        tasks.start_soon(lambda: holders.drop(1, end=gate == "end"))
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
         assert pool.monitor()["changing"] == 1  # the cap counts it until it is gone
-        backend.gates["end"].set()
-    assert pool.monitor()["total"] == 0
+        backend.gates[gate].set()
+    assert pool.monitor()["total"] == pool.monitor()["idle"] == idle
 
 
 async def test_resources_are_started_ahead_all_of_them(pool, backend):
