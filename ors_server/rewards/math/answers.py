@@ -265,7 +265,7 @@ def _with_unit(value: Node, words: str) -> Node:
         if value.unit == "%":
             return value
         return Quantity(
-            value.value, name_unit(f"{value.unit} {words}") if value.unit[0] != "~" else value.unit
+            value.value, name_unit(f"{value.unit} {words}") if not value.unit.startswith("~") else value.unit
         )
     if isinstance(value, Relation):
         return Relation(value.operators, (*value.sides[:-1], _with_unit(value.sides[-1], words)))

@@ -17,22 +17,21 @@ Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Co
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.math import units
-from ors_server.rewards.math.expand import expand
 from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import Budget, LimitError, MathError
-from ors_server.rewards.math.matrices import fold
-from ors_server.rewards.math.names import are_distinct, are_one, names_of, share_name
+from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
 from ors_server.rewards.math.options import MathOptions
+from ors_server.rewards.math.parts import content, is_derivation, members, prepare, quotients, rows_of, united
 from ors_server.rewards.math.realsets import read_set
-from ors_server.rewards.math.relations import as_assignments, same_relation, split_name, without_remark
+from ors_server.rewards.math.relations import same_relation, split_name, without_remark
 from ors_server.rewards.math.tree import (
     Add,
     Based,
     Constant,
+    Function,
     Group,
     Listing,
     Matrix,
@@ -46,20 +45,12 @@ from ors_server.rewards.math.tree import (
     SetOperation,
     Words,
     contains,
-    invert,
 )
 
 _COMPARISON_STEPS: Final = 4
 _LONG: Final = 64
 """Pairs of members from which two lists are compared as sets of numbers."""
 _PERCENT: Final = Number(Fraction(1, 100))
-_NAMED_SETS: Final = {
-    "empty set": "empty",
-    "null set": "empty",
-    "all real numbers": "reals",
-    "all reals": "reals",
-    "real numbers": "reals",
-}
 _SETS: Final = (Add, Group, Set, SetOperation, Constant, Relation, Listing)
 
 
@@ -88,8 +79,8 @@ class Comparison:
         if gold == answer:
             return True
         self.budget.spend(_COMPARISON_STEPS)
-        gold, answer = _prepare(gold), _prepare(answer)
-        if not _is_derivation(gold, answer):
+        gold, answer = prepare(gold), prepare(answer)
+        if not is_derivation(gold, answer):
             gold, answer = without_remark(gold), without_remark(answer)
         for kinds, rule in _RULES:
             if isinstance(gold, kinds) or isinstance(answer, kinds):
@@ -97,6 +88,11 @@ class Comparison:
         return self._same_expression(gold, answer)
 
     def _same_expression(self, gold: Node, answer: Node) -> bool:
+        match gold, answer:
+            case Function("mod", (_, modulus)), Function("mod", (_, other)) if not self.same(modulus, other):
+                return False  # residues of different moduli, as those of `7 (mod 11)` are
+            case _:
+                pass
         if same_value(gold, answer, self.budget):
             return True
         return self.options.rounds_to_gold and self._is_rounded(gold, answer)
@@ -113,7 +109,7 @@ class Comparison:
     def same_words(self, gold: Node, answer: Node) -> bool:
         """Words are their letters, without case, articles and plurals."""
         if isinstance(gold, Words) and isinstance(answer, Words):
-            return _content(gold.text) == _content(answer.text)
+            return content(gold.text) == content(answer.text)
         return False
 
     def same_quantity(self, gold: Node, answer: Node) -> bool:
@@ -144,12 +140,13 @@ class Comparison:
 
     def same_relation(self, gold: Node, answer: Node) -> bool:
         """An equation that names a value is that value; other relations are compared as such."""
-        if _is_derivation(gold, answer):
-            return same_relation(gold, answer, self._same_written, self.budget)  # type: ignore[arg-type]
+        if is_derivation(gold, answer):
+            same = self.same if len(gold.operators) == 1 else self._same_written  # type: ignore[union-attr]
+            return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]
         mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
         if mine is not None and theirs is not None:
             (name, value), (other_name, other) = mine, theirs
-            if name is None or other_name is None or name == other_name:
+            if are_alike(name, other_name):
                 return self._same_values(value, other, gold, answer)
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
@@ -166,7 +163,7 @@ class Comparison:
 
     def same_listing(self, gold: Node, answer: Node) -> bool:
         """Lists are compared by name, in order, or without order, as far as their members have names."""
-        mine, theirs = _members(gold), _members(answer)
+        mine, theirs = members(gold), members(answer)
         if mine is None or theirs is None:
             return self._same_spans(gold, answer)
         if isinstance(gold, Group) or isinstance(answer, Group):
@@ -257,7 +254,7 @@ class Comparison:
                 and not isinstance(other, SetOperation | Constant)
             ):
                 return self.same(one.items[0], other)
-        mine, theirs = _united(gold), _united(answer)
+        mine, theirs = united(gold), united(answer)
         if len(mine) == len(theirs) > 1 and self._same_unordered(mine, theirs):
             return True
         return self._same_spans(gold, answer)
@@ -274,7 +271,7 @@ class Comparison:
 
     def same_matrix(self, gold: Node, answer: Node) -> bool:
         """Matrices are compared cell by cell; sums and products of them are computed."""
-        mine, theirs = _rows(gold), _rows(answer)
+        mine, theirs = rows_of(gold), rows_of(answer)
         if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
             return False
         return all(
@@ -285,7 +282,7 @@ class Comparison:
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
-        mine, theirs = _quotients(gold), _quotients(answer)
+        mine, theirs = quotients(gold), quotients(answer)
         if isinstance(gold, Ratio) and isinstance(answer, Ratio):
             if len(gold.parts) != len(answer.parts):
                 return False
@@ -318,78 +315,3 @@ _RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[Comparison, Node, N
     (Ratio, Comparison.same_ratio),
     (Based, Comparison.same_numeral),
 )
-
-
-def _prepare(node: Node) -> Node:
-    node = expand(node)
-    if isinstance(node, Words) and node.text in _NAMED_SETS:
-        return Constant(_NAMED_SETS[node.text])
-    if isinstance(node, Relation) and node.operators == ("∈",):
-        return _prepare(node.sides[1])
-    return fold(_reshape(as_assignments(node)))
-
-
-def _is_derivation(gold: Node, answer: Node) -> bool:
-    """Say whether both are chains of the same length; their steps then count as they are written."""
-    return (
-        isinstance(gold, Relation)
-        and isinstance(answer, Relation)
-        and gold.operators == answer.operators
-        and len(gold.operators) > 1
-        and set(gold.operators) <= {"=", "≈"}
-    ) or (
-        isinstance(gold, Relation)
-        and isinstance(answer, Relation)
-        and gold.operators == answer.operators == ("≈",)
-    )
-
-
-def _reshape(node: Node) -> Node:
-    match node:
-        case Matrix(_, rows) if len(rows) > 1 and all(
-            len(row) == 1 and isinstance(row[0], Relation) for row in rows
-        ):
-            return Listing(tuple(row[0] for row in rows), "and")
-        case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
-            return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
-        case _:
-            return node
-
-
-def _content(text: str) -> list[str]:
-    words = [word for word in text.split() if word not in ("a", "an", "the")] or text.split()
-    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes")
-
-
-def _members(node: Node) -> list[Node] | None:
-    match node:
-        case Listing(items):
-            return share_name(items)
-        case Set(items) | Group(_, _, items):
-            return list(items)
-        case _:
-            return None
-
-
-def _united(node: Node) -> list[Node]:
-    if isinstance(node, SetOperation) and node.operator == "∪":
-        return _united(node.left) + _united(node.right)
-    return list(node.items) if isinstance(node, Set) else [node]
-
-
-def _rows(node: Node) -> tuple[tuple[Node, ...], ...] | None:
-    match node:
-        case Matrix(_, rows):
-            return rows
-        case Group("(", ")", items):
-            return tuple((item,) for item in items)
-        case _:
-            return None
-
-
-def _quotients(node: Node) -> list[Node] | None:
-    if not isinstance(node, Ratio) or any(
-        isinstance(part, Number) and part.value == 0 for part in node.parts
-    ):
-        return None
-    return [Multiply((first, invert(second))) for first, second in pairwise(node.parts)]

@@ -38,12 +38,20 @@ def expand(node: Node) -> Node:
             return Listing(tuple(_members(items)), joiner)
         case Set(items):
             return Set(tuple(_members(items)))
-        case Relation(("=",), (name, value)) if not contains(name, PlusMinus):
-            return Listing(tuple(Relation(("=",), (name, member)) for member in _values(value)), ",")
-        case Relation(("≠",), (name, value)) if not contains(name, PlusMinus):
-            return Listing(tuple(Relation(("≠",), (name, member)) for member in _values(value)), "and")
+        case Relation(("=" | "≠" as sign,), (name, value)):
+            return _expand_relation(sign, name, value) or node
         case _:
             return node if isinstance(node, Relation) else Listing(tuple(_values(node)), "±")
+
+
+def _expand_relation(sign: str, name: Node, value: Node) -> Listing | None:
+    """Give `x = 1, x = -1` for `x = ±1` and for `±1 = x`; nothing if both sides have a sign of two."""
+    if contains(name, PlusMinus):
+        name, value = value, name
+    if contains(name, PlusMinus):
+        return None
+    joiner = "," if sign == "=" else "and"
+    return Listing(tuple(Relation((sign,), (name, member)) for member in _values(value)), joiner)
 
 
 def _members(items: tuple[Node, ...]) -> list[Node]:

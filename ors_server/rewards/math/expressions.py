@@ -85,8 +85,8 @@ class ExpressionParser(OperandParser):
         kind, value, _ = self.peek()
         if self._is_in_integral and value == "d" and self.peek(1)[0] == "letter":
             return False
-        if kind == "operator" and value == "|":
-            return self._is_bar_opening()
+        if kind == "operator" and value in "|‖":
+            return self._is_bar_opening() if value == "|" else not self._is_in_norm
         return kind in _STARTS or (kind == "operator" and value in _OPENERS)
 
     def _is_bar_opening(self) -> bool:
@@ -143,8 +143,8 @@ class ExpressionParser(OperandParser):
     def _parse_sign(self, node: Node) -> Node:
         if self.take() == "%":
             return Quantity(node, "%")
-        if self.peek()[1] in ("C", "F"):
-            return Quantity(node, f"°{self.take().lower()}")
+        if self.peek()[1] in ("C", "F") or self.peek()[1].lower() in ("celsius", "fahrenheit"):
+            return Quantity(node, f"°{self.take()[0].lower()}")
         return Quantity(node, "°")
 
     def _parse_implicit_product(self) -> Node:

@@ -56,10 +56,11 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     tagged = _tagged(text)
     if tagged is not None:
         return Candidate(read(tagged), "tag")
-    whole = _read_whole(text)
+    found = None if is_strict else find_marked(text)
+    whole = None if found is not None else _read_whole(text)
     if whole is not None and whole.is_math:
         return Candidate(whole, "bare")
-    found = None if is_strict else find_marked(text) or find_last(text)
+    found = found if found is not None or is_strict else find_last(text)
     if found is not None:
         return Candidate(*found)
     if printed and not is_strict:

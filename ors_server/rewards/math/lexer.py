@@ -77,6 +77,10 @@ _FOREIGN: Final = {
     "和": ("separator", "and"),
     "与": ("separator", "and"),
 }
+_OPERATOR_WORDS: Final = {"mod": "mod", "times": "*", "degree": "°", "degrees": "°"}
+_OPERAND: Final = re.compile(r"\s*[\d(\\]")
+_GLUED: Final = re.compile(r"([A-Za-z]{1,2})(sqrt|sin|cos|tan|ln|log|exp)")
+"""Letters with the name of a function behind them, `xsqrt(2)`."""
 _SEPARATOR_WORDS: Final = frozenset({"and", "or"})
 
 
@@ -182,12 +186,19 @@ class _Lexer:
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
             self.add("separator", name)
-        elif name == "mod":
-            self.add("operator", name)
+        elif name in _OPERATOR_WORDS and (name == "mod" or self._stands_between()):
+            self.add("operator", _OPERATOR_WORDS[name])
         elif name in GREEK:
             self.add("letter", name)
         else:
             self._split_run(run)
+
+    def _stands_between(self) -> bool:
+        """Say whether a value stands before a word that is just read, and, for a sign of two, behind it."""
+        last = self.tokens[-1] if self.tokens else ("", "", False)
+        is_after_value = last[0] in ("number", "constant") or last[1] in ")}"
+        is_sign_of_one = self.text[: self.position].rstrip().lower().endswith(("degree", "degrees"))
+        return is_after_value and (is_sign_of_one or _OPERAND.match(self.text, self.position) is not None)
 
     def add_letter(self, letter: str) -> None:
         is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
@@ -215,6 +226,9 @@ class _Lexer:
         ) <= len(stem) + 1:
             self.add("function", FUNCTIONS[stem])
             self._add_letters(run[len(stem) :])
+        elif (glued := _GLUED.fullmatch(run)) and self.text.startswith("(", self.position):
+            self._add_letters(glued[1])
+            self.add("function", FUNCTIONS[glued[2]])
         elif self._is_product(run):
             self._add_letters(run)
         else:

@@ -2,6 +2,10 @@
 
 from ors_server.rewards.math.identity import spell
 from ors_server.rewards.math.tree import Node, Relation, Symbol
+from ors_server.rewards.math.vocabulary import GREEK
+
+_WORD = 3
+"""Letters of a name that is a word."""
 
 
 def share_name(items: tuple[Node, ...]) -> list[Node]:
@@ -26,6 +30,21 @@ def names_of(pairs: list[tuple[Node | None, Node]]) -> list[Node]:
         pairs: Names, or none, with values.
     """
     return [name for name, _ in pairs if name is not None]
+
+
+def are_alike(name: Node | None, other: Node | None) -> bool:
+    """Say whether two names may stand for one value: a name in words (`slope = 2`) does for any letter.
+
+    Args:
+        name: A name, or none.
+        other: Another.
+    """
+    return name is None or other is None or name == other or _is_wordy(name) != _is_wordy(other)
+
+
+def _is_wordy(name: Node) -> bool:
+    text = name.name if isinstance(name, Symbol) else ""
+    return " " in text or (len(text) >= _WORD and text.isalpha() and text.islower() and text not in GREEK)
 
 
 def are_distinct(names: list[Node]) -> bool:

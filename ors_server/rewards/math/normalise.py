@@ -84,6 +84,9 @@ _EATEN: Final = (
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
+_NEGATED: Final = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
+_UNION: Final = re.compile(r"(?<=[)\]}])(\s*)U\s*(?=\\left|\\\{|[(\[{])")
+"""The letter that stands for the sign of a union between two brackets."""
 _LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
 """A space that parts no words."""
 _FENCES: Final = (
@@ -114,8 +117,16 @@ def unify(text: str) -> str:
         text = _halve_backslashes(text)
     if "\\n" in text:
         text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
+    return _unify_commands(text)
+
+
+def _unify_commands(text: str) -> str:
     if "\\left" in text:
         text = _OPEN_SYSTEM.sub(" ", text)
+    if "\\not" in text:
+        text = _NEGATED.sub(lambda sign: "\\ne " if sign[1] == "=" else "\\notin ", text)
+    if "U" in text:
+        text = _UNION.sub(r"\1\\cup ", text)
     if "\\circ" in text or "^o" in text:
         text = _DEGREES.sub(r"\\degree ", text)
     return text

@@ -41,6 +41,7 @@ class OperandParser(Cursor, ABC):
         self._bars = 0
         self._is_in_set = False
         self._is_in_integral = False
+        self._is_in_norm = False
         self._index = ""
         self._readers = {
             "number": self._parse_number,
@@ -211,8 +212,9 @@ class OperandParser(Cursor, ABC):
     def _parse_rounding(self) -> Node:
         opening = self.take()
         bars, self._bars = self._bars, 0
+        is_in_norm, self._is_in_norm = self._is_in_norm, opening == "‖"
         inner = self.parse_sum()
-        self._bars = bars
+        self._bars, self._is_in_norm = bars, is_in_norm
         if opening == "‖":
             self.expect("‖")
             return Function("abs", (inner,))

@@ -1,0 +1,150 @@
+"""The parts of an answer that a comparison looks at: members, cells, quotients, words."""
+
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.math.expand import expand
+from ors_server.rewards.math.matrices import fold
+from ors_server.rewards.math.names import share_name
+from ors_server.rewards.math.relations import as_assignments
+from ors_server.rewards.math.tree import (
+    Constant,
+    Group,
+    Listing,
+    Matrix,
+    Multiply,
+    Node,
+    Number,
+    Ratio,
+    Relation,
+    Set,
+    SetOperation,
+    Words,
+    invert,
+)
+
+_NAMED_SETS: Final = {
+    "empty set": "empty",
+    "null set": "empty",
+    "all real numbers": "reals",
+    "all reals": "reals",
+    "real numbers": "reals",
+}
+_NUMERALS: Final = {
+    name: number
+    for number, name in enumerate(
+        (
+            *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+            *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
+            *("nineteen", "twenty"),
+        )
+    )
+}
+"""Numbers that are written as words."""
+
+
+def prepare(node: Node) -> Node:
+    """Bring an answer to the form in which it is compared: no `±`, no `x ∈`, no sums of matrices.
+
+    Args:
+        node: An answer.
+    """
+    node = expand(node)
+    if isinstance(node, Words) and node.text in _NAMED_SETS:
+        return Constant(_NAMED_SETS[node.text])
+    if isinstance(node, Words) and node.text in _NUMERALS:
+        return Number(_NUMERALS[node.text])
+    if isinstance(node, Relation) and node.operators == ("∈",):
+        return prepare(node.sides[1])
+    return fold(_reshape(as_assignments(node)))
+
+
+def is_derivation(gold: Node, answer: Node) -> bool:
+    """Say whether both are chains of the same length; their steps then count as they are written."""
+    return (
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators
+        and len(gold.operators) > 1
+        and set(gold.operators) <= {"=", "≈"}
+    ) or (
+        isinstance(gold, Relation)
+        and isinstance(answer, Relation)
+        and gold.operators == answer.operators == ("≈",)
+    )
+
+
+def _reshape(node: Node) -> Node:
+    match node:
+        case Matrix(_, rows) if len(rows) > 1 and all(
+            len(row) == 1 and isinstance(row[0], Relation) for row in rows
+        ):
+            return Listing(tuple(row[0] for row in rows), "and")
+        case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
+            return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
+        case _:
+            return node
+
+
+def content(text: str) -> list[str]:
+    """Give the words that count, without articles and plurals.
+
+    Args:
+        text: An answer in words.
+    """
+    words = [word for word in text.split() if word not in ("a", "an", "the")] or text.split()
+    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes")
+
+
+def members(node: Node) -> list[Node] | None:
+    """Give the members of a list, a set or a point; none for anything else.
+
+    Args:
+        node: An answer.
+    """
+    match node:
+        case Listing(items):
+            return share_name(items)
+        case Set(items) | Group(_, _, items):
+            return list(items)
+        case _:
+            return None
+
+
+def united(node: Node) -> list[Node]:
+    """Give the parts of a union; the members of a set are parts of their own.
+
+    Args:
+        node: An answer.
+    """
+    if isinstance(node, SetOperation) and node.operator == "∪":
+        return united(node.left) + united(node.right)
+    return list(node.items) if isinstance(node, Set) else [node]
+
+
+def rows_of(node: Node) -> tuple[tuple[Node, ...], ...] | None:
+    """Give the rows of a matrix or of a point, which is a column; none for anything else.
+
+    Args:
+        node: An answer.
+    """
+    match node:
+        case Matrix(_, rows):
+            return rows
+        case Group("(", ")", items):
+            return tuple((item,) for item in items)
+        case _:
+            return None
+
+
+def quotients(node: Node) -> list[Node] | None:
+    """Give the quotients of neighbours in a ratio; none where one would be by zero.
+
+    Args:
+        node: An answer.
+    """
+    if not isinstance(node, Ratio) or any(
+        isinstance(part, Number) and part.value == 0 for part in node.parts
+    ):
+        return None
+    return [Multiply((first, invert(second))) for first, second in pairwise(node.parts)]
