@@ -13,7 +13,7 @@ from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.options import MathVerdict
 from ors_server.rewards.qa import QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Trajectory, text_of
+from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
 
 TOOL_USED = 0.1
 """What a wrong answer earns in the `_tool` rewards if a tool was used (AgentFly's documentation)."""
@@ -211,18 +211,19 @@ def math_string_equal_reward_tool(
     return {"reward": _gated(trajectory, is_right=bool(found) and found[-1] == answer)}
 
 
-def count_tool_results(trajectory: Trajectory) -> int:
+def count_tool_results(trajectory: Trajectory | Sequence[Message]) -> int:
     """Count an episode's tool results: its `tool` messages where there are messages, else its steps.
 
     Args:
-        trajectory: The episode.
+        trajectory: The episode, or its messages, as AgentFly hands them over.
 
     Raises:
         KeyError: If a message has no role.
     """
-    if trajectory.messages:
-        return sum(1 for message in trajectory.messages if message["role"] == "tool")
-    return len(trajectory.steps)
+    episode: Trajectory = read_trajectory(trajectory)
+    if episode.messages:
+        return sum(1 for message in episode.messages if message["role"] == "tool")
+    return len(episode.steps)
 
 
 def gold_texts(answers: object) -> list[str]:
@@ -268,7 +269,8 @@ def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:
 
 
 def _turns(trajectory: Trajectory) -> list[str]:
-    return [text_of(message) for message in trajectory.messages if message["role"] == "assistant"]
+    episode: Trajectory = read_trajectory(trajectory)
+    return [text_of(message) for message in episode.messages if message["role"] == "assistant"]
 
 
 def _gated(trajectory: Trajectory, *, is_right: bool) -> float:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ors_server.rewards.agentfly import HOTPOT, best_figures, gold_texts, no_gold
 from ors_server.rewards.define import reward
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.trajectory import Message, Trajectory, text_of
+from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
 
 WELL_FORMED = 0.1
 """What a wrong answer earns in `qa_em_format_reward` if its form is right (AgentFly at 1256586)."""
@@ -182,14 +182,15 @@ def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated:
 
 def _messages(trajectory: Trajectory) -> list[Message]:
     """Return the conversation, made of the steps where nobody wrote it down."""
-    if trajectory.messages:
-        return list(trajectory.messages)
+    episode: Trajectory = read_trajectory(trajectory)  # AgentFly hands a list of messages over
+    if episode.messages:
+        return list(episode.messages)
     messages: list[Message] = []
-    for step in trajectory.steps:
+    for step in episode.steps:
         messages.append({"role": "assistant", "content": step.reasoning})
         messages.append({"role": "tool", "content": step.whole_result})
-    if trajectory.final_response:
-        messages.append({"role": "assistant", "content": trajectory.final_response})
+    if episode.final_response:
+        messages.append({"role": "assistant", "content": episode.final_response})
     return messages
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Trajectory, text_of
+from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
 
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2
@@ -224,6 +224,6 @@ def _compare_words(left: str, right: str) -> dict[str, float]:
 
 
 def _last_turn(trajectory: Trajectory | None) -> str:
-    messages = () if trajectory is None else trajectory.messages
+    messages: Sequence[Message] = () if trajectory is None else read_trajectory(trajectory).messages
     turns = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
     return next((turn for turn in turns if turn), "")

@@ -152,10 +152,11 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "agentfly_math_equal_reward",
         "The case of words counts; a box without braces, an \\fbox, bold type, a percentage, a choice in "
-        "brackets and digits of other scripts are not read. Ours reads them.",
+        "brackets, number words and digits of other scripts are not read. Ours reads them.",
         "they are ways of writing the same answer",
         "number",
-        r"(?i)boxed\{(yes|no|true|false)\}|\\fbox|\\boxed (?!\{)|\*\*|%|\([a-z]\)|\{,\}|[０-９]",  # noqa: RUF001
+        r"(?i)boxed\{(yes|no|true|false)\}|\\fbox|\\boxed (?!\{)|\*\*|%|\([a-z]\)|\{,\}|"
+        r"[０-９]|\\text\{[a-z]+\}",  # noqa: RUF001  (digits of another script are meant)
         (1.0,),
     ),
     Deviation(
