@@ -78,6 +78,7 @@ _HOMES = MappingProxyType(
         ),
         "ors_server.rewards.structured": ("json_valid_reward", "json_schema_reward", "json_match_reward"),
         "ors_server.rewards.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
+        "ors_server.rewards.sql": ("sql_match_reward",),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""
