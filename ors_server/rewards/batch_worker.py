@@ -11,9 +11,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from numbers import Integral, Real
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -23,15 +22,12 @@ import anyio.to_thread
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
+from ors_server.rewards.plain import plain
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 
 MAX_RESULT = 2**20
 """Characters of one result; where it is longer its extras are left out."""
-MAX_SHOWN = 200
-"""Characters that are kept of an extra that is not JSON."""
-MAX_DEPTH = 20
-"""Levels of an extra that are kept."""
 
 
 class Channel:
@@ -182,28 +178,6 @@ def write_result(number: bytes, result: RewardResult) -> str:
     if len(line) > MAX_RESULT:
         line = json.dumps({**shown, "extras": {"extras_left_out": len(line)}}, allow_nan=False)
     return f"{number.decode()}\t{line}"
-
-
-def plain(value: object, depth: int = 0) -> Any:
-    """Return a value as JSON can have it.
-
-    Args:
-        value: Anything.
-        depth: How deep it lies.
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        number = float(value)
-        return number if math.isfinite(number) else None
-    if depth < MAX_DEPTH and isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return {str(key): plain(entry, depth + 1) for key, entry in items}
-    if depth < MAX_DEPTH and isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [plain(entry, depth + 1) for entry in cast("Sequence[object]", value)]
-    return f"{value!r:.{MAX_SHOWN}}"
 
 
 def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) -> None:

@@ -11,9 +11,10 @@ from ors_server.rewards import batch_rows
 from ors_server.rewards.batch import BatchScorer, ascore_rows, count_cores, score_rows
 from ors_server.rewards.batch_pool import LOOK_AHEAD
 from ors_server.rewards.batch_rows import LineSource
-from ors_server.rewards.batch_worker import MAX_RESULT, plain, read_fields, write_result
+from ors_server.rewards.batch_worker import MAX_RESULT, read_fields, write_result
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
+from ors_server.rewards.plain import plain
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.scoring import MAX_REASON, score
 

@@ -1,0 +1,139 @@
+"""TRL: a reward function takes columns, which are lists, and returns one number or `None` per completion.
+
+Source: `GRPOTrainer` of TRL 1.16. `None` is its word for a completion that was not judged; the trainer leaves
+it out of the mean. Anything that is not a list as long as the completions (the trainer's state, its logging
+functions) belongs to the whole batch and is not given to a reward of ours.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ors_server.rewards.adapters.conversation import conversation_fields
+from ors_server.rewards.adapters.foreign import accept, adapt, name_of, read_number, take
+from ors_server.rewards.batch import judge_together
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.result import Range, RewardResult
+from ors_server.rewards.scoring import score
+
+TRLReward = Callable[..., Any]
+"""`f(prompts, completions, **columns) -> list[float | None]`, or a coroutine function of the same."""
+
+
+def as_trl(reward: object, *, columns: Mapping[str, str] | None = None) -> TRLReward:
+    """Make a reward function for `GRPOTrainer` and its relatives.
+
+    Its name is the reward's. An async reward becomes an async function, which judges all completions at once.
+    The means of extras, and the share of each status, are logged where the trainer offers `log_metric`.
+
+    Args:
+        reward: A reward of ours. In it, `final_response` is the text of the completion's last message,
+            `prompt` and `completion` are as they came, and every column of the data set is a field.
+        columns: Column of the data set to the field that it is, such as `{"solution": "answer"}`; others keep
+            their names.
+
+    Returns:
+        The function; `None` stands where there is no reward.
+    """
+    asked = as_reward(reward)
+    renamed = dict(columns or {})
+
+    def judge(prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
+        rows = _rows(prompts, completions, given, renamed)
+        return _numbers([_score(asked, row) for row in rows], given)
+
+    async def judge_later(
+        prompts: Sequence[Any], completions: Sequence[Any], **given: Any
+    ) -> list[float | None]:
+        rows = _rows(prompts, completions, given, renamed)
+        return _numbers(await judge_together(asked, rows), given)
+
+    made: Any = judge_later if asked.is_async else judge
+    made.__name__ = made.__qualname__ = asked.name
+    made.__doc__ = asked.function.__doc__
+    return cast("TRLReward", made)
+
+
+def from_trl(
+    function: TRLReward,
+    *,
+    name: str | None = None,
+    range: Range | None = None,  # noqa: A002  (the word that it is)
+    conversational: bool = True,
+) -> Reward:
+    """Make a reward of a TRL reward function; it is asked about one completion at a time.
+
+    Args:
+        function: Such as those in `trl.rewards`; one that compares completions with one another cannot.
+        name: The reward's name; the function's by default.
+        range: The range that is enforced.
+        conversational: Whether it wants completions as lists of messages, as most do, or as texts.
+
+    Returns:
+        A reward that takes `final_response` or `completion`, `prompt`, and every column that the function
+        names. `None` and NaN are the status `error`, with no number.
+    """
+    who = name or name_of(function)
+
+    def arguments(fields: dict[str, Any]) -> dict[str, Any]:
+        fields = dict(fields)
+        prompt, completion = fields.pop("prompt", ""), take(fields, who, "completion", "final_response")
+        if conversational:
+            completion = _spoken("assistant", completion)
+            prompt = _spoken("user", prompt)
+        columns = {name: [value] for name, value in fields.items()}
+        return accept(function, {"prompts": [prompt], "completions": [completion], **columns})
+
+    def read(given: Any) -> RewardResult:
+        numbers = list(given)
+        if len(numbers) != 1:
+            raise RewardValueError(f"{who} gave {len(numbers)} rewards for one completion")
+        return read_number(numbers[0], who)
+
+    return adapt(function, arguments, read, name, range)
+
+
+def _spoken(role: str, value: Any) -> Any:
+    return [{"role": role, "content": value}] if isinstance(value, str) else value
+
+
+def _rows(
+    prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any], renamed: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    columns: dict[str, Sequence[Any]] = {}
+    for name, values in given.items():
+        if isinstance(values, list | tuple) and len(cast("Sequence[Any]", values)) == len(completions):
+            columns[renamed.get(name, name)] = cast("Sequence[Any]", values)
+    return [
+        conversation_fields(prompt, completion, {name: values[at] for name, values in columns.items()})
+        for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
+    ]
+
+
+def _score(asked: Reward, row: Mapping[str, Any]) -> RewardResult:
+    return score(asked, None, **row)
+
+
+def _numbers(results: Sequence[RewardResult], given: Mapping[str, Any]) -> list[float | None]:
+    log: Any = given.get("log_metric")
+    if callable(log):
+        for name, value in _metrics(results).items():
+            log(name, value)
+    return [result.reward for result in results]
+
+
+def _metrics(results: Sequence[RewardResult]) -> dict[str, float]:
+    figures: dict[str, list[float]] = {}
+    for result in results:
+        for key, value in result.extras.items():
+            if isinstance(value, int | float):
+                figures.setdefault(key, []).append(float(value))
+    metrics: dict[str, float] = {}
+    for key, values in figures.items():
+        metrics[f"reward_extra/{key}/mean"] = sum(values) / len(values)
+        metrics[f"reward_extra/{key}/max"] = max(values)
+        metrics[f"reward_extra/{key}/min"] = min(values)
+    for status in {result.status for result in results}:
+        count = sum(1 for result in results if result.status is status)
+        metrics[f"reward_status/{status.value}"] = count / len(results)
+    return metrics

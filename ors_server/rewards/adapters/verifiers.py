@@ -1,0 +1,124 @@
+"""verifiers: an async function whose arguments are filled by name gives a number.
+
+Source: `Rubric` of verifiers 0.1.14 (`prompt`, `completion`, `answer`, `state`, `info`, `task`, and the
+columns of the data set) and the scoring of `verifiers.v1` 0.4.0 (`task`, `trace`). Neither has a word for
+"not judged": a reward of ours without a number raises there. Hazard: the rubric of 0.1 catches whatever is
+raised, logs it, and pays 0; so the error is also left in `state["error"]`, by which such a rollout can be
+found and left out. In `verifiers.v1` the error ends the scoring of the trace, which has no reward then.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, cast
+
+from ors_server.rewards.adapters.conversation import conversation_fields
+from ors_server.rewards.adapters.foreign import accept, adapt, demand_number, name_of, read_number, take
+from ors_server.rewards.batch import judge_together
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import NoRewardError
+from ors_server.rewards.result import Range, RewardResult
+
+VerifiersReward = Callable[..., Awaitable[float]]
+
+_NAMES = ("prompt", "completion", "answer", "state", "info", "task", "trace")
+_SIGNATURE = inspect.Signature(
+    [
+        *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _NAMES),
+        inspect.Parameter("fields", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
+
+
+def as_verifiers(reward: object) -> VerifiersReward:
+    """Make a reward function for a `Rubric`, or for a method of a `verifiers.v1` task.
+
+    Args:
+        reward: A reward of ours. In it, `final_response` is the text of the completion's last message (of a
+            `trace`, its last reply), and the entries of `info`, of a v1 task's data and of the data set are
+            fields.
+
+    Returns:
+        An async function with verifiers' argument names, all of them optional.
+
+    Raises:
+        NoRewardError: From the function, if there is no reward.
+    """
+    asked = as_reward(reward)
+
+    async def judge(**named: Any) -> float:
+        (result,) = await judge_together(asked, [_row(named)])
+        try:
+            return demand_number(result, asked.name)
+        except NoRewardError as error:
+            state = named.get("state")
+            if isinstance(state, MutableMapping):
+                cast("MutableMapping[str, Any]", state)["error"] = error
+            raise
+
+    made: Any = judge
+    made.__name__ = made.__qualname__ = asked.name
+    made.__signature__ = _SIGNATURE
+    return cast("VerifiersReward", made)
+
+
+def from_verifiers(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    range: Range | None = None,  # noqa: A002  (the word that it is)
+) -> Reward:
+    """Make a reward of a function for a `Rubric`.
+
+    Args:
+        function: Async or not; it gets what it names of `prompt` and `completion` (lists of messages),
+            `answer`, `info`, `state` (a mapping of all these), `task`, and every other field.
+        name: The reward's name; the function's by default.
+        range: The range that is enforced.
+
+    Returns:
+        A reward that takes `final_response` or `completion`, and what the function names. What the function
+        raises is the status `error`, and not the 0 that a rubric makes of it. A function that compares the
+        completions of a group (`completions`, `states`) cannot be asked.
+    """
+    who = name or name_of(function)
+
+    def arguments(fields: dict[str, Any]) -> dict[str, Any]:
+        completion = take(dict(fields), who, "completion", "final_response")
+        state: dict[str, Any] = {
+            "answer": "",
+            "info": {},
+            "task": "default",
+            **fields,
+            "prompt": _spoken("user", fields.get("prompt", "")),
+            "completion": _spoken("assistant", completion),
+        }
+        return accept(function, {**state, "state": state})
+
+    def read(given: Any) -> RewardResult:
+        return read_number(given, who)
+
+    return adapt(function, arguments, read, name, range)
+
+
+def _spoken(role: str, value: Any) -> Any:
+    return [{"role": role, "content": value}] if isinstance(value, str) else value
+
+
+def _row(named: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in named.items() if value is not None}
+    trace, info = given.pop("trace", None), given.get("info")
+    others = {
+        **(cast("Mapping[str, Any]", info) if isinstance(info, Mapping) else {}),
+        **_data(given.get("task")),
+        **given,
+    }
+    prompt, completion = others.pop("prompt", None), others.pop("completion", None)
+    if trace is None:
+        return conversation_fields(prompt, completion, others)
+    fields = conversation_fields(None, list(trace.messages), others)
+    return {**fields, "prompt": prompt, "final_response": str(trace.last_reply)}
+
+
+def _data(task: object) -> Mapping[str, Any]:
+    dump: Any = getattr(task, "model_dump", None)  # of verifiers.v1 the task's data, made by pydantic
+    return cast("Mapping[str, Any]", dump()) if callable(dump) else {}

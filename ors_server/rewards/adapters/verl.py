@@ -1,0 +1,118 @@
+"""verl: a function of solution and ground truth gives a number, or a mapping with `score`.
+
+Source: the reward managers of verl 0.9.1. verl has no word for "not judged": whatever comes back is paid. So
+a reward of ours without a number raises there, with the reason; nothing is paid in its place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ors_server.rewards.adapters.foreign import accept, adapt, demand_number, name_of, read_number, take
+from ors_server.rewards.batch import judge_together
+from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.result import Range, RewardResult
+from ors_server.rewards.scoring import score
+
+VerlReward = Callable[..., Any]
+"""`f(data_source, solution_str, ground_truth, extra_info=None, **more)`, async or not."""
+
+
+def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
+    """Make a `compute_score`, for `reward.custom_reward_function`.
+
+    Args:
+        reward: A reward of ours. In it, `final_response` is the solution, `answer` and `ground_truth` are the
+            ground truth, `data_source` is that, and what `extra_info` holds are fields too; an `answer` in
+            there, which verl's own scripts for GSM8K leave, does not win over the ground truth.
+        extras: Names of extras that are handed over beside the score. All must be in every result: verl keeps
+            one column for each. Without any, a bare number is returned.
+
+    Returns:
+        The function, async if the reward is.
+
+    Raises:
+        NoRewardError: From the function, if there is no reward.
+        RewardValueError: From the function, if one of the extras is missing.
+    """
+    asked = as_reward(reward)
+
+    def compute_score(
+        data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
+    ) -> Any:
+        row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
+        return _shape(score(asked, None, **row), asked.name, extras)
+
+    async def compute_score_later(
+        data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
+    ) -> Any:
+        row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
+        (result,) = await judge_together(asked, [row])
+        return _shape(result, asked.name, extras)
+
+    made: Any = compute_score_later if asked.is_async else compute_score
+    made.__name__ = made.__qualname__ = asked.name
+    return cast("VerlReward", made)
+
+
+def from_verl(
+    function: VerlReward,
+    *,
+    name: str | None = None,
+    range: Range | None = None,  # noqa: A002  (the word that it is)
+) -> Reward:
+    """Make a reward of a `compute_score`.
+
+    Args:
+        function: verl's or your own; it gets those of verl's four arguments that it names.
+        name: The reward's name; the function's by default.
+        range: The range that is enforced.
+
+    Returns:
+        A reward that takes `final_response`, `answer` or `ground_truth`, `data_source`, and every other field
+        as `extra_info`. Of a mapping, `score` is the reward and the rest are extras. Hazard: many functions
+        of verl pay 0 where they could not judge, which cannot be told apart here.
+    """
+    who = name or name_of(function)
+
+    def arguments(fields: dict[str, Any]) -> dict[str, Any]:
+        fields = dict(fields)
+        named = {
+            "data_source": fields.pop("data_source", ""),
+            "solution_str": take(fields, who, "final_response"),
+            "ground_truth": take(fields, who, "ground_truth", "answer"),
+        }
+        named["extra_info"] = fields.pop("extra_info", fields)
+        return accept(function, named)
+
+    def read(given: Any) -> RewardResult:
+        if not isinstance(given, Mapping):
+            return read_number(given, who)
+        whole = cast("Mapping[str, Any]", given)
+        if "score" not in whole:
+            raise RewardValueError(f"{who} gave a mapping without score")
+        others = {key: value for key, value in whole.items() if key != "score"}
+        return read_number(whole["score"], who).with_extras(others)
+
+    return adapt(function, arguments, read, name, range)
+
+
+def _row(source: str, solution: str, gold: Any, others: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **others,
+        "data_source": source,
+        "final_response": solution,
+        "ground_truth": gold,
+        "answer": gold,
+        "extra_info": dict(others),
+    }
+
+
+def _shape(result: RewardResult, name: str, extras: Sequence[str]) -> Any:
+    number = demand_number(result, name)
+    if not extras:
+        return number
+    missing = [key for key in extras if key not in result.extras]
+    if missing:
+        raise RewardValueError(f"{name} gave no extra {', '.join(missing)}")
+    return {"score": number, **{key: result.extras[key] for key in extras}}
