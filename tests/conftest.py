@@ -1,4 +1,7 @@
-"""Servers for tests: in this process without a socket, and in this process on a loopback socket."""
+"""Servers for tests: in this process without a socket, and in this process on a loopback socket.
+
+Also which tests stay together when several processes share them out.
+"""
 
 import contextlib
 import threading
@@ -14,6 +17,18 @@ from ors_server.settings import Settings
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
 """Seconds that a server in a thread may take to start or to stop."""
+
+
+TOGETHER = ("tests/packaging/", "tests/unit/sandboxes/")
+"""Folders whose tests run one after another: they build one wheel, or count what is on the whole machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests of a file in one process, for the sake of what they share."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = next((folder for folder in TOGETHER if file.startswith(folder)), file)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

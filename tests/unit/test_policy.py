@@ -37,7 +37,7 @@ def test_no_number_of_the_rules_may_be_nonsense(field, value):
         {"reward_range": (0.0, math.inf)},
         {"reward_range": (math.nan, 1.0)},
         {"reward_range": (0.0, 1e200)},
-        {"overridable": {"step_limit", "nonesuch"}},
+        {"overridable": ("step_limit", "nonesuch")},
         {"nonesuch": 1},
     ],
     ids=str,

@@ -64,7 +64,7 @@ CANDIDATES = [GroupCandidate(messages=[]), GroupCandidate(messages=[])]
         ([1.0, "x"], "finite scores"),
         (None, "finite scores"),
         ([1.0, GroupScore(reward=1.0, metadata={"x": float("inf")})], "finite scores"),
-        ([1.0, GroupScore(reward=1.0, metadata={"x": object()})], "finite scores"),
+        ([1.0, GroupScore(reward=1.0, metadata={"x": len})], "finite scores"),
     ],
     ids=str,
 )

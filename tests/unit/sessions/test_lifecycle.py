@@ -102,7 +102,7 @@ async def test_of_many_creations_of_one_id_exactly_one_makes_an_instance(player,
         ({"policy": {"step_limit": 0}}, InvalidRequestError),
         ({"policy": {"reward_range": None}}, InvalidRequestError),
         ({"task_spec": {"nan": float("nan")}}, InvalidRequestError),
-        ({"task_spec": {"object": object()}}, InvalidRequestError),
+        ({"task_spec": {"object": len}}, InvalidRequestError),
     ],
     ids=str,
 )
