@@ -19,6 +19,7 @@ from ors_server.episode import (
     OutcomeKind,
     Phase,
     StopReason,
+    describe_metrics,
     lapse,
     move,
     remaining_time,
@@ -217,3 +218,38 @@ def test_the_return_is_the_sum_of_what_was_paid_bit_for_bit(played, penalty, ove
     assert state.last_reward == (numbers[-1] if numbers else None)
     assert state.ungraded_steps == paid.count(None)
     assert state.penalty_sum <= 0.0
+
+
+def reporting(*reports):
+    state = playing()
+    for report in reports:
+        state, _ = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, metrics=report), 1.0)
+    return describe_metrics(state.metrics)
+
+
+def test_metrics_are_summed_up_over_the_steps_that_reported_them():
+    assert reporting({"f1": 0.25, "em": 0.0}, {}, {"f1": 0.75}) == {
+        "reward_extra/f1/mean": 0.5,
+        "reward_extra/f1/max": 0.75,
+        "reward_extra/f1/min": 0.25,
+        "reward_extra/em/mean": 0.0,
+        "reward_extra/em/max": 0.0,
+        "reward_extra/em/min": 0.0,
+    }
+
+
+def test_an_episode_without_metrics_has_none():
+    assert reporting({}, {}) == {}
+
+
+def test_a_metric_moves_no_sum():
+    state, charge = settle(playing(), FREE, Outcome(OutcomeKind.COMPLETED, metrics={"f1": 0.9}), 1.0)
+    assert (charge.reward, state.episode_return, state.ungraded_steps) == (None, 0.0, 1)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
+def test_the_mean_of_a_metric_lies_between_its_least_and_its_greatest(values):
+    figures = reporting(*({"x": value} for value in values))
+    assert figures["reward_extra/x/min"] == min(values)
+    assert figures["reward_extra/x/max"] == max(values)
+    assert min(values) <= figures["reward_extra/x/mean"] <= max(values)
