@@ -33,6 +33,8 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResu
     Hazards: "3.5" is "35" and "-5" is "5", for punctuation is dropped; "A" is nothing, for articles are. A
     response that lists many words earns a part. `score_answer` has options without the first two.
 
+    Source: AgentFly's page "Predefined Rewards"; the words as HotpotQA's evaluation compares them.
+
     Args:
         final_response: What the agent answered.
         answer: The gold answer, or several, the best of which counts.
@@ -53,6 +55,8 @@ def qa_f1_reward_tool(
     """Pays for an exact answer that was come by with a tool.
 
     Hazards: any tool call earns the 0.1, useful or not; the hazards of `qa_f1_reward`.
+
+    Source: AgentFly's page "Predefined Rewards"; its code pays the F1 from two tool results on.
 
     Args:
         final_response: What the agent answered.
@@ -75,6 +79,8 @@ def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardRe
 
     Hazards: those of `qa_f1_reward`.
 
+    Source: AgentFly at 1256586.
+
     Args:
         final_response: What the agent answered.
         answers: The gold answers.
@@ -93,6 +99,8 @@ def infoseek_reward(
     """Pays 0.8 times the best F1, and 0.2 for two tool results.
 
     Hazards: the 0.2 are paid for any wrong answer; the hazards of `qa_f1_reward`.
+
+    Source: AgentFly at 1256586.
 
     Args:
         final_response: What the agent answered.
@@ -120,6 +128,8 @@ def math_equal_reward(final_response: str, answer: str, **_rest: Any) -> RewardR
     Hazards: the last of several boxes counts, so an agent may change its mind in writing; `grade_math` has
     stricter options.
 
+    Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
+
     Args:
         final_response: The response; the last box in it, or the whole of a bare answer, is what counts.
         answer: The gold answer, LaTeX or plain.
@@ -136,6 +146,8 @@ def math_equal_reward_tool(final_response: str, answer: str, trajectory: Traject
     """Pays for an equal answer that was come by with a tool.
 
     Hazards: any tool call earns the 0.1, useful or not.
+
+    Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
 
     Args:
         final_response: The response.
@@ -157,6 +169,8 @@ def math_equal_reward_think(final_response: str, answer: str, trajectory: Trajec
 
     Hazards: an empty block is a thought. A server sees no turns but the calls, so this is for conversations.
 
+    Source: AgentFly at 1256586.
+
     Args:
         final_response: The response.
         answer: The gold answer.
@@ -176,6 +190,8 @@ def math_reward_thought_with_tool(final_response: str, answer: str, trajectory: 
     """Pays as `math_equal_reward_tool`, if every turn of the assistant begins with "Thought".
 
     Hazards: the word alone is a thought. A server sees no turns but the calls, so this is for conversations.
+
+    Source: AgentFly at 1256586.
 
     Args:
         final_response: The response.
@@ -198,6 +214,8 @@ def math_string_equal_reward_tool(
     """Compares the last run of digits of the response with the answer's text, if a tool was used.
 
     Hazards: signs and decimals are not looked at, so "-42" is "42"; `math_equal_reward_tool` has not this.
+
+    Source: AgentFly at 1256586.
 
     Args:
         final_response: The response.

@@ -4,10 +4,12 @@ Source: the reward page of ARISE, and arise-ai 0.2.1 where the page is silent. E
 or an option without the hazard; docs/rewards names both.
 """
 
-import re
 from typing import Literal, TypeAlias
 
 from ors_server.rewards.define import reward
+from ors_server.rewards.matches import found_words
+from ors_server.rewards.numerals import read_number
+from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.trajectory import Trajectory
 
 ERROR_COST = 0.25
@@ -21,16 +23,16 @@ UNKNOWN_SCORE = 0.5
 Match: TypeAlias = Literal["substring", "exact", "word", "numeric"]
 """How an expected value is looked for: anywhere, as the whole, as whole words, or as the same number."""
 
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
-MAX_NUMBER_CHARACTERS = 400
-
 
 @reward(range=(0.0, 1.0))
 def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
     """Judges by the first signal there is: said success, an expected value, failed steps, else success.
 
-    Hazards of the default: an empty expected value is in every outcome, "4" is in "14", and an episode
-    without any signal is a success. `match` looks more closely.
+    Hazards: by default an empty expected value is in every outcome and "4" is in "14" (`match` looks more
+    closely); an episode without any signal is a success; only `True` and `False` are said success, so 0 is
+    none.
+
+    Source: ARISE's reward page; arise-ai 0.2.1.
 
     Args:
         trajectory: `metadata["success"]` is `True` or `False`, and only those; `metadata["expected"]`.
@@ -54,6 +56,8 @@ def code_execution_reward(trajectory: Trajectory) -> float:
 
     Hazards: it never looks at the outcome, so doing nothing earns 1; an error without a message is none.
 
+    Source: ARISE's reward page; arise-ai 0.2.1.
+
     Args:
         trajectory: Its steps' `error`.
 
@@ -65,25 +69,27 @@ def code_execution_reward(trajectory: Trajectory) -> float:
 
 
 @reward(range=(0.0, 1.0))
-def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> float:
+def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> float | RewardResult:
     """Compares the outcome with the expected value: 1 for the same text, 0.7 if it is in it, else 0.
 
-    Hazards of the default: 0.7 for "no" in "know", and for an outcome that lists every candidate; 0.5 where
-    the expected value is missing, empty, 0 or false. `match` other than `substring` pays no 0.7.
+    Hazards: by default 0.7 for "no" in "know", and for an outcome that lists every candidate (`match` other
+    than `substring` pays no 0.7); 0.5 where the expected value is missing, empty, 0 or false.
+
+    Source: ARISE's reward page; arise-ai 0.2.1.
 
     Args:
         trajectory: `metadata["expected_output"]`, else `metadata["expected"]`.
         match: How the expected value is looked for.
 
     Returns:
-        0, 0.5, 0.7 or 1.
+        0, 0.5, 0.7 or 1; with another `match` 0 or 1, and a bad gold where no expected value is known.
     """
     expected = trajectory.metadata.get("expected_output") or trajectory.metadata.get("expected")
+    if match != "substring":
+        return _strict(expected, trajectory.outcome, match)
     if not expected:
         return UNKNOWN_SCORE
     text, outcome = str(expected), trajectory.outcome
-    if match != "substring":
-        return float(_is_in(text, outcome, match))
     if text.strip() == outcome.strip():
         return 1.0
     return SUBSTRING_SCORE if text.strip().lower() in outcome.lower() else 0.0
@@ -93,7 +99,9 @@ def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> f
 def efficiency_reward(trajectory: Trajectory) -> float:
     """Pays for few steps: 1 for up to one, 0.1 less for each further one, at least 0.
 
-    Hazard: an agent that gives up at once earns the most; gate it by correctness.
+    Hazards: an agent that gives up at once earns the most; gate it by correctness.
+
+    Source: ARISE's reward page; arise-ai 0.2.1.
 
     Args:
         trajectory: Its steps, which are the tool calls.
@@ -105,6 +113,12 @@ def efficiency_reward(trajectory: Trajectory) -> float:
     return 1.0 if count <= 1 else max(0.0, 1.0 - STEP_COST * (count - 1))
 
 
+def _strict(expected: object, outcome: str, match: Match) -> RewardResult:
+    if not expected or not str(expected).strip():
+        return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
+    return RewardResult(float(_is_in(str(expected), outcome, match)))
+
+
 def _is_in(expected: str, outcome: str, match: Match) -> bool:
     wanted, came = expected.strip(), outcome.strip()
     if match == "substring":
@@ -114,15 +128,6 @@ def _is_in(expected: str, outcome: str, match: Match) -> bool:
     if match == "exact":
         return wanted == came
     if match == "word":
-        return re.search(rf"(?<![\w.-]){re.escape(wanted)}(?![\w-]|\.\w)", came) is not None
-    first, second = _number(wanted), _number(came)
-    return first is not None and first == second
-
-
-def _number(text: str) -> float | None:
-    if len(text) > MAX_NUMBER_CHARACTERS or not text or _NUMBER.fullmatch(text) is None:
-        return None
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
+        return wanted in found_words(came, {wanted})
+    first, second = read_number(wanted), read_number(came)
+    return first is not None and second is not None and first.value == second.value

@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import FunctionReward, Reward, as_reward
 from ors_server.rewards.errors import UnknownRewardError
 
 _HOMES = MappingProxyType(
@@ -83,6 +84,9 @@ _HOMES = MappingProxyType(
 )
 """Module to the rewards in it, in the order in which they are listed."""
 
+_HAZARDS = re.compile(r"Hazards?:")
+_SOURCE = re.compile(r"Sources?:")
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
@@ -96,6 +100,10 @@ class CatalogueEntry:
     range: tuple[float, float] | None
     place: str
     """`module:name`."""
+    hazards: str = ""
+    """How an agent can earn without doing what is wanted, in one paragraph; empty if it is not said."""
+    source: str = ""
+    """Where it comes from: its documentation's paragraph, or that of its module."""
 
 
 def find_reward(name: str) -> Reward:
@@ -133,13 +141,28 @@ def list_rewards() -> Iterator[CatalogueEntry]:
         for name in names:
             found = find_reward(name)
             signature = found.signature
+            # a class says what it does in its own documentation, not in that of `call`
+            said = found.function if isinstance(found, FunctionReward) else type(found)
+            doc = inspect.getdoc(said) or ""
             yield CatalogueEntry(
                 name=name,
-                summary=(inspect.getdoc(found.function) or "").partition("\n")[0],
+                summary=doc.partition("\n")[0],
                 fields=(*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))),
                 range=found.range,
                 place=f"{module}:{name}",
+                hazards=_paragraph(doc, _HAZARDS),
+                source=_paragraph(doc, _SOURCE)
+                or _paragraph(inspect.getdoc(import_module(module)) or "", _SOURCE),
             )
+
+
+def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
+    """Return what a documentation says after a word at the beginning of a paragraph, on one line."""
+    for paragraph in re.split(r"\n\s*\n", doc):
+        found = beginning.match(paragraph)
+        if found is not None:
+            return " ".join(paragraph[found.end() :].split())
+    return ""
 
 
 def _at(place: str) -> Any:

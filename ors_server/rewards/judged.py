@@ -43,6 +43,8 @@ async def llm_judge_reward(
     Hazards: a judge can be talked to by what it judges; measure it with `probe`. It costs a request for every
     episode.
 
+    Source: ARISE's reward page.
+
     Args:
         trajectory: The episode.
         model: Name of a model at the endpoint of `ORS_JUDGE_BASE_URL`, or a model; by default the one that
@@ -75,6 +77,10 @@ async def llm_as_judge_reward(
     model: str | JudgeModel | None = None,
 ) -> RewardResult:
     """Has a language model rate how well an answer agrees with a reference, from 0 to 1.
+
+    Hazards: those of `llm_judge_reward`; and the judge sees the reference, so its reasons may quote it.
+
+    Source: AgentFly at 1256586.
 
     Args:
         golden_answer: The reference.

@@ -53,6 +53,11 @@ class Feedback:
 class LearnedReward(Reward):
     """Has a model rate trajectories by examples that people rated; `task_success` until there are enough.
 
+    Hazards: those of `task_success` while there are too few ratings, and those of `llm_judge_reward` after;
+    the reward changes with every rating, so figures of different days do not compare.
+
+    Source: ARISE's reward page.
+
     The ratings live in `feedback.json` in a folder. They survive a restart, and any number of processes may
     add to one folder at the same time: each addition is written whole, under a lock, to what is there.
     """
