@@ -34,7 +34,7 @@ MAX_UNFOLDING = 100_000
 MAX_CALLS = 200
 """Function calls that stand in one query."""
 MAX_PATTERN_BYTES = 200
-PROCESSOR_SECONDS = 10.0
+PROCESSOR_SECONDS = 5.0
 """Of one query, in the calling thread."""
 MAX_GROWTH = 512 * MIB
 """How much the process may grow at most while one query runs."""
@@ -93,6 +93,7 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
     """
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
+        connection.execute("PRAGMA temp_store = MEMORY")  # no disk, which has no bound here
         try:
             _fill(connection, database)
         except (sqlite3.Error, sqlite3.Warning, OSError, ValueError) as error:
