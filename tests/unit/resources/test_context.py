@@ -261,3 +261,27 @@ async def test_a_context_without_a_pool_has_its_own_and_closes_it():
         assert len(context.trajectory) == 1
     assert Env.alive == 0
     assert context.pool.is_closed
+
+
+async def test_its_own_pool_is_closed_though_whoever_closes_is_cancelled():
+    may_close = anyio.Event()
+    closed = []
+
+    class Env:
+        def reset(self):
+            pass
+
+        async def close(self):
+            await may_close.wait()
+            closed.append(self)
+
+    context = Context("r")
+    await context.acquire_resource(spec=LocalEnvResourceSpec(Env))
+    await context.acquire_resource(spec=LocalEnvResourceSpec(Env, max_uses=9), scope="global")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(context.aclose)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        may_close.set()
+    assert len(closed) == 2
+    assert context.pool.is_closed

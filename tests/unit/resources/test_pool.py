@@ -374,6 +374,20 @@ async def test_who_is_granted_a_place_while_the_pool_closes_does_not_keep_it(poo
         await holders.drop(1)
         await pool.aclose()
     assert backend.ended_once()
+    assert [dict(one.done) for one in backend.made] == [{"start": 1, "end": 1}]
+
+
+async def test_what_comes_back_while_the_pool_closes_ends(pool, backend, holders):
+    await holders.take(1)
+    backend.gates["get_status"] = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(holders.drop, 1)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(pool.aclose)
+        await anyio.wait_all_tasks_blocked()
+        assert not backend.ended_once()
+        backend.gates["get_status"].set()
+    assert backend.ended_once()
 
 
 async def test_what_an_end_raises_frees_the_place_all_the_same(pool, backend, holders):
