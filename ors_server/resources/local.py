@@ -93,10 +93,8 @@ class LocalEnvResource(Resource):
     @override
     async def end(self) -> None:
         with self._guard:
-            if self._status is ResourceStatus.STOPPED:
-                return
             self._status = ResourceStatus.STOPPED
-            env, self._env = self._env, None
+            env, self._env = self._env, None  # so a second call finds nothing to close
         close = getattr(env, "close", None)
         if close is not None:  # not in turn: it is what frees a call that hangs
             await self._run(close, close, anyio.CapacityLimiter(1))
