@@ -84,9 +84,9 @@ def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> f
     Returns:
         0, 0.5, 0.7 or 1; with another `match` 0 or 1, and a bad gold where no expected value is known.
     """
-    expected = trajectory.metadata.get("expected_output") or trajectory.metadata.get("expected")
     if match != "substring":
-        return _strict(expected, trajectory.outcome, match)
+        return _strict(trajectory, match)
+    expected = trajectory.metadata.get("expected_output") or trajectory.metadata.get("expected")
     if not expected:
         return UNKNOWN_SCORE
     text, outcome = str(expected), trajectory.outcome
@@ -113,10 +113,12 @@ def efficiency_reward(trajectory: Trajectory) -> float:
     return 1.0 if count <= 1 else max(0.0, 1.0 - STEP_COST * (count - 1))
 
 
-def _strict(expected: object, outcome: str, match: Match) -> RewardResult:
-    if not expected or not str(expected).strip():
+def _strict(trajectory: Trajectory, match: Match) -> RewardResult:
+    known = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
+    said = [str(value) for value in known if value is not None and str(value).strip()]
+    if not said:
         return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
-    return RewardResult(float(_is_in(str(expected), outcome, match)))
+    return RewardResult(float(_is_in(said[0], trajectory.outcome, match)))
 
 
 def _is_in(expected: str, outcome: str, match: Match) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server.rewards import matches, texts
+from ors_server.rewards.arise import answer_match_reward, task_success
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.matches import (
     all_of_match_reward,
@@ -31,6 +32,7 @@ from ors_server.rewards.texts import (
     normalise_text,
     read_golds,
 )
+from ors_server.rewards.trajectory import Trajectory
 
 WITH_GOLDS = (
     exact_match_reward,
@@ -396,6 +398,37 @@ def test_the_strict_sibling_pays_nothing_for_a_list_or_for_no_gold():
             assert (result.reward, result.status) == (None, "bad_gold")
     with pytest.raises(RewardDefinitionError, match="exact, word or numeric"):
         strict_answer_match_reward(final_response="a", answer="a", match="substring")
+
+
+@pytest.mark.parametrize(
+    ("match", "expected", "outcome", "wanted"),
+    [
+        ("word", "4", "It is 4.", 1),
+        ("word", "4", "4,000", 0),
+        ("word", "C", "C++", 0),
+        ("word", "Paris", "not Paris", 0),
+        ("word", "no", "know", 0),
+        ("exact", "4", "14", 0),
+        ("exact", 0, "0", 1),
+        ("numeric", 4, "4.0", 1),
+        ("numeric", "12345678901234567890", "12345678901234567891", 0),
+        ("numeric", "nan", "nan", 0),
+    ],
+)
+def test_arise_s_own_rewards_have_the_same_strict_matches(match, expected, outcome, wanted):
+    for name in ("expected", "expected_output"):
+        trajectory = Trajectory(outcome=outcome, metadata={name: expected})
+        assert score(answer_match_reward, trajectory, match=match).reward == wanted
+    trajectory = Trajectory(outcome=outcome, metadata={"expected": expected})
+    assert score(task_success, trajectory, match=match).reward == wanted
+
+
+@pytest.mark.parametrize("metadata", [{}, {"expected": None}, {"expected": " "}, {"expected_output": ""}])
+def test_arise_s_half_for_no_expected_value_is_a_bad_gold_where_the_match_is_strict(metadata):
+    trajectory = Trajectory(outcome="a", metadata=metadata)
+    for match in ("exact", "word", "numeric"):
+        assert score(answer_match_reward, trajectory, match=match).status == "bad_gold"
+    assert score(answer_match_reward, Trajectory(outcome="a")).reward == 0.5
 
 
 def test_a_missing_package_is_said_with_the_extra_that_has_it(monkeypatch):
