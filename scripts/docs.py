@@ -1,4 +1,4 @@
-"""Writes the reference pages of the settings and the command line, from the code.
+"""Writes the reference pages of the settings, the command line and the rewards, from the code.
 
 Usage: `python scripts/docs.py` writes them; with `--check` it only says whether they are up to date.
 """
@@ -7,7 +7,8 @@ import ast
 import inspect
 import sys
 from enum import Enum
-from itertools import pairwise
+from importlib import import_module
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import typer
 from ors_server import settings
 from ors_server.cli.main import COMMANDS, app
 from ors_server.episode import TRANSITIONS, Phase
+from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
+from ors_server.rewards.deviations import DEVIATIONS, Deviation
 from ors_server.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/docs.py; change the code and run it again. -->"
+BECOMES = {"error": "no number", "number": "another number", "accepted": "a number, where theirs fails"}
 SECRET_SETTINGS = ("api_keys", "token_secret")
 
 
@@ -152,7 +156,79 @@ def state_diagram() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page}
+def rewards_page() -> str:
+    """Render every reward with its inputs, its range, its source and its hazards."""
+    lines = [
+        "# Rewards",
+        "",
+        NOTE,
+        "",
+        "Every reward that comes with the library, by the module in which it stands. A field in brackets has",
+        "a default. A reward that cannot judge gives no number: the range is that of its judgements. Sources",
+        "say whose semantics it has, hazards how it pays without what is wanted. `ors-server rewards NAME`",
+        "shows the whole documentation.",
+        "",
+    ]
+    for module, entries in groupby(list_rewards(), key=lambda entry: entry.place.partition(":")[0]):
+        lines += [
+            f"## {module.rpartition('.')[2]}",
+            "",
+            (inspect.getdoc(import_module(module)) or "").partition("\n")[0],
+            "",
+            "| reward | inputs | range | what it does | source | hazards |",
+            "|---|---|---|---|---|---|",
+            *map(reward_row, entries),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def reward_row(entry: CatalogueEntry) -> str:
+    """Render one reward."""
+    inputs = ", ".join(f"`{name}`" for name in sorted(entry.fields, key=lambda name: name.startswith("[")))
+    allowed = "any" if entry.range is None else f"[{entry.range[0]:g}, {entry.range[1]:g}]"
+    cells = (f"`{entry.name}`", inputs, allowed, entry.summary, entry.source, entry.hazards)
+    return table_row(cells)
+
+
+def deviations_page() -> str:
+    """Render the table of deviations."""
+    return "\n".join(
+        [
+            "# Where rewards differ from the packages whose names they have",
+            "",
+            NOTE,
+            "",
+            "The rewards of other packages were recorded (`tests/data/rewards/`), and every recorded case is",
+            "played by a test. Either the value agrees to 1e-9, or the error is of the same class, or one of",
+            "these rows says what differs and why. A row that no case needs fails the tests.",
+            "",
+            "| recording | theirs, then ours | ours gives | why |",
+            "|---|---|---|---|",
+            *map(deviation_row, DEVIATIONS),
+            "",
+        ]
+    )
+
+
+def deviation_row(row: Deviation) -> str:
+    """Render one deviation."""
+    given = f": {', '.join(f'{value:g}' for value in row.gives)}" if row.gives else ""
+    files = ", ".join(f"`{name}`" for name in row.files)
+    return table_row((files, row.what, BECOMES[row.becomes] + given, row.why))
+
+
+def table_row(cells: tuple[str, ...]) -> str:
+    """Render a row of a table."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "rewards.md": rewards_page,
+    "../rewards-deviations.md": deviations_page,
+}
 
 
 def main() -> int:

@@ -12,6 +12,8 @@ import ors_server
 import ors_server.testing
 from ors_server.cli.main import COMMANDS
 from ors_server.episode import TRANSITIONS
+from ors_server.rewards.catalogue import list_rewards
+from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +29,21 @@ def pages():
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+@pytest.mark.parametrize("name", ["settings.md", "cli.md", "rewards.md", "../rewards-deviations.md"])
 def test_the_reference_pages_are_up_to_date(pages, name):
     assert (ROOT / "docs/reference" / name).read_text() == pages.PAGES[name](), "run scripts/docs.py"
+
+
+def test_every_page_that_is_written_is_tested(pages):
+    assert set(pages.PAGES) == {"settings.md", "cli.md", "rewards.md", "../rewards-deviations.md"}
+
+
+def test_every_reward_and_every_deviation_has_its_row(pages):
+    names = re.findall(r"^\| `(\w+)` \|", pages.rewards_page(), re.MULTILINE)
+    assert names == [entry.name for entry in list_rewards()]
+    rows = [line for line in pages.deviations_page().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(DEVIATIONS)
+    assert all(row.why.replace("|", "\\|") in line for row, line in zip(DEVIATIONS, rows, strict=True))
 
 
 def test_every_setting_and_every_command_has_its_place(pages):
