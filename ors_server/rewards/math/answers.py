@@ -32,10 +32,12 @@ from ors_server.rewards.math.tree import (
     contains,
     invert,
     negate,
+    symbols,
 )
 from ors_server.rewards.math.units import CURRENCIES, conversion, name_unit
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
+_CLOSING: Final = {"(": ")", "[": "]", "⟨": "⟩"}
 _SET_SIGNS: Final = ("∪", "∩", "∖")
 _CONDITION: Final = ("mid", "|", ":")
 
@@ -190,6 +192,8 @@ class AnswerParser(ExpressionParser):
         closing = self.expect(")", "]", "⟩")
         self._bars, self._is_in_set = bars, is_in_set
         if len(items) == 1 and not isinstance(items[0], Group):
+            if _CLOSING[opening] != closing:
+                raise SyntaxUnknownError(f"expected {_CLOSING[opening]}, found {closing}")
             return items[0]
         if opening == "⟨":
             opening, closing = "(", ")"
@@ -242,10 +246,12 @@ def _with_sign(value: Node) -> Node:
 
 def _build(items: list[Node], condition: Node) -> Node:
     match items:
-        case [Symbol()]:
+        case [Symbol(name)] if name in symbols(condition):
             return condition
-        case [Relation(("∈",), (Symbol(), _))]:
+        case [Relation(("∈",), (Symbol(), Constant("reals")))]:
             return condition
+        case [Relation(("∈",), (Symbol(), _)) as domain]:
+            return Listing((domain, condition), "and")
         case _:
             raise SyntaxUnknownError("a set of more than one variable")
 

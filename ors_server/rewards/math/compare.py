@@ -10,7 +10,8 @@ Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Co
 * a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
 * an angle in degrees is its number, and its radians where π is written;
 * `a ± b` is the list of both values;
-* an inequality in one variable is the interval that it describes, `x ∈ S` is `S`;
+* an inequality in one variable is the interval that it describes, `x ∈ S` is `S`; but `x > 5` is not `y > 5`;
+* inequalities joined by "and" are their intersection, or, where that is empty, their union, as by "or";
 * a ratio `a:b` is that of any multiple, and the quotient.
 """
 
@@ -24,7 +25,17 @@ from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import Budget, LimitError, MathError
 from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
 from ors_server.rewards.math.options import MathOptions
-from ors_server.rewards.math.parts import content, is_derivation, members, prepare, quotients, rows_of, united
+from ors_server.rewards.math.parts import (
+    bounds_another,
+    content,
+    is_derivation,
+    joins_otherwise,
+    members,
+    prepare,
+    quotients,
+    rows_of,
+    united,
+)
 from ors_server.rewards.math.realsets import read_set
 from ors_server.rewards.math.relations import same_relation, split_name, without_remark
 from ors_server.rewards.math.tree import (
@@ -148,6 +159,8 @@ class Comparison:
             (name, value), (other_name, other) = mine, theirs
             if are_alike(name, other_name):
                 return self._same_values(value, other, gold, answer)
+        if bounds_another(gold, answer):
+            return False
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
@@ -164,7 +177,7 @@ class Comparison:
     def same_listing(self, gold: Node, answer: Node) -> bool:
         """Lists are compared by name, in order, or without order, as far as their members have names."""
         mine, theirs = members(gold), members(answer)
-        if mine is None or theirs is None:
+        if mine is None or theirs is None or joins_otherwise(gold, answer):
             return self._same_spans(gold, answer)
         if isinstance(gold, Group) or isinstance(answer, Group):
             return self._is_point(gold, answer) and self._same_in_order(mine, theirs)

@@ -10,6 +10,7 @@ defined and real; where that is nowhere, if their principal values are.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
@@ -19,10 +20,12 @@ from ors_server.rewards.math.limits import Budget, InexactError, LimitError, Mat
 from ors_server.rewards.math.numeric import Point, agree
 from ors_server.rewards.math.tree import (
     Add,
+    Binder,
     Constant,
     Multiply,
     Node,
     Number,
+    Symbol,
     children,
     symbols,
 )
@@ -32,6 +35,7 @@ _FLOATING: Final = 15
 _POINTS: Final = 3
 """Points modulo the prime."""
 _MOST_SYMBOLS: Final = 12
+_MARKS: Final = re.compile("•+")
 _ENOUGH: Final = 5
 """Points at which two values to 200 bits have to agree, if so many are found."""
 _RANGES: Final = (
@@ -90,8 +94,20 @@ def spell(node: Node) -> str:
     below = children(node)
     if not below:
         return repr(Number(node.value)) if isinstance(node, Number) else repr(node)
+    if isinstance(node, Binder):
+        return _spell_binder(node)
     head = getattr(node, "name", None) or getattr(node, "kind", None) or getattr(node, "operators", "")
     return f"{type(node).__name__}:{head}({','.join(map(spell, below))})"
+
+
+def _spell_binder(node: Binder) -> str:
+    """Spell a sum or its like so that the name of its index does not show."""
+    body = spell(node.body)
+    if not node.bounds:
+        return f"{node.kind}:{node.variable}({body})"
+    mark = "•" * (1 + max(map(len, _MARKS.findall(body)), default=0))
+    body = body.replace(repr(Symbol(node.variable)), repr(Symbol(mark)))
+    return f"{node.kind}({','.join(map(spell, node.bounds))};{body})"
 
 
 def _flatten(node: Node, kind: type) -> Iterator[str]:

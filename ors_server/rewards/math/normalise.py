@@ -89,6 +89,9 @@ _UNION: Final = re.compile(r"(?<=[)\]}])(\s*)U\s*(?=\\left|\\\{|[(\[{])")
 """The letter that stands for the sign of a union between two brackets."""
 _LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
 """A space that parts no words."""
+_CLOSING_MARK: Final = re.compile(r"[.,;:? ]+\Z")
+_EXCLAIMED: Final = re.compile(r"[a-z][a-z ,'.-]{2,}[!']+")
+"""Punctuation behind an answer; a factorial and a prime are none, nor is the point of `.5`."""
 _FENCES: Final = (
     ("$$", "$$"),
     ("$", "$"),
@@ -167,7 +170,9 @@ def plain(text: str) -> str:
     text = re.sub(r"\\(?:left|right|displaystyle|[ ,;:!]|quad|qquad)(?![A-Za-z])", " ", text)
     text = re.sub(r"[{}$\"*`\\]", "", text)
     text = " ".join(text.replace("dfrac", "frac").replace("tfrac", "frac").casefold().split())
-    return _LOOSE.sub("", text).strip(" .,;:!?'")
+    text = _LOOSE.sub("", text).strip(" ,;:?")
+    text = _CLOSING_MARK.sub("", text).lstrip("' ")
+    return text.rstrip("!'") if _EXCLAIMED.fullmatch(text) else text
 
 
 def _strip_edges(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 from ors_server.rewards.math.expand import expand
 from ors_server.rewards.math.matrices import fold
 from ors_server.rewards.math.names import share_name
+from ors_server.rewards.math.realsets import ORDERS
 from ors_server.rewards.math.relations import as_assignments
 from ors_server.rewards.math.tree import (
     Constant,
@@ -19,10 +20,14 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
+    Unknown,
     Words,
+    contains,
     invert,
+    symbols,
 )
 
+_BOTH: Final = 2
 _NAMED_SETS: Final = {
     "empty set": "empty",
     "null set": "empty",
@@ -72,6 +77,41 @@ def is_derivation(gold: Node, answer: Node) -> bool:
         and isinstance(answer, Relation)
         and gold.operators == answer.operators == ("≈",)
     )
+
+
+def joins_otherwise(gold: Node, answer: Node) -> bool:
+    """Say whether two lists of inequalities are joined in different ways, one by "and", one by "or".
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+    """
+    return (
+        isinstance(gold, Listing)
+        and isinstance(answer, Listing)
+        and {gold.joiner, answer.joiner} == {"and", "or"}
+        and all(
+            isinstance(item, Relation) and set(item.operators) <= ORDERS | {"≠"}
+            for item in (*gold.items, *answer.items)
+        )
+    )
+
+
+def bounds_another(gold: Node, answer: Node) -> bool:
+    """Say whether two inequalities are about different variables.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+    """
+    names = [
+        symbols(node)
+        for node in (gold, answer)
+        if isinstance(node, Relation)
+        and set(node.operators) <= ORDERS | {"≠"}
+        and not contains(node, Unknown)
+    ]
+    return len(names) == _BOTH and all(len(found) == 1 for found in names) and names[0] != names[1]
 
 
 def _reshape(node: Node) -> Node:

@@ -144,7 +144,9 @@ def _first_reading(rest: str) -> Reading | None:
     sentence = _SENTENCE.split(line, maxsplit=1)[0]
     texts = [line, line.split("\n", 1)[0], sentence, _REMARK.split(sentence, maxsplit=1)[0]]
     stated = _STATED.fullmatch(sentence)
-    texts += [stated[1]] if stated is not None else []
+    formulas = list(_FORMULA.finditer(sentence))
+    is_outside = stated is not None and (not formulas or stated.start(1) >= formulas[-1].end())
+    texts += [stated[1]] if stated is not None and is_outside else []
     run = _opening_run(sentence)
     texts += [] if run is None else [run]
     for text in dict.fromkeys(texts):
@@ -153,9 +155,8 @@ def _first_reading(rest: str) -> Reading | None:
             return reading
     if run is not None:
         return _read_formula(run)
-    formulas = _FORMULA.findall(sentence)
     if len(formulas) == 1:
-        return _try_reading("".join(formulas[0]))
+        return _try_reading("".join(filter(None, formulas[0].groups())))
     return _first_number(sentence) or _wordy(sentence)
 
 

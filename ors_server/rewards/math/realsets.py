@@ -175,7 +175,7 @@ def _read_listing(node: Listing, budget: Budget) -> Spans:
     met = [_LINE]
     for part in parts:
         met = _meet(met, part)
-    is_union = node.joiner == "or" or (node.joiner != "and" and not met)
+    is_union = node.joiner == "or" or not met
     return _unite([span for part in parts for span in part]) if is_union else met
 
 
