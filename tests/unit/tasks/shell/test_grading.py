@@ -205,6 +205,22 @@ MEMBERS = [("a/b.txt", b"b\n"), ("c.txt", b"c\n")]
         (b"\x1f\x8b", False),
         (gzip_stored(b"no archive"), False),
     ],
+    ids=[
+        "the members",
+        "with a dot before",
+        "not compressed",
+        "one missing",
+        "one more",
+        "one twice",
+        "another content",
+        "links",
+        "cut off",
+        "something behind",
+        "large",
+        "empty",
+        "two bytes",
+        "no archive",
+    ],
 )
 def test_an_archive_is_compared_by_its_members(content, verdict):
     assert is_archive(content, WANTED) is verdict
