@@ -80,6 +80,9 @@ _HOMES = MappingProxyType(
         "ors_server.rewards.structured": ("json_valid_reward", "json_schema_reward", "json_match_reward"),
         "ors_server.rewards.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
         "ors_server.rewards.sql": ("sql_match_reward",),
+        "ors_server.rewards.states": ("state_match_reward",),
+        "ors_server.rewards.files": ("file_match_reward", "files_unchanged_reward", "diff_reward"),
+        "ors_server.rewards.code": ("code_stdio_reward", "code_functions_reward", "code_pytest_reward"),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""
