@@ -53,7 +53,7 @@ class Context:
         metadata: Mapping[str, Any] | None = None,
         *,
         pool: ResourcePool | None = None,
-        trajectory: Sequence[Any] = (),
+        trajectory: Sequence[Any] | None = None,
     ) -> None:
         """Take the ids; nothing is started.
 
@@ -62,18 +62,35 @@ class Context:
             group_id: The group's, if the rollout is in one.
             metadata: What else is known; `resource_backend` names the backend.
             pool: Where resources come from; without one, the context has its own and closes it.
-            trajectory: The messages so far.
+            trajectory: The messages so far; `None` if they are not known.
         """
         self.rollout_id = rollout_id
         self.group_id = group_id
         self.metadata: Mapping[str, Any] = MappingProxyType(dict(metadata or {}))
-        self.trajectory: Sequence[Any] = trajectory
-        """The messages so far, in order; whoever runs the episode keeps it up to date."""
+        self._trajectory = trajectory
         self._owns_pool = pool is None
         self._pool = ResourcePool() if pool is None else pool
         self._holdings: dict[tuple[Claim, Hashable], _Holding] = {}
         self._last_was_first = False
         self._closed: anyio.Event | None = None
+
+    @property
+    def trajectory(self) -> Sequence[Any]:
+        """The messages so far, in order; whoever runs the episode keeps it up to date.
+
+        Raises:
+            ResourceUseError: Nobody has said what they are, which is not the same as none.
+        """
+        if self._trajectory is None:
+            raise ResourceUseError(
+                f"the context of the rollout {self.rollout_id!r} does not know the messages so far: "
+                "set its trajectory"
+            )
+        return self._trajectory
+
+    @trajectory.setter
+    def trajectory(self, messages: Sequence[Any]) -> None:
+        self._trajectory = messages
 
     @property
     def pool(self) -> ResourcePool:

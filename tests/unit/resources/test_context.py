@@ -206,6 +206,14 @@ async def test_a_name_is_acquired_once_it_is_bound_and_is_the_same_as_what_it_is
     assert first.done["end"] == 1
 
 
+async def test_messages_that_nobody_told_are_not_none():
+    context = Context("r")
+    with pytest.raises(ResourceUseError, match="does not know the messages so far"):
+        _ = context.trajectory
+    context.trajectory = []
+    assert len(context.trajectory) == 0
+
+
 async def test_waiting_ends_with_the_time_that_was_given(begin):
     tight = FakeSpec(max_global_num=1)
     held = begin("1")

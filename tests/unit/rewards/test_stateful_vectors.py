@@ -157,6 +157,8 @@ def test_a_name_behind_which_nothing_stands_is_an_error_that_says_so(name):
         (ALFWORLD, "obs1"),
         (ALFWORLD, {"observation": "o"}),
         (SCIENCE, {"reward": None, "observation": "o"}),
+        (SCIENCE, {"reward": float("nan"), "observation": "o"}),
+        (SCIENCE, {"reward": float("inf"), "observation": "o"}),
         (SCIENCE, "o"),
         (CODE, None),
         (CODE, {"stdout": "4"}),
@@ -187,6 +189,14 @@ def test_a_program_that_raises_earns_nothing_as_documented(printed, wanted):
         pool = ResourcePool(bindings={spec: spec.local(lambda told=told: ScriptedEnv([], told))})
         result = score(stateful.code_reward_test, context=Context("r", pool=pool), prediction="1")
         assert (result.reward, result.extras["output"]) == (wanted, printed)
+
+
+def test_an_episode_of_which_no_messages_are_known_is_not_one_without_messages():
+    result = score(stateful.scienceworld_reward, context=Context("r"))
+    assert (result.reward, result.status) == (None, "error")
+    assert "does not know the messages" in (result.reason or "")
+    result = score(stateful.scienceworld_reward, context=Context("r", trajectory=[]))
+    assert (result.reward, result.extras["output"]) == (0.0, "Not enough steps to get reward")
 
 
 def test_the_seed_s_own_reward_works_as_it_is_written_there():
