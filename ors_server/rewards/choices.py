@@ -33,7 +33,8 @@ _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
 _CUE: Final = re.compile(
     r"(?<![^\W_])answer(?:(?:\s{1,4}is)?\s{0,4}:|\s{1,4}is)[^\S\n]{0,4}([^\n]*)", re.IGNORECASE
 )
-_DRESS: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox)\s{0,4}|[{}$*_`]|\\[ ,;:!()]")
+_DRESS: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox)\s{0,4}|[{}$*`]|\\[ ,;:!()]")
+_EMPHASISED: Final = re.compile(r"_[^_]+_")
 _LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s))[).:]?")  # noqa: RUF001
 _OTHER: Final = re.compile(r"(?<!\w)\(?([A-Za-z0-9]{1,4})[).:](?!\w)")
 _JOINER: Final = re.compile(r"[\s,;/&|]*(?:(?:and|or)\b\s*)?\(?([A-Za-z0-9]{1,4})(?![\w'])")
@@ -116,6 +117,7 @@ def pick(text: str, choices: Choices) -> str | None:
         choices: As `read_choices` gives them.
     """
     bare = " ".join(_DRESS.sub(" ", text).split())
+    bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
     alone = bare.rstrip(". ").strip("()[] ").rstrip(".: ").upper()
     if alone in choices:
         return alone

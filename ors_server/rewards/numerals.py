@@ -37,6 +37,8 @@ _IN_TEXT: Final = re.compile(
     rf"(?<![\w.,/^])((?:(?<!\d\s)[-+])?)[$€£]?((?:\d+ (?=\d+/))?{_DECIMAL}(?:/{_DECIMAL})?)(?![\w/^]|[.,]\d)"
 )
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]{0,400})")
+_GSM8K_UNITS: Final = ("$", "%")
+"""Signs that GSM8K's own answers leave out."""
 _FORM: Final = TextForm(casefold=False)
 
 
@@ -163,7 +165,7 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     gold = _gsm8k_gold(answer)
     response = read_response(final_response, MAX_RESPONSE)
     text = _behind_hashes(response) if mode == "strict" else last_number(response)
-    given = None if text is None else read_number(text, ("$",))
+    given = None if text is None else read_number(text, _GSM8K_UNITS)
     if given is None:
         raise UnparsedAnswerError("no number behind ####" if mode == "strict" else "no number is there")
     return float(given.value == gold)
@@ -173,7 +175,7 @@ def _gsm8k_gold(answer: object) -> Fraction:
     if isinstance(answer, str):
         behind = _behind_hashes(answer)
         answer = answer if behind is None else behind
-    return _gold_numbers(answer, ["$"])[0].value
+    return _gold_numbers(answer, _GSM8K_UNITS)[0].value
 
 
 def _behind_hashes(text: str) -> str | None:

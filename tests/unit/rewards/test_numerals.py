@@ -178,6 +178,7 @@ SOLUTION = "48/2 = <<48/2=24>>24 clips in May.\n48+24 = 72 altogether.\n#### 72"
     [
         ("So it is 72.\n#### 72", "strict", 1),
         ("#### $72.", "strict", 1),
+        ("#### 72%", "strict", 1),
         ("####72.0", "strict", 1),
         ("#### 71\n#### 72", "strict", 1),
         ("#### 72\n#### 71", "strict", 0),
@@ -228,6 +229,7 @@ CHOICES = ["Paris", "London", "Rome", "A dog"]
         ("B.", "B"),
         ("B)", "B"),
         ("**B**", "B"),
+        ("_B_", "B"),
         ("London", "B"),
         ("LONDON.", "B"),
         ("B. London", "B"),
@@ -273,7 +275,7 @@ def test_a_choice_is_picked_by_letter_or_text(response, label):
             r"\boxed{A",
             "answer: not A",
         ),
-        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True"),
+        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True", "B_"),
     ],
 )
 def test_a_list_a_sentence_and_the_article_pick_nothing(response):
