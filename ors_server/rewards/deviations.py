@@ -69,7 +69,7 @@ _NO_BOX = r'"final_response": "(?!.*boxed)[^"]*[A-Za-z]{1,}[^"]*\d'
 _RIGHT = (0.0, 1.0)
 """Right without a tool, and with one."""
 _NO_GOLD = (
-    r'"answer": null|"(golden_answers|answers|answer_eval)": \[\]|empty answer_eval'
+    r'"answer": (null|true|false|\{|-?\d)|"(golden_answers|answers|answer_eval)": \[\]|empty answer_eval'
     r'|"gt_action": "", "gt_bbox": \[\], "gt_input_text": ""'
 )
 _CONVENTION = "a judge that came to no verdict is an error: a failure is never a reward"
@@ -177,11 +177,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
         r'"answer": ""',
     ),
     Deviation(
-        "agentfly_math_equal_reward agentfly_reward_framework",
-        "Fields by position: TypeError. Ours takes them in the order of the signature.",
-        "ARISE calls rewards with a trajectory by position",
+        "agentfly_math_equal_reward agentfly_qa_f1_reward agentfly_reward_framework",
+        "The form of a call is refused: fields by position, no trajectory where none is looked at, several "
+        "golds in a list. Ours takes them.",
+        "ARISE calls rewards by position; a reward takes what it needs; data sets have several golds",
         "accepted",
-        r"positional",
+        r'positional|(missing|without|no) trajectory|"answer": \[|^(?!.*traj).*"answer": "[^"]*", "final_',
     ),
     Deviation(
         "agentfly_reward_framework",

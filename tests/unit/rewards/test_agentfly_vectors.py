@@ -49,12 +49,13 @@ SAID_IN_WORDS = {
     "trajectory entry without role": {"final_response": "a", "answer": "a", "trajectory": [{"content": "r"}]},
     "trajectory of strings": {"final_response": "a", "answer": "a", "trajectory": ["q", "a"]},
     "empty answer_eval": {"final_response": "a", "answer": "a", "answer_eval": [], "n_tool": 2},
+    "missing trajectory": {"final_response": "a", "answer": "a"},
 }
 COUNTS = ("n_tool", "n_tool_messages")
 
 
 def trajectory_of(given):
-    trajectory = given.get("trajectory", [])
+    trajectory = given.get("trajectory")
     if isinstance(trajectory, str):
         return named(TRAJECTORIES, trajectory)(given["final_response"])
     count = next((given[name] for name in COUNTS if name in given), None)

@@ -128,8 +128,12 @@ def play_framework(case):
 
 def play_from_raw(case):
     text = case["input"]
-    value = float(text) if text in {"nan", "inf", "-inf"} else ast.literal_eval(text)
-    return RewardResult.from_raw(value)
+    if text.startswith("RewardResult("):
+        return RewardResult.from_raw(RewardResult(float(re.search(r"reward=([\d.]+)", text)[1])))
+    number = re.search(r"-?\b(nan|inf)\b", text)
+    if number is None:
+        return RewardResult.from_raw(ast.literal_eval(text))
+    return RewardResult.from_raw({"reward": float(number[0])} if "{" in text else float(number[0]))
 
 
 PLAYERS = {"agentfly_reward_framework": play_framework, "agentfly_reward_result_from_raw": play_from_raw}
