@@ -189,9 +189,9 @@ class _Callable(Foreign):
 def _import(name: str, path: str | None) -> None:
     """Load a module from the work dir; its name may be one that the standard library has too."""
     top = name.partition(".")[0]
-    place = path or next((p for p in (f"{top}.py", f"{top}/__init__.py") if os.path.isfile(p)), None)  # noqa: PTH113
+    place = path or next((p for p in (f"{top}.py", f"{top}/__init__.py") if os.path.isfile(p)), None)
     if place is None:
-        if top in sys.modules or not os.path.isdir(top):  # noqa: PTH112 # a start-up path without imports
+        if top in sys.modules or not os.path.isdir(top):  # a start-up path without imports
             raise ModuleNotFoundError(f"there is no {top}.py and no folder {top} in the work dir", name=top)
     elif top not in sys.modules or getattr(sys.modules[top], "__file__", None) != _absolute(place):
         _load_file(top, _absolute(place))
@@ -200,11 +200,11 @@ def _import(name: str, path: str | None) -> None:
 
 
 def _absolute(path: str) -> str:
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 # a start-up path without imports
+    return os.path.join(os.getcwd(), path)  # a start-up path without imports
 
 
 def _load_file(name: str, path: str) -> None:
-    folders = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None  # noqa: PTH119, PTH120
+    folders = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
@@ -247,6 +247,6 @@ def main() -> None:
     channel = take_standard_streams()
     sys.stdout = _Printed()
     sys.argv = ["solution"]
-    sys.path.append(os.getcwd())  # noqa: PTH109 # last, so that no file shadows the standard library
+    sys.path.append(os.getcwd())  # last, so that no file shadows the standard library
     Worker(channel).work()
     os._exit(0)

@@ -108,7 +108,7 @@ def leave_absence(request_id: object) -> None:
     Args:
         request_id: Of the request.
     """
-    was_there = os.path.exists("report")  # noqa: PTH110
+    was_there = os.path.exists("report")
     leave_report({"id": request_id, "absent": True, "was_there": was_there})
 
 
@@ -118,9 +118,9 @@ def leave_report(report: dict[str, object]) -> None:
     Args:
         report: JSON.
     """
-    with open("report.new", "w", encoding="utf-8") as file:  # noqa: PTH123  (pathlib is slow to import)
+    with open("report.new", "w", encoding="utf-8") as file:
         json.dump(report, file)
-    os.replace("report.new", "report")  # noqa: PTH105
+    os.replace("report.new", "report")
 
 
 # The keeper
@@ -135,14 +135,14 @@ def keep(folder: str, work_dir: str) -> None:
     """
     os.chdir(folder)
     listener = listen()
-    place = os.stat("socket")  # noqa: PTH116
+    place = os.stat("socket")
     if os.fork():
         return
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    evaluator = Evaluator(work_dir, os.path.join(folder, os.path.basename(__file__)))  # noqa: PTH118, PTH119
+    evaluator = Evaluator(work_dir, os.path.join(folder, os.path.basename(__file__)))
     while True:
         try:
             peer, _ = listener.accept()
@@ -165,7 +165,7 @@ def keep(folder: str, work_dir: str) -> None:
 def listen() -> socket.socket:
     """Take the socket's place in the current folder."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink("socket")  # noqa: PTH108
+        os.unlink("socket")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("socket")
     listener.listen()
@@ -180,7 +180,7 @@ def is_still(place: os.stat_result) -> bool:
         place: What the socket's file was.
     """
     try:
-        return os.path.samestat(os.stat("socket"), place)  # noqa: PTH116
+        return os.path.samestat(os.stat("socket"), place)
     except OSError:
         return False
 
@@ -385,7 +385,7 @@ def _show(error: BaseException, name: str) -> None:
 
 def _cwd() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109
+        return os.getcwd()
     except OSError:
         return ""
 

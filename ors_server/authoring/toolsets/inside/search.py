@@ -31,7 +31,7 @@ def search(request: dict[str, str]) -> dict[str, object]:
     start = os.path.realpath(request["path"] if os.path.lexists(request["path"]) else request["meant"])
     if start != root and not start.startswith(root + "/"):
         return {"error": "the path leads out of the work dir"}
-    if not os.path.exists(start):  # noqa: PTH110  (pathlib is slow to import)
+    if not os.path.exists(start):
         return {"error": "no such file or folder"}
     matches: list[tuple[str, int, str]] = []
     for path in walk(start):
@@ -51,11 +51,11 @@ def walk(start: str) -> "list[str]":
     Args:
         start: A file or a folder.
     """
-    if not os.path.isdir(start):  # noqa: PTH112
+    if not os.path.isdir(start):
         return [start]
     found: list[str] = []
     for folder, _, names in os.walk(start):
-        found += [os.path.join(folder, name) for name in names]  # noqa: PTH118
+        found += [os.path.join(folder, name) for name in names]
     return sorted(found)
 
 
@@ -66,7 +66,7 @@ def is_named(name: str, glob: str) -> bool:
         name: Relative to the work dir.
         glob: The pattern.
     """
-    return fnmatch.fnmatchcase(name if "/" in glob else os.path.basename(name), glob)  # noqa: PTH119
+    return fnmatch.fnmatchcase(name if "/" in glob else os.path.basename(name), glob)
 
 
 def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, str]]":
@@ -80,7 +80,7 @@ def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, st
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return []
-    with open(descriptor, "rb") as file:  # noqa: PTH123
+    with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             return []
