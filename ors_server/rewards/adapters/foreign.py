@@ -5,9 +5,24 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ors_server.rewards.define import FunctionReward, Reward, RewardFunction
+from ors_server.rewards.catalogue import find_reward
+from ors_server.rewards.define import FunctionReward, Reward, RewardFunction, as_reward
 from ors_server.rewards.errors import NoRewardError, RewardFieldError
 from ors_server.rewards.result import Range, RewardResult, RewardStatus
+
+
+def own_reward(reward: object) -> Reward:
+    """Return a reward of ours that is to be taken elsewhere.
+
+    Args:
+        reward: A reward, a class of one, any callable whose parameters are fields; or a name that
+            `find_reward` knows.
+
+    Raises:
+        UnknownRewardError: If nothing has the name.
+        RewardDefinitionError: If it is no reward.
+    """
+    return find_reward(reward) if isinstance(reward, str) else as_reward(reward)
 
 
 def demand_number(result: RewardResult, name: str) -> float:

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import adapt, name_of, take
+from ors_server.rewards.adapters.foreign import adapt, name_of, own_reward, take
 from ors_server.rewards.batch import judge_together
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardFieldError, RewardValueError
 from ors_server.rewards.plain import plain
 from ors_server.rewards.result import Range, RewardResult, RewardStatus
@@ -28,9 +28,9 @@ def as_inspect(reward: object) -> Any:
     """Make a scorer, with the metrics `mean` and `stderr`.
 
     Args:
-        reward: A reward of ours. In it, `final_response` is the model's completion, `answer` is the target (a
-            list if there are several), `prompt` is the input, `trajectory` is the sample's messages, and the
-            sample's metadata are fields.
+        reward: A reward of ours, or its name. In it, `final_response` is the model's completion, `answer` is
+            the target (a list if there are several), `prompt` is the input, `trajectory` is the sample's
+            messages, and the sample's metadata are fields.
 
     Returns:
         The scorer, for `Task(scorer=...)`. Extras are the score's metadata. Without a reward the sample is
@@ -41,7 +41,7 @@ def as_inspect(reward: object) -> Any:
         ImportError: If `inspect_ai` is not installed.
     """
     theirs: Any = import_module("inspect_ai.scorer")
-    asked = as_reward(reward)
+    asked = own_reward(reward)
 
     def make() -> Any:
         async def judge(state: Any, target: Any) -> Any:

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, read_number
+from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, own_reward, read_number
 from ors_server.rewards.batch import judge_together
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.plain import plain
 from ors_server.rewards.result import Range, RewardResult
@@ -29,7 +29,7 @@ def as_openreward(
     """Make a function that judges and gives a tool's output, to end an episode with.
 
     Args:
-        reward: A reward of ours.
+        reward: A reward of ours, or its name.
         package: Whose tool output it gives.
 
     Returns:
@@ -42,7 +42,7 @@ def as_openreward(
         ImportError: If the package is not installed.
     """
     theirs: Any = import_module(package)
-    asked = as_reward(reward)
+    asked = own_reward(reward)
 
     async def judge(*, text: str | None = None, **fields: Any) -> Any:
         (result,) = await judge_together(asked, [fields])
@@ -61,8 +61,8 @@ def as_score_group(
     """Make a method `score_group` of an environment, which judges each candidate by itself.
 
     Args:
-        reward: A reward of ours. In it, `final_response` is the text of a candidate's last message,
-            `trajectory` is its messages, and the task's entries are fields.
+        reward: A reward of ours, or its name. In it, `final_response` is the text of a candidate's last
+            message, `trajectory` is its messages, and the task's entries are fields.
         package: Whose `GroupScore` it gives.
 
     Returns:
@@ -73,7 +73,7 @@ def as_score_group(
         NoRewardError: From the function, if there is no reward for one of them.
     """
     theirs: Any = import_module(package)
-    asked = as_reward(reward)
+    asked = own_reward(reward)
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import accept, adapt, name_of, read_number, take
+from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_reward, read_number, take
 from ors_server.rewards.batch import judge_together
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.scoring import score
@@ -24,34 +24,56 @@ def as_trl(reward: object, *, columns: Mapping[str, str] | None = None) -> TRLRe
     """Make a reward function for `GRPOTrainer` and its relatives.
 
     Its name is the reward's. An async reward becomes an async function, which judges all completions at once.
-    The means of extras, and the share of each status, are logged where the trainer offers `log_metric`.
+    Mean, greatest and least of extras and the share of each status are logged with `log_metric`, and the
+    reasons of what was not judged with `log_extra`, where the trainer offers them.
 
     Args:
-        reward: A reward of ours. In it, `final_response` is the text of the completion's last message,
-            `prompt` and `completion` are as they came, and every column of the data set is a field.
+        reward: A reward of ours, or its name, with which the function can be pickled, as the trainer's own
+            processes want it. In it, `final_response` is the text of the completion's last message, `prompt`
+            and `completion` are as they came, and every column of the data set is a field.
         columns: Column of the data set to the field that it is, such as `{"solution": "answer"}`; others keep
             their names.
 
     Returns:
         The function; `None` stands where there is no reward.
     """
-    asked = as_reward(reward)
-    renamed = dict(columns or {})
+    asked = own_reward(reward)
+    kind = _LaterJudge if asked.is_async else _Judge
+    return kind(reward, dict(columns or {}))
 
-    def judge(prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
-        rows = _rows(prompts, completions, given, renamed)
-        return _numbers([_score(asked, row) for row in rows], given)
 
-    async def judge_later(
-        prompts: Sequence[Any], completions: Sequence[Any], **given: Any
-    ) -> list[float | None]:
-        rows = _rows(prompts, completions, given, renamed)
-        return _numbers(await judge_together(asked, rows), given)
+class _Judge:
+    """A reward function as an object, since the trainer's own processes are handed it as a pickle."""
 
-    made: Any = judge_later if asked.is_async else judge
-    made.__name__ = made.__qualname__ = asked.name
-    made.__doc__ = asked.function.__doc__
-    return cast("TRLReward", made)
+    def __init__(self, reward: object, columns: Mapping[str, str]) -> None:
+        self._given = (reward, columns)
+        self._asked = own_reward(reward)
+        self._columns = columns
+        self.__name__ = self.__qualname__ = self._asked.name
+        self.__doc__ = self._asked.function.__doc__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self._given)
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
+        rows = _rows(prompts, completions, given, self._columns)
+        return self._numbers([score(self._asked, None, **row) for row in rows], given)
+
+    def _numbers(self, results: Sequence[RewardResult], given: Mapping[str, Any]) -> list[float | None]:
+        log_metric: Any = given.get("log_metric")
+        if callable(log_metric):
+            for name, value in _metrics(results).items():
+                log_metric(name, value)
+        log_extra: Any = given.get("log_extra")
+        if callable(log_extra) and any(result.reason for result in results):
+            log_extra(f"{self.__name__} reason", [result.reason or "" for result in results])
+        return [result.reward for result in results]
+
+
+class _LaterJudge(_Judge):
+    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
+        rows = _rows(prompts, completions, given, self._columns)
+        return self._numbers(await judge_together(self._asked, rows), given)
 
 
 def from_trl(
@@ -108,18 +130,6 @@ def _rows(
         conversation_fields(prompt, completion, {name: values[at] for name, values in columns.items()})
         for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
     ]
-
-
-def _score(asked: Reward, row: Mapping[str, Any]) -> RewardResult:
-    return score(asked, None, **row)
-
-
-def _numbers(results: Sequence[RewardResult], given: Mapping[str, Any]) -> list[float | None]:
-    log: Any = given.get("log_metric")
-    if callable(log):
-        for name, value in _metrics(results).items():
-            log(name, value)
-    return [result.reward for result in results]
 
 
 def _metrics(results: Sequence[RewardResult]) -> dict[str, float]:

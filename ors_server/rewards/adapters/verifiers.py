@@ -12,9 +12,17 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import accept, adapt, demand_number, name_of, read_number, take
+from ors_server.rewards.adapters.foreign import (
+    accept,
+    adapt,
+    demand_number,
+    name_of,
+    own_reward,
+    read_number,
+    take,
+)
 from ors_server.rewards.batch import judge_together
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import NoRewardError
 from ors_server.rewards.result import Range, RewardResult
 
@@ -33,9 +41,9 @@ def as_verifiers(reward: object) -> VerifiersReward:
     """Make a reward function for a `Rubric`, or for a method of a `verifiers.v1` task.
 
     Args:
-        reward: A reward of ours. In it, `final_response` is the text of the completion's last message (of a
-            `trace`, its last reply), and the entries of `info`, of a v1 task's data and of the data set are
-            fields.
+        reward: A reward of ours, or its name. In it, `final_response` is the text of the completion's last
+            message (of a `trace`, its last reply), and the entries of `info`, of a v1 task's data and of the
+            data set are fields.
 
     Returns:
         An async function with verifiers' argument names, all of them optional.
@@ -43,7 +51,7 @@ def as_verifiers(reward: object) -> VerifiersReward:
     Raises:
         NoRewardError: From the function, if there is no reward.
     """
-    asked = as_reward(reward)
+    asked = own_reward(reward)
 
     async def judge(**named: Any) -> float:
         (result,) = await judge_together(asked, [_row(named)])

@@ -7,9 +7,17 @@ a reward of ours without a number raises there, with the reason; nothing is paid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.foreign import accept, adapt, demand_number, name_of, read_number, take
+from ors_server.rewards.adapters.foreign import (
+    accept,
+    adapt,
+    demand_number,
+    name_of,
+    own_reward,
+    read_number,
+    take,
+)
 from ors_server.rewards.batch import judge_together
-from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.scoring import score
@@ -22,9 +30,10 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
     """Make a `compute_score`, for `reward.custom_reward_function`.
 
     Args:
-        reward: A reward of ours. In it, `final_response` is the solution, `answer` and `ground_truth` are the
-            ground truth, `data_source` is that, and what `extra_info` holds are fields too; an `answer` in
-            there, which verl's own scripts for GSM8K leave, does not win over the ground truth.
+        reward: A reward of ours, or its name. In it, `final_response` is the solution, `answer` and
+            `ground_truth` are the ground truth, `data_source` is that, and what `extra_info` holds are fields
+            too; an `answer` in there, which verl's own scripts for GSM8K leave, does not win over the ground
+            truth.
         extras: Names of extras that are handed over beside the score. All must be in every result: verl keeps
             one column for each. Without any, a bare number is returned.
 
@@ -35,7 +44,7 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
         NoRewardError: From the function, if there is no reward.
         RewardValueError: From the function, if one of the extras is missing.
     """
-    asked = as_reward(reward)
+    asked = own_reward(reward)
 
     def compute_score(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
