@@ -203,13 +203,25 @@ async def _gather(
     if episode is None:
         return gather_fields(asked, None, {**given, **fields})
     given |= _episode_fields(asked, episode)
+    read = await _read(asked, episode, fields)
+    if read is None:
+        return {**given, **fields}
+    if "context" in given:
+        episode.context.trajectory = read.messages
+    if "trajectory" in fields:
+        given["final_response"] = read.final_response
+    return {**given, **fields, "trajectory": read}
+
+
+async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -> Trajectory | None:
+    """Read the trajectory that is given, or the episode's own if the reward may look at it."""
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
-        return {**given, "final_response": read.final_response, **fields, "trajectory": read}
-    if "trajectory" in _wanted(asked) or asked.signature.takes_rest:
-        said = fields.get("final_response", fields.get("outcome"))
-        given["trajectory"] = await episode.trajectory(encodable(said) if isinstance(said, str) else "")
-    return {**given, **fields}
+        return read
+    if not _wanted(asked) & {"trajectory", "context"} and not asked.signature.takes_rest:
+        return None
+    said = fields.get("final_response", fields.get("outcome"))
+    return await episode.trajectory(encodable(said) if isinstance(said, str) else "")
 
 
 def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:

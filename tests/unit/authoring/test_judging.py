@@ -618,6 +618,26 @@ async def test_a_sessions_tools_and_rewards_share_one_context_which_ends_after_t
         assert seen[1]._closed is None
 
 
+async def test_a_reward_that_takes_the_context_finds_the_messages_so_far_in_it():
+    roles: list[list[str]] = []
+
+    async def count(context):
+        roles.append([message["role"] for message in context.trajectory])
+        return 1.0
+
+    class Counted(Sums):
+        @tool
+        async def ask(self) -> ToolOutput:
+            """Asks."""
+            return graded_output(await self.grade(count))
+
+    async with open_environment(Counted) as client:
+        session = await client.create(split="train", index=0)
+        for _ in range(2):
+            assert (await session.call("ask")).reward == 1.0
+        assert roles == [["user"], ["user", "assistant", "tool"]]
+
+
 def test_an_instance_without_a_session_has_no_context():
     with pytest.raises(RuntimeError, match="no context here"):
         _ = Sums(dict(TASK)).context
