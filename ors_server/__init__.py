@@ -39,6 +39,16 @@ if TYPE_CHECKING:
     from ors_server.grading.stdio import PythonProgram, grade_stdio
     from ors_server.grading.text import TextComparison
     from ors_server.policy import EpisodePolicy, PenaltyCause
+    from ors_server.resources.context import Context
+    from ors_server.resources.pool import ResourcePool
+    from ors_server.resources.spec import (
+        ALFWorldSpec,
+        LocalEnvResourceSpec,
+        NamedResourceSpec,
+        ResourceSpec,
+        ScienceWorldSpec,
+        WebShopSpec,
+    )
     from ors_server.rewards.agentfly import (
         math_equal_reward,
         math_equal_reward_tool,
@@ -67,6 +77,7 @@ if TYPE_CHECKING:
     from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
     from ors_server.rewards.scoring import score
+    from ors_server.rewards.stateful import alfworld_episode_reward, scienceworld_reward, webshop_reward
     from ors_server.rewards.trajectory import Step, Trajectory
     from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
     from ors_server.sandboxes.base import Limits as SandboxLimits
@@ -91,6 +102,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALFWorldSpec",
     "Ability",
     "AbilityError",
     "AskError",
@@ -102,6 +114,7 @@ __all__ = [
     "ClippedReward",
     "CommandSucceeds",
     "CompositeReward",
+    "Context",
     "Elicit",
     "Elicited",
     "Entry",
@@ -124,15 +137,19 @@ __all__ = [
     "JSONObject",
     "LearnedReward",
     "ListRoots",
+    "LocalEnvResourceSpec",
     "Message",
     "Milestone",
     "MinReward",
+    "NamedResourceSpec",
     "PenaltyCause",
     "ProductReward",
     "Prompt",
     "PythonProgram",
     "PythonTools",
     "ReasoningBlock",
+    "ResourcePool",
+    "ResourceSpec",
     "Reward",
     "RewardError",
     "RewardResult",
@@ -145,6 +162,7 @@ __all__ = [
     "SandboxFileError",
     "SandboxFileMissingError",
     "SandboxLimits",
+    "ScienceWorldSpec",
     "Settings",
     "Split",
     "StdioCase",
@@ -161,7 +179,9 @@ __all__ = [
     "Toolset",
     "Trajectory",
     "Visibility",
+    "WebShopSpec",
     "__version__",
+    "alfworld_episode_reward",
     "answer_match_reward",
     "audio_block",
     "code_execution_reward",
@@ -183,14 +203,17 @@ __all__ = [
     "resource",
     "resource_block",
     "reward",
+    "scienceworld_reward",
     "score",
     "score_group_with",
     "task_success",
     "terminal",
     "tool",
+    "webshop_reward",
 ]
 
 _HOMES = {
+    "ALFWorldSpec": "ors_server.resources.spec",
     "Ability": "ors_server.authoring.client",
     "AbilityError": "ors_server.authoring.client",
     "AskError": "ors_server.authoring.client",
@@ -202,6 +225,7 @@ _HOMES = {
     "ClippedReward": "ors_server.rewards.compose",
     "CommandSucceeds": "ors_server.authoring.toolsets.milestones",
     "CompositeReward": "ors_server.rewards.compose",
+    "Context": "ors_server.resources.context",
     "Elicit": "ors_server.authoring.client",
     "Elicited": "ors_server.authoring.client",
     "Entry": "ors_server.sandboxes.base",
@@ -224,15 +248,19 @@ _HOMES = {
     "JSONObject": "ors_server.wire",
     "LearnedReward": "ors_server.rewards.learned",
     "ListRoots": "ors_server.authoring.client",
+    "LocalEnvResourceSpec": "ors_server.resources.spec",
     "Message": "ors_server.wire",
     "Milestone": "ors_server.authoring.toolsets.milestones",
     "MinReward": "ors_server.rewards.compose",
+    "NamedResourceSpec": "ors_server.resources.spec",
     "PenaltyCause": "ors_server.policy",
     "ProductReward": "ors_server.rewards.compose",
     "Prompt": "ors_server.authoring.environment",
     "PythonProgram": "ors_server.grading.stdio",
     "PythonTools": "ors_server.authoring.toolsets.python",
     "ReasoningBlock": "ors_server.wire",
+    "ResourcePool": "ors_server.resources.pool",
+    "ResourceSpec": "ors_server.resources.spec",
     "Reward": "ors_server.rewards.define",
     "RewardError": "ors_server.rewards.errors",
     "RewardResult": "ors_server.rewards.result",
@@ -245,6 +273,7 @@ _HOMES = {
     "SandboxFileError": "ors_server.sandboxes.errors",
     "SandboxFileMissingError": "ors_server.sandboxes.errors",
     "SandboxLimits": "ors_server.sandboxes.base:Limits",
+    "ScienceWorldSpec": "ors_server.resources.spec",
     "Settings": "ors_server.settings",
     "Split": "ors_server.wire",
     "StdioCase": "ors_server.grading.cases",
@@ -261,6 +290,8 @@ _HOMES = {
     "Toolset": "ors_server.authoring.tool",
     "Trajectory": "ors_server.rewards.trajectory",
     "Visibility": "ors_server.visibility",
+    "WebShopSpec": "ors_server.resources.spec",
+    "alfworld_episode_reward": "ors_server.rewards.stateful",
     "answer_match_reward": "ors_server.rewards.arise",
     "audio_block": "ors_server.authoring.rich",
     "code_execution_reward": "ors_server.rewards.arise",
@@ -282,11 +313,13 @@ _HOMES = {
     "resource": "ors_server.authoring.offers",
     "resource_block": "ors_server.authoring.rich",
     "reward": "ors_server.rewards.define",
+    "scienceworld_reward": "ors_server.rewards.stateful",
     "score": "ors_server.rewards.scoring",
     "score_group_with": "ors_server.rewards.group",
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",
+    "webshop_reward": "ors_server.rewards.stateful",
 }
 
 
