@@ -81,7 +81,7 @@ def give_episode(instance: Any, episode: OwnEpisode) -> None:
         instance: The session's environment object.
         episode: A view of its episode.
     """
-    setattr(instance, _ATTRIBUTE, episode)
+    vars(instance)[_ATTRIBUTE] = episode  # past whatever the author's class does with its attributes
 
 
 def read_reward(cls: Any) -> Reward | None:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import ors_server
+import ors_server.rewards
 
 
 @pytest.mark.parametrize("name", ors_server.__all__)
@@ -20,5 +21,32 @@ def test_another_name_is_no_attribute():
 
 def test_importing_the_package_loads_no_server():
     code = "import sys, ors_server; print({'mcp', 'uvicorn', 'pydantic', 'sympy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", ors_server.rewards.__all__)
+def test_every_name_of_the_rewards_loads(name):
+    assert getattr(ors_server.rewards, name) is not None
+
+
+def test_every_reward_of_the_catalogue_is_a_name_of_the_rewards():
+    for entry in ors_server.list_rewards():
+        assert getattr(ors_server.rewards, entry.name) is not None
+
+
+def test_what_is_no_reward_is_no_name_of_the_rewards():
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = ors_server.rewards.nosuch
+
+
+def test_loading_environments_loads_no_judge_and_no_computer_algebra():
+    code = (
+        "import sys\n"
+        "from ors_server.app import create_app\n"
+        "create_app(['math_word_problems'])\n"
+        "dear = {'sympy', 'openai', 'ors_server.rewards.judges', 'ors_server.rewards.judged'}\n"
+        "print(dear & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,6 +1,7 @@
 """Rewards inside environments: what is filled in by name, when they are asked, what a failure comes to."""
 
 import asyncio
+import copy
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -262,6 +263,23 @@ async def test_an_instance_without_a_session_grades_with_its_task_and_what_is_gi
     assert (await environment.grade(final_response="42")).reward == 1.0
     result = await environment.grade(lambda trajectory: len(trajectory.steps), final_response="x")
     assert result.reward == 0.0
+
+
+def test_a_copy_that_an_author_makes_of_the_instance_plays_the_same_episode():
+    class Thinking(Sums):
+        @override
+        def __setattr__(self, name: str, value: Any) -> None:
+            assert not name.startswith("_")
+            super().__setattr__(name, value)
+
+        @tool
+        async def ask(self) -> ToolOutput:
+            """Asks a copy."""
+            return graded_output(await copy.deepcopy(self).grade(lambda trajectory: len(trajectory.steps)))
+
+    with play(Thinking) as episode:
+        episode.call("add", a=1, b=1)
+        assert episode.call("ask").reward == 1.0
 
 
 # What a failure comes to
