@@ -159,8 +159,6 @@ class Comparison:
             (name, value), (other_name, other) = mine, theirs
             if are_alike(name, other_name):
                 return self._same_values(value, other, gold, answer)
-        if bounds_another(gold, answer):
-            return False
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
@@ -273,7 +271,7 @@ class Comparison:
         return self._same_spans(gold, answer)
 
     def _same_spans(self, gold: Node, answer: Node) -> bool:
-        if not (isinstance(gold, _SETS) and isinstance(answer, _SETS)):
+        if not (isinstance(gold, _SETS) and isinstance(answer, _SETS)) or bounds_another(gold, answer):
             return False
         try:
             return read_set(gold, self.budget) == read_set(answer, self.budget)

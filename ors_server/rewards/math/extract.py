@@ -4,7 +4,7 @@ Order: the last box (boxes joined by nothing but a comma or "and" are one list);
 the whole response, if it is an answer as it stands; what follows the last "the answer is"; and, unless
 extraction is strict, the last emphasised text, the last formula, the last number; where nothing is left but
 programs, what they printed. What stands in a box is never searched for numbers, and no program is searched
-for an answer unless it holds the only box.
+for an answer.
 """
 
 import re
@@ -49,8 +49,8 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     """
     text, printed = without_programs(response)
     content = boxed(text, must_agree=must_agree)
-    if content is None and len(text) < len(response):
-        content = boxed(response, must_agree=must_agree)
+    if content is not None and not content.strip() and len(text) < len(response):
+        content = boxed(response, must_agree=must_agree)  # a box around a drawing
     if content is not None:
         return Candidate(read(unbox(content)), "box") if content.strip() else None
     tagged = _tagged(text)
@@ -64,7 +64,7 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     if found is not None:
         return Candidate(*found)
     if printed and not is_strict:
-        return Candidate(read(printed.rsplit("\n", 1)[-1]), "output")
+        return Candidate(read(unbox(boxed(printed) or printed.rsplit("\n", 1)[-1])), "output")
     return None if whole is None else Candidate(whole, "words")
 
 

@@ -113,7 +113,7 @@ def _read_bare_gold(gold: str) -> Reading | None:
 
 
 def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
-    if plain(gold.text) == plain(unfence(response)) != "":
+    if len(response) <= ANSWER_CHARS and gold.words == plain(unfence(response)) != "":
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = choices.label_of(gold.text)
     verdict = (
@@ -205,7 +205,7 @@ def _grade_choice(
 
 def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:
     answer = candidate.reading
-    if plain(gold.text) == plain(answer.text):
+    if gold.words == answer.words:
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
     comparison = Comparison(options)

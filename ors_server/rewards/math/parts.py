@@ -90,27 +90,24 @@ def joins_otherwise(gold: Node, answer: Node) -> bool:
         isinstance(gold, Listing)
         and isinstance(answer, Listing)
         and {gold.joiner, answer.joiner} == {"and", "or"}
-        and all(
-            isinstance(item, Relation) and set(item.operators) <= ORDERS | {"≠"}
-            for item in (*gold.items, *answer.items)
-        )
+        and _are_bounds(gold)
+        and _are_bounds(answer)
     )
 
 
+def _are_bounds(node: Node) -> bool:
+    items = node.items if isinstance(node, Listing) else (node,)
+    return all(isinstance(item, Relation) and set(item.operators) <= ORDERS | {"≠"} for item in items)
+
+
 def bounds_another(gold: Node, answer: Node) -> bool:
-    """Say whether two inequalities are about different variables.
+    """Say whether two inequalities, or lists of them, are about different variables.
 
     Args:
         gold: The gold answer.
         answer: The answer.
     """
-    names = [
-        symbols(node)
-        for node in (gold, answer)
-        if isinstance(node, Relation)
-        and set(node.operators) <= ORDERS | {"≠"}
-        and not contains(node, Unknown)
-    ]
+    names = [symbols(node) for node in (gold, answer) if _are_bounds(node) and not contains(node, Unknown)]
     return len(names) == _BOTH and all(len(found) == 1 for found in names) and names[0] != names[1]
 
 

@@ -31,6 +31,10 @@ _MARKER: Final = re.compile(
     r"antwort(?:\s+ist|\s*:)|ответ\s*:|답\s*:|答案\s*(?:是|为|為|:))[ \t*_]{0,8}:?",
     re.IGNORECASE,
 )
+_CUE: Final = re.compile(
+    r"answer|antwort|result|répon|respuesta|resposta|risposta|ответ|답|答案", re.IGNORECASE
+)
+"""What every marker begins with; most answers have none of it."""
 _CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?<!\\)[.!?](?=\s|$|\*)|\n")
 _STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
@@ -107,6 +111,8 @@ def marked_texts(response: str) -> list[str]:
         response: A text without boxes.
     """
     response = response[-_TAIL_CHARS:]
+    if _CUE.search(response) is None:
+        return []
     ends = [marker.end() for marker in _MARKER.finditer(response)][-3:]
     return [_without_emphasis(_CLOSING.sub("", response[end:].lstrip(" *_#>\n"))) for end in ends]
 

@@ -31,11 +31,13 @@ class Reading:
 
     Attributes:
         text: The text that was read, without what stood around it.
+        words: That text reduced to what counts if it is compared as words.
         trees: What it may mean, likeliest first.
         is_math: Whether it was read as mathematics (or else as words).
     """
 
     text: str
+    words: str
     trees: tuple[Node, ...]
     is_math: bool
 
@@ -65,7 +67,7 @@ def read(text: str) -> Reading:
     if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
         trees.append(Words(words))
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
-    return Reading(text, tuple(trees), is_math)
+    return Reading(text, words, tuple(trees), is_math)
 
 
 def _try(text: str, *, is_comma_in_numbers: bool) -> Node | None:

@@ -8,6 +8,8 @@ language, `[asy]`) is no place for an answer, what it printed (a fenced `output`
 import re
 from typing import Final
 
+from ors_server.rewards.math.limits import RESPONSE_CHARS
+
 _TURN_START: Final = re.compile(
     r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"
 )
@@ -42,7 +44,7 @@ def clean(response: str) -> str:
     if cut is not None:
         response = response[: cut.start()]
     _, thought, rest = response.rpartition(_THOUGHT)
-    response = rest if thought and rest.strip() else response
+    response = (rest if thought and rest.strip() else response)[-2 * RESPONSE_CHARS :]
     answered = _ANSWERED.search(response)
     following = None if answered is None else _NEXT.search(response, answered.end())
     return response if following is None else response[: following.start()]
