@@ -82,6 +82,8 @@ _HOMES = MappingProxyType(
         "ors_server.rewards.sql": ("sql_match_reward",),
         "ors_server.rewards.states": ("state_match_reward",),
         "ors_server.rewards.files": ("file_match_reward", "files_unchanged_reward", "diff_reward"),
+        "ors_server.rewards.gui": ("gui_point_reward", "gui_box_reward"),
+        "ors_server.rewards.instructions": ("instruction_reward",),
         "ors_server.rewards.code": ("code_stdio_reward", "code_functions_reward", "code_pytest_reward"),
     }
 )
