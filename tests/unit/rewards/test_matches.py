@@ -250,6 +250,14 @@ def test_an_answer_that_names_another_choice_names_none(response, wanted, is_lis
     assert (result.reward, result.extras["is_listing"]) == (wanted, is_listing)
 
 
+def test_of_two_choices_in_one_place_the_longer_is_meant():
+    task = {"choices": ["New", "New York", "New York City"]}
+    for gold in task["choices"]:
+        assert paid(word_match_reward, gold, gold, **task) == 1
+        others = [other for other in task["choices"] if other != gold]
+        assert [paid(word_match_reward, gold, other, **task) for other in others] == [0, 0]
+
+
 def test_a_long_text_around_a_word_is_no_answer():
     assert paid(word_match_reward, "word " * 19 + "Paris", "Paris") == 1
     assert paid(word_match_reward, "word " * 20 + "Paris", "Paris") == 0
