@@ -224,7 +224,7 @@ def _fraction(text: str) -> Fraction:
 
 def _tolerance(value: float) -> Fraction:
     try:
-        tolerance = Fraction(repr(value))  # 0.1 is a tenth
+        tolerance = Fraction(repr(float(value)))  # 0.1 is a tenth
     except (ValueError, OverflowError, TypeError) as error:
         raise RewardDefinitionError(f"a tolerance is a finite number; {shown(value)} came") from error
     if tolerance < 0:

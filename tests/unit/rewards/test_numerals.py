@@ -275,7 +275,7 @@ def test_a_choice_is_picked_by_letter_or_text(response, label):
             r"\boxed{A",
             "answer: not A",
         ),
-        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True", "B_"),
+        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True", "B_", "A: yes B: no"),
     ],
 )
 def test_a_list_a_sentence_and_the_article_pick_nothing(response):
