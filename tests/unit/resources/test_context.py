@@ -206,6 +206,12 @@ async def test_a_name_is_acquired_once_it_is_bound_and_is_the_same_as_what_it_is
     assert first.done["end"] == 1
 
 
+async def test_a_name_that_is_bound_to_nothing_is_not_held(begin):
+    context = begin("r")
+    await context.acquire_resource(spec=SPEC)
+    assert not context.is_spec_acquired(NamedResourceSpec(category="shop"))
+
+
 async def test_messages_that_nobody_told_are_not_none():
     context = Context("r")
     with pytest.raises(ResourceUseError, match="does not know the messages so far"):

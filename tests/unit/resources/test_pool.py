@@ -397,6 +397,19 @@ async def test_what_an_end_raises_frees_the_place_all_the_same(pool, backend, ho
     assert pool.monitor()["total"] == 0
 
 
+async def test_what_does_not_end_is_left_behind_and_its_place_is_free_again(
+    pool, backend, holders, monkeypatch
+):
+    monkeypatch.setattr("ors_server.resources.upkeep.END_LIMIT", SOON)
+    backend.gates["end"] = anyio.Event()
+    await holders.take(1)
+    await holders.drop(1, end=True)
+    assert pool.monitor()["total"] == 0
+    await holders.take(2)
+    await pool.aclose()
+    assert pool.monitor()["total"] == 0
+
+
 async def test_a_name_leads_to_what_it_is_bound_to_and_to_that_only(pool):
     name = NamedResourceSpec(category="shop", max_global_num=3, start_timeout=7.0)
     with pytest.raises(UnboundResourceError, match="nothing stands behind the resource 'shop'"):
