@@ -1,19 +1,25 @@
 """Which of the calls that were wanted were made: names, arguments, tolerance, order. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, cast
 
 from ors_server.rewards.calls import ToolCall
 from ors_server.rewards.json_values import NotJSONError, canonical_text, exact_number, is_array, is_object
 
+MAX_ARGUMENT_CHARACTERS = 1_000_000
+"""Characters of all arguments of an episode's calls."""
 MAX_WANTED = 100
 """Calls that a gold may have."""
 
 
 class BadCallsError(ValueError):
     """A gold is no list of calls; the message says why."""
+
+
+class TooManyArgumentsError(Exception):
+    """Calls have arguments that are too long to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,41 @@ class WantedCall:
     """Name to the values that will do, at least one."""
     optional: frozenset[str]
     """Names of arguments that may be left out."""
+    texts: Mapping[str, frozenset[str]]
+    """The same by one text for each value that all equal values have."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call that was made, with one text for each argument that all equal values have."""
+
+    call: ToolCall
+    texts: Mapping[str, str]
+
+
+def read_made(calls: Sequence[ToolCall]) -> list[MadeCall]:
+    """Prepare the calls of an episode; those whose arguments are no JSON object are given none and no name.
+
+    Args:
+        calls: In order.
+
+    Raises:
+        TooManyArgumentsError: If all arguments together have more than 1,000,000 characters.
+    """
+    made: list[MadeCall] = []
+    size = 0
+    for call in calls:
+        try:
+            texts = {name: canonical_text(value) for name, value in (call.arguments or {}).items()}
+        except NotJSONError:
+            call, texts = replace(call, arguments=None), {}  # noqa: PLW2901  (what it counts as)
+        size += sum(map(len, texts.values()))
+        if size > MAX_ARGUMENT_CHARACTERS:
+            raise TooManyArgumentsError(
+                f"the calls' arguments have more than {MAX_ARGUMENT_CHARACTERS} characters"
+            )
+        made.append(MadeCall(call, texts))
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +75,36 @@ class CallRules:
     tolerance: Mapping[str, float] | float = 0.0
     """How far a number may be off, absolutely; of all arguments, or by argument."""
 
-    def wrong_arguments(self, wanted: WantedCall, call: ToolCall) -> list[str]:
+    def wrong_arguments(self, wanted: WantedCall, made: MadeCall) -> list[str]:
         """Return the names of a call's arguments that are wrong, missing or too many.
 
         Args:
             wanted: What is right.
-            call: What was called, by the same name.
+            made: What was called, by the same name.
         """
-        given = call.arguments or {}
-        names = {*wanted.arguments, *given}
-        return sorted(name for name in names if not self._is_right(wanted, given, name))
+        names = {*wanted.arguments, *made.texts}
+        return sorted(name for name in names if not self._is_right(wanted, made, name))
 
-    def _is_right(self, wanted: WantedCall, given: Mapping[str, Any], name: str) -> bool:
-        if name not in given:
+    def _is_right(self, wanted: WantedCall, made: MadeCall, name: str) -> bool:
+        if name not in made.texts or made.call.arguments is None:
             return name in wanted.optional
-        return any(self._same(one, given[name], name) for one in wanted.arguments.get(name, ()))
+        if made.texts[name] in wanted.texts.get(name, ()):
+            return True
+        allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
+        given = made.call.arguments[name]
+        return allowed > 0 and any(_is_near(one, given, allowed) for one in wanted.arguments.get(name, ()))
 
-    def _same(self, wanted: Any, given: Any, name: str) -> bool:
-        first, second = exact_number(wanted), exact_number(given)
-        if first is not None and second is not None:
-            allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
-            return abs(first - second) <= Decimal(repr(float(allowed)))
-        if is_array(wanted) and is_array(given):
-            return len(wanted) == len(given) and all(
-                self._same(one, other, name) for one, other in zip(wanted, given, strict=True)
-            )
-        return canonical_text(wanted) == canonical_text(given)
+
+def _is_near(wanted: Any, given: Any, allowed: float) -> bool:
+    """Return whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
+    first, second = exact_number(wanted), exact_number(given)
+    if first is not None and second is not None:
+        return abs(first - second) <= Decimal(repr(float(allowed)))
+    if is_array(wanted) and is_array(given):
+        return len(wanted) == len(given) and all(
+            _is_near(one, other, allowed) for one, other in zip(wanted, given, strict=True)
+        )
+    return type(wanted) is type(given) and canonical_text(wanted) == canonical_text(given)
 
 
 def read_wanted(answer: Any) -> list[WantedCall]:
@@ -103,10 +148,10 @@ def _wanted(value: Any) -> WantedCall:
     if not all(accepted.values()) or not set(optional) <= set(accepted):
         raise BadCallsError(f"{name}: an argument without any value that will do")
     try:
-        canonical_text([list(values) for values in accepted.values()])
+        texts = {key: frozenset(map(canonical_text, values)) for key, values in accepted.items()}
     except NotJSONError as error:
         raise BadCallsError(f"{name}: {error}") from None
-    return WantedCall(name, accepted, frozenset(optional))
+    return WantedCall(name, accepted, frozenset(optional), texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +159,7 @@ class CallReport:
     """Which calls were made as they were wanted."""
 
     wanted: Sequence[WantedCall]
-    made: Sequence[ToolCall]
+    made: Sequence[MadeCall]
     pairs: Mapping[int, int]
     """Number of a wanted call to the number of the call that is it."""
 
@@ -124,14 +169,14 @@ class CallReport:
         return [one for index, one in enumerate(self.wanted) if index not in self.pairs]
 
     @property
-    def extra(self) -> list[ToolCall]:
+    def extra(self) -> list[MadeCall]:
         """The calls that were not wanted."""
         used = set(self.pairs.values())
         return [one for index, one in enumerate(self.made) if index not in used]
 
 
 def pair_calls(
-    wanted: Sequence[WantedCall], made: Sequence[ToolCall], rules: CallRules, *, is_ordered: bool
+    wanted: Sequence[WantedCall], made: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
 ) -> CallReport:
     """Pair wanted calls with those that were made, as many as can be.
 
@@ -146,13 +191,10 @@ def pair_calls(
     return CallReport(wanted, made, pairs)
 
 
-def _fits(wanted: WantedCall, call: ToolCall, rules: CallRules) -> bool:
-    if call.name != wanted.name or call.arguments is None:
+def _fits(wanted: WantedCall, made: MadeCall, rules: CallRules) -> bool:
+    if made.call.name != wanted.name or made.call.arguments is None:
         return False
-    try:
-        return not rules.wrong_arguments(wanted, call)
-    except NotJSONError:
-        return False
+    return not rules.wrong_arguments(wanted, made)
 
 
 def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:

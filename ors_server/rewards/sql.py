@@ -105,7 +105,7 @@ def sql_match_reward(
         raise RewardFieldError(f"sql_match_reward needs a database, or up to {MAX_DATABASES} databases")
     query, problem = _find_query(final_response)
     try:
-        outcomes = [_play(place, answer, query, rules) for place in places]
+        outcomes = _play_all(places, answer, query, rules)
     except (QueryLimitError, MemoryGrowthError) as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
     except (DatabaseError, QueryError) as error:
@@ -121,6 +121,8 @@ class _Outcome:
     rows: int
     is_match: bool
     reason: str | None
+    is_over: bool = False
+    """Whether the answer took more than it may."""
 
 
 def _options(given: dict[str, Any]) -> SQLOptions:
@@ -141,6 +143,16 @@ def _find_query(response: str) -> tuple[str | None, str]:
     return (query, "") if query.strip() else (None, "there is no query")
 
 
+def _play_all(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_Outcome]:
+    """Play both queries in every database; an answer that took too much in one is not run in the others."""
+    outcomes: list[_Outcome] = []
+    for place in places:
+        outcome = _play(place, gold, query, rules)
+        outcomes.append(outcome)
+        query = None if outcome.is_over else query
+    return outcomes
+
+
 def _play(place: Database, gold: str, query: str | None, rules: SQLOptions) -> _Outcome:
     with open_copy(place) as connection:
         wanted = run_query(connection, gold, work_limit=rules.work_limit, row_limit=ROW_LIMIT)
@@ -148,11 +160,12 @@ def _play(place: Database, gold: str, query: str | None, rules: SQLOptions) -> _
             raise QueryLimitError(f"the gold has more than {ROW_LIMIT} rows")
         count = len(wanted.rows)
         if query is None:
-            return _Outcome(count, 0, is_match=False, reason=None)
+            return _Outcome(count, 0, is_match=False, reason="not run")
         try:
             came = run_query(connection, query, work_limit=rules.work_limit, row_limit=count + 1)
         except QueryError as error:
-            return _Outcome(count, 0, is_match=False, reason=str(error))
+            is_over = isinstance(error, QueryLimitError)
+            return _Outcome(count, 0, is_match=False, reason=str(error), is_over=is_over)
     ordered = is_ordered(gold) if rules.order == "auto" else rules.order == "always"
     comparison = RowRules(ordered, rules.tolerance, rules.any_column_order)
     is_match = comparison.agree(wanted, came)

@@ -8,7 +8,9 @@ from ors_server.rewards.call_match import (
     BadCallsError,
     CallReport,
     CallRules,
+    TooManyArgumentsError,
     pair_calls,
+    read_made,
     read_wanted,
 )
 from ors_server.rewards.calls import ToolCall, read_calls
@@ -75,7 +77,10 @@ def tool_call_match_reward(
     if len(made) > MAX_CALLS:
         reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
         return RewardResult(0.0, extras={"made": len(made)}, reason=reason)
-    report = pair_calls(wanted, made, rules, is_ordered=ordered)
+    try:
+        report = pair_calls(wanted, read_made(made), rules, is_ordered=ordered)
+    except TooManyArgumentsError as error:
+        return RewardResult(0.0, extras={"made": len(made)}, reason=str(error))
     return RewardResult(_paid(report, extra, pays), extras=_extras(report, rules))
 
 
@@ -84,7 +89,7 @@ def distinct_tool_use_reward(
     trajectory: Trajectory,
     *,
     wanted_calls: int = 2,
-    tools: Sequence[str] | None = None,
+    counted_tools: Sequence[str] | None = None,
     by: Literal["call", "tool"] = "call",
 ) -> RewardResult:
     """Pays for useful tool calls that differ, up to a number of them: n of k pay n/k, more pay 1.
@@ -102,19 +107,21 @@ def distinct_tool_use_reward(
     Args:
         trajectory: The episode: its messages' `tool_calls` with their results, or else its steps.
         wanted_calls: How many are paid, from 1.
-        tools: Names that count; all by default.
+        counted_tools: Names that count; all by default.
         by: `call`: different calls of one tool count. `tool`: each tool counts once.
 
     Returns:
         In [0, 1], with `useful` and `made`.
 
     Raises:
-        RewardFieldError: If `wanted_calls` is below 1.
+        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is no list.
     """
     check_words(by=(by, Literal["call", "tool"]))
     if isinstance(wanted_calls, bool) or wanted_calls < 1:
         raise RewardFieldError(f"wanted_calls is a number from 1, not {wanted_calls!r}")
-    calls = [call for call in read_calls(trajectory) if tools is None or call.name in tools]
+    if isinstance(counted_tools, str):
+        raise RewardFieldError(f"counted_tools is a list of names, not {counted_tools!r:.80}")
+    calls = [call for call in read_calls(trajectory) if counted_tools is None or call.name in counted_tools]
     kept = _useful(calls)
     useful = len({call.name for call in kept}) if by == "tool" else len(kept)
     return RewardResult(min(1.0, useful / wanted_calls), extras={"useful": useful, "made": len(calls)})
@@ -142,22 +149,21 @@ def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
         "wanted": len(report.wanted),
         "made": len(report.made),
         "missing": [one.name for one in report.missing][:MAX_REPORTED],
-        "extra": [one.name for one in report.extra][:MAX_REPORTED],
-        "wrong_arguments": _wrong(report, rules)[:MAX_REPORTED],
+        "extra": [one.call.name for one in report.extra][:MAX_REPORTED],
+        "wrong_arguments": _wrong(report, rules),
     }
 
 
 def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
     """Name, for each missing call, what is wrong with the extra call of its name that comes nearest."""
     found: list[dict[str, Any]] = []
-    for wanted in report.missing:
-        near = [call for call in report.extra if call.name == wanted.name and call.arguments is not None]
-        try:
-            lists = [rules.wrong_arguments(wanted, call) for call in near]
-        except NotJSONError:
-            continue
-        if lists:
-            found.append({"name": wanted.name, "arguments": min(lists, key=len)})
+    for wanted in report.missing[:MAX_REPORTED]:
+        near = [
+            one for one in report.extra if one.call.name == wanted.name and one.call.arguments is not None
+        ]
+        if near:
+            lists = (rules.wrong_arguments(wanted, one) for one in near)
+            found.append({"name": wanted.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
     return found
 
 

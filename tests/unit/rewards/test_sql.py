@@ -190,6 +190,13 @@ def test_several_databases_tell_a_guess_from_a_query():
     assert (both.reward, both.extras["matched"], both.extras["gold_rows"]) == (1.0, 2, [1, 1])
 
 
+def test_an_answer_that_took_too_much_in_one_database_is_not_run_in_the_others():
+    long = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+    result = asked(long, NAMES, databases=[DUMP, OTHER] * 25)
+    assert (result.reward, len(result.extras["gold_rows"])) == (0.0, 50)
+    assert "steps" in str(result.reason)
+
+
 def test_a_database_comes_as_file_bytes_or_dump(tmp_path):
     place = tmp_path / "a b?.db"
     with contextlib.closing(sqlite3.connect(place)) as made:

@@ -55,6 +55,15 @@ def test_calls_match_by_name_and_arguments(answer, calls, options, reward):
     assert (result.status, result.reward) == ("graded", pytest.approx(reward))
 
 
+def test_arguments_that_are_too_long_or_no_json_match_nothing():
+    long = [("weather", {"city": "x" * 3_000, "days": 3})] * 400
+    result = judged(WEATHER, *long, extra="allowed")
+    assert (result.status, result.reward) == ("graded", 0.0)
+    assert "characters" in str(result.reason)
+    odd = judged(WEATHER, ("weather", {"city": float("nan"), "days": 3}))
+    assert (odd.reward, odd.extras["wrong_arguments"]) == (0.0, [])
+
+
 @pytest.mark.parametrize(
     ("tolerance", "given", "reward"),
     [
@@ -211,7 +220,7 @@ GOOD = ("search", {"q": "a"}, "found a", None)
         ([("search", {"q": str(n)}, f"error {n}", "failed") for n in range(50)], {}, 0.0),
         ([("search", {"q": str(n)}, f"found {n}", None) for n in range(50)], {}, 1.0),
         ([("search", {"q": str(n)}, f"found {n}", None) for n in range(50)], {"by": "tool"}, 0.5),
-        ([GOOD, ("sleep", {"s": 1}, "slept", None)], {"tools": ["search"]}, 0.5),
+        ([GOOD, ("sleep", {"s": 1}, "slept", None)], {"counted_tools": ["search"]}, 0.5),
         ([GOOD], {"wanted_calls": 1}, 1.0),
         ([("search", {"q": float("nan")}, "x", None)], {}, 0.0),
     ],
@@ -220,6 +229,8 @@ def test_only_distinct_useful_calls_are_paid(steps, options, reward):
     assert used(*steps, **options).reward == reward
 
 
-@pytest.mark.parametrize("option", [{"wanted_calls": 0}, {"wanted_calls": True}, {"by": "x"}])
+@pytest.mark.parametrize(
+    "option", [{"wanted_calls": 0}, {"wanted_calls": True}, {"by": "x"}, {"counted_tools": "search"}]
+)
 def test_a_bonus_for_no_call_is_an_error(option):
     assert used(GOOD, **option).status == "error"
