@@ -4,7 +4,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from ors_server.cli.output import complain, say
 from ors_server.cli.score_summary import ScoreSummary
 
 if TYPE_CHECKING:
-    from ors_server.rewards.batch import BatchScorer
+    from ors_server.rewards.result import RewardResult
 
 UNJUDGED = 1
 """Exit status when some rows could not be judged."""
@@ -49,6 +49,14 @@ class ScoreOptions:
         typer.Option(
             metavar="KEY=VALUE",
             help="A field for every row, which wins over the row's own; the value is JSON; repeatable.",
+        ),
+    ] = None
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="For a reward of groups: the field on which the rows of one group agree, which follow one "
+            "another.",
         ),
     ] = None
     jobs: Annotated[
@@ -86,7 +94,10 @@ def score(options: ScoreOptions) -> None:
                 keywords=keywords,
             ) as scorer,
         ):
-            _judge(scorer, descriptor, summary, as_json=options.json)
+            results = scorer.score_lines(descriptor, group_by=options.group_by)
+            _judge(results, descriptor, summary, as_json=options.json)
+            if scorer.replaced:
+                complain(f"{scorer.replaced} workers were replaced: they died, or a row took them too long")
     except BatchError as error:
         raise typer.BadParameter(str(error)) from error
     except KeyboardInterrupt:
@@ -134,15 +145,15 @@ def _opened(file: str) -> Generator[int, None, None]:
         os.close(descriptor)
 
 
-def _judge(scorer: "BatchScorer", descriptor: int, summary: ScoreSummary, *, as_json: bool) -> None:
+def _judge(
+    results: Iterable["RewardResult"], descriptor: int, summary: ScoreSummary, *, as_json: bool
+) -> None:
     with _progress(descriptor) as progress:
-        for result in scorer.score_lines(descriptor):
+        for result in results:
             summary.add(result)
             if as_json:
                 say(json.dumps(result.as_json(), allow_nan=False))
             progress(summary)
-    if scorer.replaced:
-        complain(f"{scorer.replaced} workers were replaced: they died, or a row took them too long")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
+from ors_server.rewards.batch_groups import GroupSource
 from ors_server.rewards.batch_pool import WorkerPool
 from ors_server.rewards.batch_process import WorkerOrder
 from ors_server.rewards.batch_rows import LineSource, MappingSource, Source
@@ -74,12 +75,15 @@ class BatchScorer:
         """How many workers died over a row, or were ended for one that took too long."""
         return self._pool.replaced
 
-    def score(self, rows: Rows) -> Generator[RewardResult, None, None]:
+    def score(self, rows: Rows, *, group_by: str | None = None) -> Generator[RewardResult, None, None]:
         """Judge rows.
 
         Args:
             rows: Taken one at a time, at most 1,024 ahead of the results. Values are of JSON types; a row
                 that is not has the status `error`.
+            group_by: For a reward of groups: the field on which rows of one group agree, which follow one
+                another. Each row is a rollout, with a `trajectory` or a `final_response`; the time limit is
+                that of the group.
 
         Yields:
             One result per row, in their order, as soon as those before are there.
@@ -87,14 +91,17 @@ class BatchScorer:
         Raises:
             BatchError: If workers cannot start: no such reward, no such keyword, a module that raises.
         """
-        yield from self._run(MappingSource(rows))
+        yield from self._run(MappingSource(rows), group_by)
 
-    def score_lines(self, descriptor: int) -> Generator[RewardResult, None, None]:
+    def score_lines(
+        self, descriptor: int, *, group_by: str | None = None
+    ) -> Generator[RewardResult, None, None]:
         """Judge lines of JSON; blank ones are passed over.
 
         Args:
             descriptor: Of a file, a pipe or a terminal. A line that is no JSON object, or longer than 16 MiB,
                 has the status `error`, and its number stands in the reason.
+            group_by: As for `score`.
 
         Yields:
             As `score`.
@@ -102,7 +109,7 @@ class BatchScorer:
         Raises:
             BatchError: As `score`.
         """
-        yield from self._run(LineSource(descriptor))
+        yield from self._run(LineSource(descriptor), group_by)
 
     async def ascore(self, rows: Rows) -> AsyncGenerator[RewardResult, None]:
         """Judge rows without blocking the event loop.
@@ -142,8 +149,8 @@ class BatchScorer:
         """End the workers."""
         self.close()
 
-    def _run(self, source: Source) -> Generator[RewardResult, None, None]:
-        self._pool.begin(source)
+    def _run(self, source: Source, group_by: str | None) -> Generator[RewardResult, None, None]:
+        self._pool.begin(source if group_by is None else GroupSource(source, group_by))
         try:
             while not self._pool.is_finished:
                 yield from self._pool.pump()

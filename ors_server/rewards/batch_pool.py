@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from ors_server.rewards.batch_process import END_LIMIT, START_LIMIT, Ticket, WorkerOrder, WorkerProcess
-from ors_server.rewards.batch_rows import Source
+from ors_server.rewards.batch_rows import Row, Source
 from ors_server.rewards.errors import BatchError
 from ors_server.rewards.result import RewardResult, RewardStatus
 
 LOOK_AHEAD = 1024
-"""Rows that are taken before the result of an earlier one has been given out; no more is kept in memory."""
+"""Rows, or groups, that are taken before the result of an earlier one has been given out; no more is kept."""
 
 
 class WorkerPool:
@@ -35,7 +35,7 @@ class WorkerPool:
         self._workers: list[WorkerProcess] = []
         self._source: Source | None = None
         self._waiting: deque[Ticket] = deque()
-        self._results: dict[int, RewardResult] = {}
+        self._results: dict[int, list[RewardResult]] = {}
         self._taken = 0
         self._given = 0
 
@@ -71,9 +71,9 @@ class WorkerPool:
         for worker in [one for one in self._workers if time.monotonic() >= one.deadline]:
             self._expire(worker)
         while self._given in self._results:
-            result = self._results.pop(self._given)
+            results = self._results.pop(self._given)
             self._given += 1
-            yield result
+            yield from results
 
     def abandon(self) -> None:
         """Give the source up: nothing more is taken, and workers that judge are ended."""
@@ -108,7 +108,7 @@ class WorkerPool:
     def _take(self) -> None:
         while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
             if row.text is None:
-                self._results[self._taken] = RewardResult.without(RewardStatus.ERROR, row.fault)
+                self._results[self._taken] = _same(row, RewardStatus.ERROR, row.fault)
             else:
                 self._waiting.append(Ticket(self._taken, row))
             self._taken += 1
@@ -160,13 +160,14 @@ class WorkerPool:
                     raise BatchError(reason)
                 continue
             number, _, said = line.partition(b"\t")
-            self._results[worker.settle(int(number)).number] = _read(json.loads(said))
+            self._results[worker.settle(int(number)).number] = [_read(one) for one in json.loads(said)]
 
     def _expire(self, worker: WorkerProcess) -> None:
         if not worker.is_ready:
             raise BatchError(f"a worker was not ready within {START_LIMIT:g} seconds")
+        worker.end()
         limit = f"it was not judged within {self._order.time_limit:g} seconds"
-        self._replace(worker, RewardResult.without(RewardStatus.LIMIT, limit), 0.0)
+        self._replace(worker, RewardStatus.LIMIT, limit)
 
     def _bury(self, worker: WorkerProcess) -> None:
         how = worker.end(END_LIMIT)
@@ -175,22 +176,24 @@ class WorkerPool:
         reason = f"the worker that judged it ended with {how}"
         if how == "signal SIGKILL":
             reason += ", perhaps for want of memory"
-        self._replace(worker, RewardResult.without(RewardStatus.ERROR, reason), 0.0)
+        self._replace(worker, RewardStatus.ERROR, reason)
 
-    def _replace(self, worker: WorkerProcess, verdict: RewardResult, patience: float) -> None:
-        worker.end(patience)
+    def _replace(self, worker: WorkerProcess, status: RewardStatus, reason: str) -> None:
         self._workers.remove(worker)
         self.replaced += 1
         suspects = worker.suspects
         others = [ticket for ticket in worker.tickets.values() if ticket not in suspects]
         if len(suspects) == 1:
-            ticket = suspects[0]
-            reason = f"{ticket.row.where}: {verdict.reason}"
-            self._results[ticket.number] = RewardResult.without(verdict.status, reason)
+            row = suspects[0].row
+            self._results[suspects[0].number] = _same(row, status, f"{row.where}: {reason}")
             suspects = []
         for ticket in suspects:  # which of them it was is found out by judging each alone
             ticket.is_suspect = True
         self._waiting.extendleft(reversed([*suspects, *others]))
+
+
+def _same(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
+    return [RewardResult.without(status, reason)] * max(1, row.group)
 
 
 def _read(said: dict[str, Any]) -> RewardResult:

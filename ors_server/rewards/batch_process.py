@@ -139,7 +139,8 @@ class WorkerProcess:
         ticket.begun = time.monotonic()
         self.tickets[ticket.number] = ticket
         self._held += len(text)
-        self._to_write += b"%d\t%s\t%s\n" % (ticket.number, ticket.row.where.encode(), text)
+        row = ticket.row
+        self._to_write += b"%d\t%d\t%s\t%s\n" % (ticket.number, row.group, row.where.encode(), text)
 
     def write(self) -> None:
         """Write what the pipe takes."""

@@ -26,6 +26,8 @@ class Row:
     """A JSON object on one line; `None` for one that could not be read."""
     fault: str = ""
     """Why it could not be read."""
+    group: int = 0
+    """How many rows of a group it is made of; 0 for a row that is judged by itself."""
 
 
 class Source(Protocol):

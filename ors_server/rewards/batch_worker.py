@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, cast
@@ -22,9 +22,11 @@ import anyio.to_thread
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
+from ors_server.rewards.group import evaluate_group, score_group_with, takes_group
 from ors_server.rewards.plain import plain
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
+from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, cut
 
 MAX_RESULT = 2**20
 """Characters of one result; where it is longer its extras are left out."""
@@ -163,11 +165,10 @@ def _finite(text: str) -> float:
     return value
 
 
-def write_result(number: bytes, result: RewardResult) -> str:
-    """Write a result down as one line.
+def write_result(result: RewardResult) -> str:
+    """Write a result down as JSON.
 
     Args:
-        number: The row's.
         result: Its extras may be anything; what is not JSON becomes text, and what is no number `null`.
     """
     shown = result.as_json()
@@ -177,21 +178,56 @@ def write_result(number: bytes, result: RewardResult) -> str:
     line = json.dumps(shown, allow_nan=False)
     if len(line) > MAX_RESULT:
         line = json.dumps({**shown, "extras": {"extras_left_out": len(line)}}, allow_nan=False)
-    return f"{number.decode()}\t{line}"
+    return line
 
 
 def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) -> None:
     while (line := channel.next()) is not None:
-        number, where, text = line.split(b"\t", 2)
+        number, group, where, text = line.split(b"\t", 3)
         channel.begin()
-        channel.end(_written(number, _judged(asked, keywords, where, text)))
+        try:
+            fields = read_fields(text, where)
+            if int(group):
+                rollouts, given = read_group(asked, fields, keywords)
+                results = score_group_with(asked, rollouts, **given)
+            else:
+                results = (score(asked, None, **{**fields, **keywords}),)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a reward raises is no judgement)
+            results = (failure(_as_error(error)),) * max(1, int(group))
+        channel.end(_written(number, results))
 
 
-def _judged(asked: Reward, keywords: Mapping[str, Any], where: bytes, text: bytes) -> RewardResult:
-    try:
-        return score(asked, None, **{**read_fields(text, where), **keywords})
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
-        return failure(_as_error(error))
+def read_group(
+    asked: Reward, fields: Mapping[str, Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Read the rows of a group.
+
+    Args:
+        asked: Who is to judge them.
+        fields: `rows`, each of which is a rollout.
+        keywords: Fields for every row.
+
+    Returns:
+        The rollouts, as trajectories that are written down; and the fields of the task, which are those of
+        the first row.
+
+    Raises:
+        RewardFieldError: If the reward judges no groups, or a row is no rollout.
+    """
+    if not takes_group(asked):
+        raise RewardFieldError(f"{asked.name} judges each rollout by itself and takes no group")
+    rows: list[dict[str, Any]] = fields["rows"]
+    return [_rollout(row) for row in rows], {**rows[0], **keywords}
+
+
+def _rollout(row: dict[str, Any]) -> Any:
+    if "trajectory" in row:
+        return row["trajectory"]
+    if "final_response" not in row:
+        raise RewardFieldError(f"a row of a group has a trajectory or a final_response, not {', '.join(row)}")
+    response = row["final_response"]
+    others = {name: value for name, value in row.items() if name != "final_response"}
+    return {"outcome": cut(response, OUTCOME_CHARACTERS), "full_outcome": response, "metadata": others}
 
 
 async def _judge_many(
@@ -206,20 +242,29 @@ async def _judge_many(
 async def _judge_one(
     channel: Channel, asked: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
 ) -> None:
-    number, where, text = line.split(b"\t", 2)
+    number, group, where, text = line.split(b"\t", 3)
     try:
-        fields = gather_fields(asked, None, {**read_fields(text, where), **keywords})
-        result = await evaluate(asked, fields, time_limit=time_limit)
+        fields = read_fields(text, where)
+        if int(group):
+            rollouts, given = read_group(asked, fields, keywords)
+            results = await evaluate_group(asked, rollouts, given, time_limit=time_limit)
+        else:
+            given = gather_fields(asked, None, {**fields, **keywords})
+            results = (await evaluate(asked, given, time_limit=time_limit),)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
-        result = failure(_as_error(error))
-    channel.end(_written(number, result))
+        results = (failure(_as_error(error)),) * max(1, int(group))
+    channel.end(_written(number, results))
 
 
-def _written(number: bytes, result: RewardResult) -> str:
+def _written(number: bytes, results: Sequence[RewardResult]) -> str:
+    return f"{number.decode()}\t[{', '.join(map(_rendered, results))}]"
+
+
+def _rendered(result: RewardResult) -> str:
     try:
-        return write_result(number, result)
+        return write_result(result)
     except Exception as error:  # noqa: BLE001  (a stranger's objects are rendered)
-        return write_result(number, failure(error))
+        return write_result(failure(error))
 
 
 def _as_error(error: BaseException) -> Exception:

@@ -37,6 +37,11 @@ def mortal(answer):
     return answer
 
 
+def longest(rollouts):
+    most = max(len(one.final_response) for one in rollouts)
+    return [float(len(one.final_response) == most) for one in rollouts]
+
+
 def announced(folder):
     open(os.path.join(folder, str(os.getpid())), "w").close()
     print("noise on standard output")
@@ -124,6 +129,13 @@ def test_options_hold_for_every_row(run, rows):
     file = rows({"answer": 1}, {"answer": 1, "weight": 7})
     ran = run("score", file, "--reward", "mine.py:half", "--option", "weight=0.5", "--json")
     assert [json.loads(line)["reward"] for line in ran.out.splitlines()] == [0.5, 0.5]
+
+
+def test_groups_of_rows_are_judged_together(run, rows):
+    file = rows(*({"task": task, "final_response": text} for task, text in ((1, "a"), (1, "bb"), (2, "c"))))
+    ran = run("score", file, "--reward", "mine.py:longest", "--group-by", "task", "--json", "--jobs", "1")
+    assert (ran.status, ran.err) == (0, "")
+    assert [json.loads(line)["reward"] for line in ran.out.splitlines()] == [0.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +271,7 @@ def test_all_rewards_are_listed_one_line_each(run):
 def test_one_reward_is_shown_in_full(run, here):
     shown = run("rewards", "task_success").out
     assert shown.startswith("task_success [0, 1]\ntakes trajectory, [match]\n\nJudges by the first signal")
-    assert "Hazards of the default" in shown
+    assert "Hazard" in shown
     assert run("rewards", "mine.py:half", "--json").json == {
         "name": "half",
         "range": None,
