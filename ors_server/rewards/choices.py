@@ -132,15 +132,20 @@ def _led(text: str, choices: Choices) -> str | None:
     """Read a label with something behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
     found = _LED.match(text)
     label = found[1].upper() if found is not None else ""
-    if found is None or label not in choices or found[1] != label:
+    if found is None or label not in choices:
         return None
     rest = text[found.end() :]
-    listed = _JOINER.match(rest)
-    if listed is not None and listed[1] in choices and not normalise_text(rest).startswith(choices[label]):
+    form = normalise_text(rest)
+    if not form.startswith(choices[label]) and (found[1] != label or _lists(rest, choices)):
         return None
     if any(other[1] in choices for other in _OTHER.finditer(rest)):
         return None
-    return label if found_words(normalise_text(rest), set(choices.values())) <= {choices[label]} else None
+    return label if found_words(form, set(choices.values())) <= {choices[label]} else None
+
+
+def _lists(rest: str, choices: Choices) -> bool:
+    listed = _JOINER.match(rest)
+    return listed is not None and listed[1] in choices
 
 
 def _place(response: str, mode: ChoiceMode) -> str | None:

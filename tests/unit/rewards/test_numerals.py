@@ -230,6 +230,7 @@ CHOICES = ["Paris", "London", "Rome", "A dog"]
         ("B)", "B"),
         ("**B**", "B"),
         ("_B_", "B"),
+        ("(b) London", "B"),
         ("London", "B"),
         ("LONDON.", "B"),
         ("B. London", "B"),
@@ -275,7 +276,18 @@ def test_a_choice_is_picked_by_letter_or_text(response, label):
             r"\boxed{A",
             "answer: not A",
         ),
-        *(r"\boxed{A}\boxed{B and C}", "nan", "None", "0", "1", "-1", "True", "B_", "A: yes B: no"),
+        *(
+            r"\boxed{A}\boxed{B and C}",
+            "nan",
+            "None",
+            "0",
+            "1",
+            "-1",
+            "True",
+            "B_",
+            "A: yes B: no",
+            "a. m. or so",
+        ),
     ],
 )
 def test_a_list_a_sentence_and_the_article_pick_nothing(response):
