@@ -8,7 +8,7 @@ from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
 from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward
-from ors_server.rewards.output import graded_output, has_result
+from ors_server.rewards.output import graded_output
 from ors_server.rewards.record import trajectory_of
 from ors_server.rewards.trajectory import Trajectory
 from ors_server.sessions.book import EpisodeBook
@@ -90,17 +90,15 @@ class OwnEpisode:
         )
 
     async def grade(self, output: ToolOutput, final_response: str) -> ToolOutput:
-        """Grade an output that ends the episode, if it has no reward of its own.
+        """Grade an output that ends the episode and has no result of its own.
 
         Args:
-            output: Any output.
+            output: The output.
             final_response: What the agent handed in with the call.
 
         Returns:
             The same output, unless the class names a reward that can judge it.
         """
-        if not output.finished or has_result(output):
-            return output
         result = await grade_ending(self._instance, final_response, {"output": output})
         if result is None:
             return output

@@ -497,6 +497,21 @@ def test_what_counts_as_the_final_response_of_an_ending(name, arguments, reward_
     assert (output.reward, output.finished) == (reward_, True)
 
 
+@pytest.mark.parametrize(("answer", "said"), [(42, "42"), (None, ""), ("4 2", "4 2")])
+def test_the_final_response_is_the_answer_as_text(answer, said):
+    class Says(Sums):
+        reward = staticmethod(lambda final_response: {"reward": 0, "said": final_response})
+
+        @tool
+        async def end(self, answer: int | str | None) -> ToolOutput:
+            """Ends."""
+            return ToolOutput(finished=True)
+
+    with play(Says) as episode:
+        output = episode.call("end", answer=answer)
+    assert (output.metadata or {})["reward_extras"] == {"said": said}
+
+
 def test_a_step_that_does_not_end_the_episode_is_not_graded():
     with play(Ends) as episode:
         assert episode.call("add", a=1, b=1).reward is None
