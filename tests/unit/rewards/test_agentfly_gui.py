@@ -102,4 +102,6 @@ def test_the_last_turn_counts_where_the_response_is_empty():
 )
 def test_hostile_actions_cost_no_more_than_their_length(part):
     text = f"Action: a({part * 20_000}"
-    assert 0.0 <= score(gui_reward, final_response=text, gt_action="click").reward < 0.7
+    result = score(gui_reward, final_response=text, gt_action="click")
+    assert result.reward is not None
+    assert result.reward < 0.7
