@@ -37,6 +37,7 @@ from ors_server.rewards.math.tree import (
 from ors_server.rewards.math.units import CURRENCIES, conversion, name_unit
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
+_WHOLE: Final = frozenset({"is an integer", "is any integer", "integer", "is integer", "any integer"})
 _CLOSING: Final = {"(": ")", "[": "]", "⟨": "⟩"}
 _SET_SIGNS: Final = ("∪", "∩", "∖")
 _CONDITION: Final = ("mid", "|", ":")
@@ -275,6 +276,8 @@ def _with_unit(value: Node, words: str) -> Node:
         )
     if isinstance(value, Relation):
         return Relation(value.operators, (*value.sides[:-1], _with_unit(value.sides[-1], words)))
+    if isinstance(value, Symbol) and words.lower() in _WHOLE:
+        return Relation(("∈",), (value, Constant("integers")))
     unit = name_unit(words)
     if unit.startswith("~") and not contains(value, (Number, Based)):
         raise SyntaxUnknownError("words behind letters")

@@ -25,6 +25,7 @@ from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import Budget, LimitError, MathError
 from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
 from ors_server.rewards.math.options import MathOptions
+from ors_server.rewards.math.parameters import settle
 from ors_server.rewards.math.parts import (
     bounds_another,
     content,
@@ -89,6 +90,7 @@ class Comparison:
         """
         if gold == answer:
             return True
+        gold, answer = settle(gold, answer)
         self.budget.spend(_COMPARISON_STEPS)
         gold, answer = prepare(gold), prepare(answer)
         if not is_derivation(gold, answer):

@@ -79,6 +79,7 @@ _FOREIGN: Final = {
 }
 _OPERATOR_WORDS: Final = {"mod": "mod", "times": "*", "degree": "°", "degrees": "°"}
 _OPERAND: Final = re.compile(r"\s*[\d(\\]")
+_LONE: Final = re.compile(r"\s*[A-Za-z](?![A-Za-z])")
 _GLUED: Final = re.compile(r"([A-Za-z]{1,2})(sqrt|sin|cos|tan|ln|log|exp)")
 """Letters with the name of a function behind them, `xsqrt(2)`."""
 _SEPARATOR_WORDS: Final = frozenset({"and", "or"})
@@ -202,7 +203,8 @@ class _Lexer:
 
     def add_letter(self, letter: str) -> None:
         is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
-        if self.is_spaced_before and is_after_number and letter in LONE_LETTERS and "\\" not in self.text:
+        is_alone = self.is_spaced_before and _LONE.match(self.text, self.position) is None
+        if is_alone and is_after_number and letter in LONE_LETTERS and "\\" not in self.text:
             self.add("word", letter)
         elif letter in CONSTANTS:
             self.add("constant", CONSTANTS[letter])

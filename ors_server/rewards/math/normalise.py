@@ -84,6 +84,8 @@ _EATEN: Final = (
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
+_ROW_END: Final = re.compile(r"(?<=[\s\w)}])[.;]\s*(?=\\\\|\\end)")
+"""Punctuation at the end of a row."""
 _NEGATED: Final = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
 _UNION: Final = re.compile(r"(?<=[)\]}])(\s*)U\s*(?=\\left|\\\{|[(\[{])")
 """The letter that stands for the sign of a union between two brackets."""
@@ -126,6 +128,8 @@ def unify(text: str) -> str:
 def _unify_commands(text: str) -> str:
     if "\\left" in text:
         text = _OPEN_SYSTEM.sub(" ", text)
+    if "\\begin" in text:
+        text = _ROW_END.sub(" ", text)
     if "\\not" in text:
         text = _NEGATED.sub(lambda sign: "\\ne " if sign[1] == "=" else "\\notin ", text)
     if "U" in text:

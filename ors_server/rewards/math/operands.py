@@ -332,7 +332,7 @@ class OperandParser(Cursor, ABC):
                 cells = []
             else:
                 cells.append(self.parse_item())
-                self._skip_comma(kind)
+                self._skip_comma()
         if self.peek()[1] == "":
             raise SyntaxUnknownError("an environment without its end")
         self.take()
@@ -340,8 +340,9 @@ class OperandParser(Cursor, ABC):
         matrix = Matrix("cases" if kind == "cases" else "matrix", tuple(row for row in rows if row))
         return Function("det", (matrix,)) if kind == "det" else matrix
 
-    def _skip_comma(self, kind: str) -> None:
-        if kind == "cases" and self.peek()[0] == "separator":
+    def _skip_comma(self) -> None:
+        """Go on to the next cell: `1, n = 1` is two, as in the lines of a definition by cases."""
+        if self.peek()[0] == "separator":
             self.take()
 
 

@@ -36,7 +36,7 @@ _CUE: Final = re.compile(
 )
 """What every marker begins with; most answers have none of it."""
 _CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
-_SENTENCE: Final = re.compile(r"(?<!\\)[.!?](?=\s|$|\*)|\n")
+_SENTENCE: Final = re.compile(r"(?:(?<!\\)[.?]|(?<=[A-Za-z]{2})!)(?=\s|$|\*)|\n")
 _STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
 _FORMULA: Final = re.compile(
     r"\$\$(.{1,2000}?)\$\$|\$([^$]+)\$|\\\(((?:(?!\\\().)+?)\\\)|\\\[((?:(?!\\\[).)+?)\\\]", re.DOTALL
@@ -55,7 +55,9 @@ _NUMBER: Final = re.compile(
 _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
-_CODE: Final = re.compile(r"__|\w\(\)|\w\(['\"]|\blambda\b|\bimport\b|\bopen\(|=>|\bfor \w+ in\b")
+_CODE: Final = re.compile(
+    r"__|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
+)
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")

@@ -73,7 +73,7 @@ CONSTANTS: Final = {
 GREEK: Final = _same(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau "
     "upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial nabla"
+    "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial nabla forall exists"
 ) | {
     "varepsilon": "epsilon",
     "vartheta": "theta",

@@ -49,3 +49,37 @@ def test_both_spellings_mean_the_same(gold, answer):
 def test_what_a_mark_tells_apart_is_not_equal(gold, answer):
     verdict = grade_math(answer, gold)
     assert not verdict.is_equal, verdict
+
+
+PARAMETERS = [
+    (r"k\pi+\frac{\pi}{4}, k\in\mathbb{Z}", r"\frac{\pi}{4}+k\pi"),
+    (r"x=\frac{\pi}{6}+k\pi(k\in\mathbf{Z})", r"x=\frac{\pi}{6}+k\pi"),
+    (r"k\pi, k\in\mathbf{Z}", r"k\pi, k \text{ is an integer}"),
+    (r"[k\pi, k\pi+1](k\in\mathbb{Z})", r"[k\pi, k\pi+1], k\in\mathbb{Z}"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), PARAMETERS)
+def test_that_a_parameter_is_whole_goes_without_saying(gold, answer):
+    verdict = grade_math(answer, gold)
+    assert verdict.is_equal, verdict
+    assert not grade_math(answer.replace("k", "2k", 1), gold).is_equal
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        (
+            r"\begin{cases} 1, & n=1 \\ 2n, & n \ge 2 \end{cases}",
+            r"\left\{\begin{array}{l}1, n=1 \\ 2n, n\ge 2.\end{array}\right.",
+        ),
+        (r"\forall x>0, \ln x \le x-1", r"\forall x>0, \ln(x)\leq x-1"),
+        (r"v=\sqrt{2gh}", "v=sqrt(2 g h)"),
+        (r"\lambda \ge 2", r"So the value is \(\lambda \geq 2\)."),
+        (r"(-1)^n n! x", r"So the value is \((-1)^n n! x\)."),
+    ],
+)
+def test_rows_quantifiers_and_letters_are_read(gold, answer):
+    verdict = grade_math(answer, gold)
+    assert verdict.is_equal, verdict
+    assert not grade_math(answer.replace("2", "3").replace("1", "4"), gold).is_equal
