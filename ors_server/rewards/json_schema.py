@@ -51,6 +51,7 @@ def check_schema(schema: Schema) -> None:
     """
     if isinstance(schema, bool) or not schema:
         raise BadSchemaError("the schema accepts every value, or none: it says nothing of an answer")
+    _require_object(schema)
     try:
         if len(canonical_text(schema)) > MAX_SCHEMA_CHARACTERS:
             raise BadSchemaError(f"the schema has more than {MAX_SCHEMA_CHARACTERS} characters")
@@ -66,6 +67,11 @@ def check_schema(schema: Schema) -> None:
     except SchemaError as error:
         raise BadSchemaError(f"no schema: {error.message:.200}") from None
     _check_references(schema, str(drafted.META_SCHEMA["$schema"]))
+
+
+def _require_object(given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise BadSchemaError(f"a schema is an object or a truth value, not {given!r:.80}")
 
 
 def find_violations(schema: Schema, value: Any) -> list[str]:
