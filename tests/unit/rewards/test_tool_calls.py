@@ -74,6 +74,8 @@ def test_arguments_that_are_too_long_or_no_json_match_nothing():
         ({"x": 0.1}, {"x": 0.9, "y": [2.05, 3]}, 0.0),
         (0.1, {"x": "1", "y": [2, 3]}, 0.0),
         (0.1, {"x": 1, "y": [2, 3, 4]}, 0.0),
+        (0.1, {"x": True, "y": [2, 3]}, 0.0),
+        (0.1, {"x": 1, "y": [2, True]}, 0.0),
     ],
 )
 def test_numbers_may_be_off_by_argument(tolerance, given, reward):
