@@ -76,6 +76,21 @@ def test_thinking_and_answering_are_whole_and_once(response, wanted):
 
 @pytest.mark.parametrize(
     ("response", "wanted"),
+    [
+        ("<think>a</think>b", 1),
+        ("<think>a</think><think>b</think>", 0),
+        ("<think>a<think></think>", 0),
+        ("<think>a", 0),
+        ("</think><think>", 0),
+        ("<think>a</think></think>", 1),
+    ],
+)
+def test_thinking_opens_the_response_once(response, wanted):
+    assert paid(think_format_reward, final_response=response) == wanted
+
+
+@pytest.mark.parametrize(
+    ("response", "wanted"),
     [(WHOLE, 1), (WHOLE * 2, 0), ("<think>\n", 0.25), ("<think>", 0), ("", 0), (WHOLE[:-9], 0.75)],
 )
 def test_each_tag_that_is_there_once_is_a_quarter(response, wanted):
