@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         efficiency_reward,
         task_success,
     )
+    from ors_server.rewards.batch import BatchScorer, ascore_rows, score_rows
     from ors_server.rewards.catalogue import find_reward, list_rewards
     from ors_server.rewards.compose import (
         ClippedReward,
@@ -108,6 +109,7 @@ __all__ = [
     "AskError",
     "BaseReward",
     "BashTools",
+    "BatchScorer",
     "CallContext",
     "CaseReport",
     "CaseResult",
@@ -183,6 +185,7 @@ __all__ = [
     "__version__",
     "alfworld_episode_reward",
     "answer_match_reward",
+    "ascore_rows",
     "audio_block",
     "code_execution_reward",
     "create_app",
@@ -206,6 +209,7 @@ __all__ = [
     "scienceworld_reward",
     "score",
     "score_group_with",
+    "score_rows",
     "task_success",
     "terminal",
     "tool",
@@ -219,6 +223,7 @@ _HOMES = {
     "AskError": "ors_server.authoring.client",
     "BaseReward": "ors_server.rewards.define",
     "BashTools": "ors_server.authoring.toolsets.bash",
+    "BatchScorer": "ors_server.rewards.batch",
     "CallContext": "ors_server.authoring.context",
     "CaseReport": "ors_server.grading.cases",
     "CaseResult": "ors_server.grading.cases",
@@ -293,6 +298,7 @@ _HOMES = {
     "WebShopSpec": "ors_server.resources.spec",
     "alfworld_episode_reward": "ors_server.rewards.stateful",
     "answer_match_reward": "ors_server.rewards.arise",
+    "ascore_rows": "ors_server.rewards.batch",
     "audio_block": "ors_server.authoring.rich",
     "code_execution_reward": "ors_server.rewards.arise",
     "create_app": "ors_server.app",
@@ -316,6 +322,7 @@ _HOMES = {
     "scienceworld_reward": "ors_server.rewards.stateful",
     "score": "ors_server.rewards.scoring",
     "score_group_with": "ors_server.rewards.group",
+    "score_rows": "ors_server.rewards.batch",
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",
