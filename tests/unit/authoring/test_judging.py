@@ -348,6 +348,49 @@ def test_a_failure_is_a_status_and_no_number(name):
     assert (summary.stop_reason, summary.failed_steps, summary.ungraded_steps) == ("completed", 0, 1)
 
 
+def test_a_prompt_that_fails_leaves_a_reward_of_trajectories_without_a_number_and_others_alone():
+    class Mute(Sums):
+        @override
+        def get_prompt(self) -> list[str | ImageBlock]:
+            raise LookupError("no prompt today")
+
+        @tool
+        async def ask(self, whole: bool) -> ToolOutput:  # noqa: FBT001
+            """Asks."""
+            asked = efficiency_reward if whole else math_equal_reward
+            return graded_output(await self.grade(asked, final_response="42"))
+
+    with play(Mute) as episode:
+        blind = episode.call("ask", whole=True)
+        assert episode.call("ask", whole=False).reward == 1.0
+    assert (blind.reward, (blind.metadata or {})["reward_status"]) == (None, "error")
+    assert "no prompt today" in (blind.metadata or {})["reward_reason"]
+
+
+async def test_an_episode_inside_another_ones_call_is_not_that_call():
+    seen: list[str] = []
+
+    class Inner(Sums):
+        @override
+        async def setup(self) -> None:
+            seen.append((await self.grade(lambda step: step)).status.value)
+
+    class Outer(Sums):
+        @tool
+        async def nest(self) -> ToolOutput:
+            """Plays another episode."""
+            async with open_environment(Inner) as client:
+                session = await client.create(split="train", index=0)
+                await session.call("add", a=1, b=1)
+            return graded_output(await self.grade(lambda step: step))
+
+    async with open_environment(Outer) as client:
+        session = await client.create(split="train", index=0)
+        await session.call("add", a=1, b=1)
+        assert (await session.call("nest")).reward == 2.0
+    assert seen == ["error"]
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_reward_that_would_outlast_its_call_is_given_up_and_the_agent_is_not_to_blame(is_async):
     released = threading.Event()
