@@ -69,6 +69,8 @@ _TABLE: Final[dict[int, str]] = (
     }
 )
 _RUNS: Final = re.compile(f"([{''.join(_SUPERSCRIPTS)}]+)|([{''.join(_SUBSCRIPTS)}]+)")
+_CIRCLED: Final = re.compile("[①-⑳]{2,}")
+"""Numbers of statements side by side, which are a list."""
 _EATEN: Final = (
     ("\x0crac", "\\frac"),
     ("\x0c", " "),
@@ -187,6 +189,7 @@ def _strip_edges(text: str) -> str:
 
 
 def _to_ascii(text: str) -> str:
+    text = _CIRCLED.sub(lambda run: ", ".join(unicodedata.normalize("NFKC", sign) for sign in run[0]), text)
     text = _RUNS.sub(_script, text)
     text = text.translate(_TABLE)
     return text.translate({ord(char): _fold(char) for char in set(text)})

@@ -18,6 +18,7 @@ from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Add,
     Binder,
+    Constant,
     Function,
     Group,
     Listing,
@@ -47,7 +48,7 @@ def is_name(node: Node) -> bool:
         node: One side of an equation.
     """
     match node:
-        case Symbol() | Unknown() | Binder("lim" | "int"):
+        case Symbol() | Unknown() | Binder("lim" | "int") | Constant("e" | "i"):
             return True
         case Ratio(parts):
             return all(map(is_name, parts))
