@@ -292,6 +292,19 @@ def test_edits_are_counted_in_characters_or_words_without_order():
         edit_similarity_reward(final_response="a", answer="a", method="token_set")
 
 
+def test_rouge_stems_words_of_more_than_three_letters_only():
+    assert paid(rouge_n_reward, final_response="runs", answer="running", stem=True) == 1
+    assert paid(rouge_n_reward, final_response="ads", answer="ad", stem=True) == 0
+    assert paid(rouge_n_reward, final_response="runs", answer="running") == 0
+
+
+def test_the_smoothing_of_bleu_is_the_one_that_is_asked_for():
+    given_ = {"final_response": "the cat is here today", "answer": "a dog is here now"}
+    smoothed = [paid(bleu_reward, smoothing=one, **given_) for one in ("exp", "floor", "add-k", "none")]
+    assert smoothed[3] == 0 < min(smoothed[:3])
+    assert len(set(smoothed)) == 4
+
+
 def test_rouge_sees_other_scripts_when_told():
     assert score(rouge_l_reward, final_response="кот", answer="кот").status == "bad_gold"
     assert paid(rouge_l_reward, final_response="кот", answer="кот", tokenizer="unicode") == 1
