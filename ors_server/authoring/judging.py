@@ -10,7 +10,7 @@ import anyio
 from pydantic_core import from_json
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.errors import EnvironmentDefinitionError, OrsServerError
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward, as_reward
@@ -221,7 +221,12 @@ async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -
     if not _wanted(asked) & {"trajectory", "context"} and not asked.signature.takes_rest:
         return None
     said = fields.get("final_response", fields.get("outcome"))
-    return await episode.trajectory(encodable(said) if isinstance(said, str) else "")
+    try:
+        return await episode.trajectory(encodable(said) if isinstance(said, str) else "")
+    except OrsServerError:
+        if "trajectory" in _wanted(asked):
+            raise
+        return None  # one of many things that the reward may not look at
 
 
 def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:
