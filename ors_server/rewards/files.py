@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 
@@ -139,6 +139,8 @@ async def diff_reward(
         raises what it raised.
     """
     check_words(pays=(pays, Pays))
+    if not isinstance(cast("object", start), str) or not isinstance(cast("object", answer), str):
+        return RewardResult.without(RewardStatus.BAD_GOLD, "start and answer are texts")
     if start == answer:
         return RewardResult.without(
             RewardStatus.BAD_GOLD, "the goal is the start: doing nothing would be paid"
@@ -165,12 +167,15 @@ def hash_content(content: bytes) -> str:
 
 
 def _check_wanted(answer: str | None, sha256: str | None, pattern: str | None) -> str | None:
-    if sum(one is not None for one in (answer, sha256, pattern)) != 1:
-        return "one of answer, sha256 and pattern is wanted"
+    given: list[object] = [one for one in (answer, sha256, pattern) if one is not None]
+    if len(given) != 1 or not isinstance(given[0], str):
+        return "one of answer, sha256 and pattern is wanted, a text"
     if sha256 is not None and not _is_hash(sha256):
         return "a SHA-256 is 64 hexadecimal digits"
-    if pattern is None:
-        return None
+    return None if pattern is None else _check_pattern(pattern)
+
+
+def _check_pattern(pattern: str) -> str | None:
     if not pattern:
         return "an empty pattern is found everywhere"
     try:
@@ -180,7 +185,9 @@ def _check_wanted(answer: str | None, sha256: str | None, pattern: str | None) -
     return None
 
 
-def _is_hash(text: str) -> bool:
+def _is_hash(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
     digits = text.removeprefix("sha256:")
     return len(digits) == _DIGITS and not set(digits) - set("0123456789abcdefABCDEF")
 

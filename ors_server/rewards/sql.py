@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
@@ -103,6 +103,8 @@ def sql_match_reward(
     places = list(databases) or ([] if database is None else [database])
     if not 1 <= len(places) <= MAX_DATABASES:
         raise RewardFieldError(f"sql_match_reward needs a database, or up to {MAX_DATABASES} databases")
+    if not isinstance(cast("object", answer), str):
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is a query, not {answer!r:.80}")
     query, problem = _find_query(final_response)
     try:
         outcomes = _play_all(places, answer, query, rules)

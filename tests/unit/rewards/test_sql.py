@@ -157,6 +157,8 @@ def test_a_response_without_one_query_is_read_by_nobody(response):
     [
         ("SELEC", {}, "bad_gold"),
         ("", {}, "bad_gold"),
+        (None, {}, "bad_gold"),
+        ([NAMES], {}, "bad_gold"),
         ("DELETE FROM city", {}, "bad_gold"),
         (NAMES, {"database": "/nowhere/at/all.db"}, "bad_gold"),
         (NAMES, {"database": b"SQLite format 3\0 and no more"}, "bad_gold"),

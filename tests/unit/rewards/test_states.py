@@ -132,7 +132,7 @@ def test_what_is_no_file_of_the_work_dir_earns_nothing_and_says_why(path):
 
 @pytest.mark.parametrize(
     "wanted",
-    [{}, {"answer": "", "pattern": "x"}, {"sha256": "12"}, {"pattern": ""}, {"pattern": "("}],
+    [{}, {"answer": "", "pattern": "x"}, {"sha256": "12"}, {"pattern": ""}, {"pattern": "("}, {"answer": 1}],
     ids=str,
 )
 def test_a_file_is_wanted_in_one_way(wanted):
@@ -171,7 +171,7 @@ def test_files_that_are_changed_or_gone_are_named():
     assert asked(files_unchanged_reward, left, files=files).reward == 1.0
     result = asked(files_unchanged_reward, {"a": b"yes", "d": b""}, files=files)
     assert (result.reward, dict(result.extras)) == (0.0, {"changed": ["a"], "missing": ["b/c"]})
-    for nonsense in ({}, {"a": "12"}, {"a": "z" * 64}):
+    for nonsense in ({}, {"a": "12"}, {"a": "z" * 64}, {"a": None}):
         assert asked(files_unchanged_reward, left, files=nonsense).status == "bad_gold"
 
 
@@ -201,4 +201,5 @@ def test_changes_are_paid_and_leaving_things_is_not(text, f1):
 
 def test_a_change_of_nothing_is_a_bad_gold_and_a_missing_file_is_none():
     assert asked(diff_reward, {}, path="f", start="x", answer="x").status == "bad_gold"
+    assert asked(diff_reward, {}, path="f", start=None, answer="x").status == "bad_gold"
     assert asked(diff_reward, {}, path="f", start="x", answer="y").reward == 0.0
