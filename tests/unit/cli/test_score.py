@@ -161,7 +161,7 @@ def test_a_command_that_makes_no_sense_has_status_2(run, rows, words, complaint)
 
 def test_a_row_that_takes_too_long_or_ends_its_worker_is_alone(run, rows):
     file = rows({"answer": 0}, {"answer": 1}, {"answer": 2})
-    words = ("--json", "--jobs", "1", "--time-limit", "0.5")
+    words = ("--json", "--jobs", "1", "--time-limit", "1")
     ran = run("score", file, "--reward", "mine.py:stuck", *words)
     results = [json.loads(line) for line in ran.out.splitlines()]
     assert [(result["reward"], result["status"]) for result in results] == [

@@ -33,7 +33,7 @@ def trouble(kind, fifo=""):
     if kind == "stuck":
         threading.Event().wait()
     if kind == "slow":
-        threading.Event().wait(0.15)
+        threading.Event().wait(0.3)
     if kind == "dies":
         os._exit(3)
     if kind == "killed":
@@ -109,7 +109,7 @@ def test_a_trajectory_is_a_field_like_others():
 @pytest.mark.parametrize(
     ("kind", "status", "reason"),
     [
-        ("stuck", "limit", "row 2: it was not judged within 0.5 seconds"),
+        ("stuck", "limit", "row 2: it was not judged within 1 seconds"),
         ("dies", "error", "row 2: the worker that judged it ended with exit status 3"),
         ("killed", "error", "signal SIGKILL, perhaps for want of memory"),
         ("exits", "error", "tried to end the program"),
@@ -119,7 +119,7 @@ def test_a_trajectory_is_a_field_like_others():
 )
 def test_whatever_a_row_does_it_is_alone_with_it(mine, kind, status, reason):
     rows = [{"kind": "fine"}, {"kind": kind}, {"kind": "fine"}, {"kind": "fine"}]
-    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.5))
+    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0))
     assert statuses(results) == ["graded", status, "graded", "graded"]
     assert results[1].reward is None
     assert reason in (results[1].reason or "")
@@ -127,7 +127,7 @@ def test_whatever_a_row_does_it_is_alone_with_it(mine, kind, status, reason):
 
 def test_the_time_limit_is_for_one_row_not_for_those_before_it(mine):
     rows = [{"kind": "fine"}] * 100 + [{"kind": "slow"}] * 8  # which wait behind one another
-    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.9))
+    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=2.0))
     assert statuses(results) == ["graded"] * 108
 
 
@@ -208,7 +208,7 @@ def test_an_async_reward_judges_many_rows_at_once_in_one_worker(mine):
 
 def test_an_async_row_that_blocks_or_ends_its_worker_is_found_among_the_others(mine):
     kinds = ["fine", "slow", "dies", "fine", "stuck", "fine"]
-    results = list(score_rows(mine("mixed"), [{"kind": kind} for kind in kinds], jobs=1, time_limit=0.3))
+    results = list(score_rows(mine("mixed"), [{"kind": kind} for kind in kinds], jobs=1, time_limit=0.8))
     assert statuses(results) == ["graded", "limit", "error", "graded", "limit", "graded"]
     assert "row 3" in (results[2].reason or "")
     assert "row 5" in (results[4].reason or "")
@@ -333,7 +333,7 @@ def test_a_time_limit_holds_in_this_process_too():
             over.wait()
         return answer
 
-    results = list(score_rows(judge, [{"answer": 1}, {"answer": 2}], time_limit=0.3))
+    results = list(score_rows(judge, [{"answer": 1}, {"answer": 2}], time_limit=1.0))
     over.set()
     assert statuses(results) == ["limit", "graded"]
 
