@@ -1,7 +1,7 @@
 """An episode as its own environment's rewards may know it: read off the book and the store, never kept."""
 
 from ors_server.authoring.context import running_call
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Instance
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.judging import give_episode, grade_ending
 from ors_server.logs import get_logger
@@ -113,8 +113,16 @@ class OwnEpisode:
         except Exception as error:
             log.warning("resources_not_closed", session_id=self._book.origin.session_id, exc_info=error)
 
+    def note_prompt(self, blocks: Blocks) -> None:
+        """Keep what the agent was told; the first time counts.
+
+        Args:
+            blocks: The prompt.
+        """
+        if self._prompt is None:
+            self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
     async def _read_prompt(self) -> str:
         if self._prompt is None:
-            blocks = await self._definition.hooks.prompt(self._instance)
-            self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-        return self._prompt
+            self.note_prompt(await self._definition.hooks.prompt(self._instance))
+        return self._prompt or ""

@@ -177,7 +177,9 @@ class Session:
             SessionDeletedError: If the session is deleted meanwhile.
         """
         await self._until_ready()
-        return await self.definition.hooks.prompt(self._instance)
+        blocks = await self.definition.hooks.prompt(self._instance)
+        self._own.note_prompt(blocks)
+        return blocks
 
     async def messages(self) -> list[Message]:
         """Return the prompt as a conversation, after setup.

@@ -367,6 +367,29 @@ def test_a_prompt_that_fails_leaves_a_reward_of_trajectories_without_a_number_an
     assert "no prompt today" in (blind.metadata or {})["reward_reason"]
 
 
+def test_a_reward_reads_the_prompt_that_the_agent_was_told():
+    tasks = []
+
+    class Fickle(Sums):
+        told = 0
+
+        @override
+        def get_prompt(self) -> list[str | ImageBlock]:
+            self.told += 1
+            return [f"Prompt {self.told}"]
+
+    def look(trajectory):
+        tasks.append(trajectory.task)
+        return 0.0
+
+    fickle = type("Asking", (Fickle,), {"reward": staticmethod(look), "toolsets": ("submit",)})
+    for asks_before in (True, False):
+        with play(fickle) as episode:
+            told = episode.prompt if asks_before else "Prompt 1"
+            episode.call("submit", answer="")
+            assert (tasks.pop(), told) == ("Prompt 1", "Prompt 1")
+
+
 async def test_an_episode_inside_another_ones_call_is_not_that_call():
     seen: list[str] = []
 
