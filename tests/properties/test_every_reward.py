@@ -28,6 +28,7 @@ from tests.fixtures.reward_fields import (
     FIELDS,
     LATEX,
     LONG_TEXTS,
+    NASTY,
     NEEDS_MODEL,
     OWN_FIELDS,
     PAIRS,
@@ -72,15 +73,16 @@ ROOT = Path(__file__).parents[2]
 
 def _texts() -> st.SearchStrategy[str]:
     anything = st.text(st.characters(exclude_categories=()), max_size=60)  # lone surrogates too
+    nasty = st.text(st.sampled_from(NASTY), max_size=30)
     latex = st.lists(st.sampled_from(LATEX), max_size=25).map(" ".join)
     shorts = st.sampled_from((*SHORT_TEXTS, *(text for text in HOSTILE if len(text) <= 3000)))
     documents = _values().map(lambda value: json.dumps(value, ensure_ascii=False))
     pairs = st.sampled_from(PAIRS).map(lambda pair: pair["prediction"][:1000])
-    joined = st.lists(st.one_of(anything, shorts), min_size=2, max_size=4).map("".join)
+    joined = st.lists(st.one_of(anything, nasty, shorts), min_size=2, max_size=4).map("".join)
     repeated = st.tuples(st.one_of(anything, shorts), st.integers(2, 50)).map(
         lambda one: (one[0] * one[1])[:3000]
     )
-    return st.one_of(anything, latex, shorts, documents, pairs, joined, repeated)
+    return st.one_of(anything, nasty, latex, shorts, documents, pairs, joined, repeated)
 
 
 def _values() -> st.SearchStrategy[Any]:
