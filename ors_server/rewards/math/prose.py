@@ -38,6 +38,9 @@ _CUE: Final = re.compile(
 _CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?:(?<!\\)[.?]|(?<=[A-Za-z]{2})!)(?=\s|$|\*)|\n")
 _STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
+_NAMED: Final = re.compile(
+    r"\s*(?:(?:so|thus|hence|therefore),? )?(.+?) is the (?:final |correct )?answer", re.IGNORECASE
+)
 _FORMULA: Final = re.compile(
     r"\$\$(.{1,2000}?)\$\$|\$([^$]+)\$|\\\(((?:(?!\\\().)+?)\\\)|\\\[((?:(?!\\\[).)+?)\\\]", re.DOTALL
 )
@@ -64,7 +67,7 @@ _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,
 _FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
 _REMARK: Final = re.compile(
     r",?\s+\(?(?:because|since|as|which|where|when|so|after|by|but|given|if|"
-    r"for (?:all|every|any|each|some))\b"
+    r"of (?:a|an|the)|for (?:all|every|any|each|some))\b|\s+\((?=[a-z]{2})"
 )
 _START: Final = re.compile(
     r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
@@ -143,6 +146,8 @@ def stated_texts(response: str) -> list[str]:
     for sentence in list(_last_sentences(tail))[:1]:
         stated = _STATED.fullmatch(sentence)
         formulas = _FORMULA.findall(sentence)[-1:]
+        named = _NAMED.match(sentence)
+        texts += [named[1]] if named else []
         texts += [sentence, *([stated[1]] if stated else []), *("".join(formula) for formula in formulas)]
     return texts
 

@@ -3,7 +3,8 @@
 Conventions: `x = 5`, `f(x) = 5`, `AB = 5`, `A:B = 5` name a value, and a side that names nothing is
 compared with that value alone; a sum on the left (`x + z = 1`) names nothing. Two equations are equal if
 the differences of their sides are, up to a constant factor; two inequalities, up to a positive one. A chain
-(`3 + 5 = 8`, `x = 1 + 1 = 2`) has a value only if it is true. What follows `≈` is a remark.
+(`3 + 5 = 8`, `x = 1 + 1 = 2`) has a value only if it is true; its first side says what is computed, also
+where that is a sum (`m + n = 7 + 9 = 16`). What follows `≈` is a remark.
 """
 
 from collections.abc import Callable
@@ -105,6 +106,8 @@ def split_name(node: Node, same: Same) -> tuple[Node | None, Node] | None:
         name = sides.pop(0)
     elif len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]) and not _repeats(sides[1], sides[0]):  # noqa: PLR2004  (`2 = x`)
         name = sides.pop(1)
+    if name is None and len(sides) > 2 and not symbols(Listing(tuple(sides[1:]), ",")):  # noqa: PLR2004  (`m + n = 7 + 9 = 16`)
+        name = sides.pop(0)
     if name is None and symbols(node):
         return None
     if all(same(side, sides[-1]) for side in sides[:-1]):
