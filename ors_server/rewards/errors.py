@@ -21,6 +21,12 @@ class RewardDefinitionError(RewardError):
     code = "reward_definition"
 
 
+class MissingPackageError(RewardDefinitionError):
+    """A reward needs a package that is not installed."""
+
+    code = "reward_package"
+
+
 class RewardFieldError(RewardError, TypeError):
     """A reward needs a field that is not there."""
 

@@ -12,7 +12,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.errors import MissingPackageError, RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
 
 MAX_RESPONSE = 100_000
@@ -51,12 +51,6 @@ class UnparsedAnswerError(ValueError):
 
 class WorkLimitError(ValueError):
     """The judgement would be too much work."""
-
-
-class MissingPackageError(RewardDefinitionError):
-    """A reward needs a package that is not installed."""
-
-    code = "reward_package"
 
 
 def with_statuses(function: Function) -> Function:

@@ -104,6 +104,7 @@ FAULTS = MappingProxyType(
         resources.UnboundResourceError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardDefinitionError: Fault(500, JSONRPC_INTERNAL),
+        rewards.MissingPackageError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardValueError: Fault(500, JSONRPC_INTERNAL),
         rewards.UnknownRewardError: Fault(500, JSONRPC_INTERNAL),

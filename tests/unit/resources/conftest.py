@@ -1,0 +1,24 @@
+"""A pool over a scripted backend, and numbered holders of what it hands out."""
+
+import pytest
+
+from ors_server.resources import ResourcePool
+from tests.fixtures.scripted_resources import FakeBackend, FakeSpec, Holders
+
+
+@pytest.fixture
+def backend():
+    return FakeBackend()
+
+
+@pytest.fixture
+async def pool(backend):
+    async with ResourcePool(backends={"fake": backend}) as made:
+        yield made
+    assert made.monitor()["total"] == 0
+    assert backend.ended_once()
+
+
+@pytest.fixture
+def holders(pool):
+    return Holders(pool, FakeSpec(max_global_num=2))
