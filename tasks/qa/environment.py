@@ -59,7 +59,7 @@ class QuestionAnswering(Environment):
         """
         super().__init__(task_spec, secrets)
         split = task_spec.get("split")
-        if split not in SPLIT_SIZES:
+        if not isinstance(split, str) or split not in SPLIT_SIZES:
             raise ValueError(
                 f"a task of qa names one of the splits {', '.join(SPLIT_SIZES)}, not {split!r:.80}"
             )
