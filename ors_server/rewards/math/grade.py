@@ -12,7 +12,7 @@ from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import plain, unfence, unify
 from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
-from ors_server.rewards.math.prose import marked_texts
+from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.reading import Reading, read
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import Node
@@ -154,8 +154,11 @@ def _grade_unboxed_choice(
     picked = choices.label_in(response)
     if picked is None:
         return None
-    stated = [text for text in marked_texts(response)[-1:] if choices.label_of(text) == picked]
-    is_equal = picked == label and not any(_contradicts(gold.text, text, options) for text in stated)
+    found = find_marked(response)
+    stated = [*marked_texts(response)[-1:], *([found[0].text] if found is not None else [])]
+    is_equal = picked == label and not any(
+        choices.label_of(text) == picked and _contradicts(gold.text, text, options) for text in stated
+    )
     return _judge(gold.text, picked, "the letters of the choices", is_equal=is_equal)
 
 

@@ -32,6 +32,8 @@ DIFFERENT = [
     ("x = 2", "y = 2"),
     (r"\textbf{(D) } 12", "(D) 13"),
     (r"\textbf{(D) } 12", "(C) 12"),
+    (r"\textbf{(D) } 12", "the answer is D. 13"),
+    (r"\textbf{(D) } 12", r"so the answer is \(\textbf{(D) } 52\) after all."),
     ("n!", "n"),
     ("10!", "10"),
     ("f'", "f"),
