@@ -24,15 +24,11 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.group import evaluate_group, is_group_reward, score_group_with
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.scoring import evaluate, gather_fields, score
+from tests.fixtures.hostile_texts import LATEX, LONG_TEXTS, NASTY, PAIRS, SHORT_TEXTS
 from tests.fixtures.reward_fields import (
     FIELDS,
-    LATEX,
-    LONG_TEXTS,
-    NASTY,
     NEEDS_MODEL,
     OWN_FIELDS,
-    PAIRS,
-    SHORT_TEXTS,
     Kit,
     UnknownFieldError,
     fields_of,
