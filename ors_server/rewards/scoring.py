@@ -29,13 +29,17 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
         **fields: Everything else that the reward may take, by name: `final_response`, `answer`, and so on.
 
     Returns:
-        The result. A reward that raised, or gave no legal number, has the status `error` and no number.
+        The result. A reward that raised, or gave no legal number, has the status `error` and no number; so
+        has one whose fields cannot be read.
 
     Raises:
         RewardDefinitionError: If it is no reward.
     """
     asked = as_reward(reward)
-    given = gather_fields(asked, trajectory, fields)
+    try:
+        given = gather_fields(asked, trajectory, fields)
+    except Exception as error:  # noqa: BLE001  (a trajectory of any shape may come: nothing was judged)
+        return failure(error)
     if asked.is_async:
         return anyio.run(partial(evaluate, asked, given))
     try:
