@@ -120,9 +120,9 @@ def spread() -> Iterator[Kit]:
 # How it is asked.
 
 
-def ask(name: str, kit: Kit) -> tuple[RewardResult, ...]:
-    """Scores one question; a group reward gives several results."""
-    reward, fields = reward_of(name, kit), fields_of(name, kit)
+def ask(name: str, kit: Kit, **others: Any) -> tuple[RewardResult, ...]:
+    """Scores one question, some fields of it perhaps by others; a group reward gives several results."""
+    reward, fields = reward_of(name, kit), {**fields_of(name, kit), **others}
     if is_group_reward(reward):
         return score_group_with(reward, fields.pop("rollouts"), **fields)
     return (score(reward, fields.pop("trajectory", None), **fields),)
@@ -221,6 +221,25 @@ def test_the_table_of_fields_has_nothing_that_no_reward_takes():
     assert not FIELDS.keys() - frozenset[str]().union(*taken.values())
     assert not OWN_FIELDS.keys() - set(NAMES)
     assert all(not own.keys() - taken[name] for name, own in OWN_FIELDS.items())
+
+
+WRONG = (None, 0, True, 3.5, math.nan, [], {}, [None], [[1]], {"a": 1}, b"x", 10**400, object())
+"""What is no text, and may stand in a row all the same."""
+
+
+@pytest.mark.parametrize("field", ["final_response", "answer", "trajectory"])
+def test_a_field_of_any_type_gets_a_legal_number_or_a_reason(field):
+    kit = next(spread())
+    for name in SOON:
+        reward, fields = reward_of(name, kit), fields_of(name, kit)
+        if field not in fields:
+            continue
+        for wrong in WRONG:
+            result, *_ = ask(name, kit, **{field: wrong})
+            assert (result.reward is None) == (result.status not in {"graded", "unparsed_answer"})
+            assert result.reward is not None or result.reason, f"{name} is silent about {wrong!r:.40}"
+            low, high = reward.range or (-math.inf, math.inf)
+            assert result.reward is None or low <= result.reward <= high, f"{name} pays for {wrong!r:.40}"
 
 
 def play_any(examples: int, seldom: Mapping[str, int]) -> dict[str, Counter[str]]:
