@@ -223,7 +223,21 @@ def test_the_table_of_fields_has_nothing_that_no_reward_takes():
     assert all(not own.keys() - taken[name] for name, own in OWN_FIELDS.items())
 
 
-WRONG = (None, 0, True, 3.5, math.nan, [], {}, [None], [[1]], {"a": 1}, b"x", 10**400, object())
+WRONG: tuple[Any, ...] = (
+    None,
+    0,
+    True,
+    3.5,
+    math.nan,
+    [],
+    {},
+    [None],
+    [[1]],
+    {"a": 1},
+    b"x",
+    10**400,
+    object(),
+)
 """What is no text, and may stand in a row all the same."""
 
 
