@@ -49,11 +49,16 @@ if TYPE_CHECKING:
         ScienceWorldSpec,
         WebShopSpec,
     )
-    from ors_server.rewards.agentfly import (
+    from ors_server.rewards.agentfly.answers import (
         math_equal_reward,
         math_equal_reward_tool,
         qa_f1_reward,
         qa_f1_reward_tool,
+    )
+    from ors_server.rewards.agentfly.stateful import (
+        alfworld_episode_reward,
+        scienceworld_reward,
+        webshop_reward,
     )
     from ors_server.rewards.arise import (
         answer_match_reward,
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
         efficiency_reward,
         task_success,
     )
-    from ors_server.rewards.batch import BatchScorer, ascore_rows, score_rows
+    from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, score_rows
     from ors_server.rewards.catalogue import find_reward, list_rewards
     from ors_server.rewards.compose import (
         ClippedReward,
@@ -78,7 +83,6 @@ if TYPE_CHECKING:
     from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
     from ors_server.rewards.scoring import score
-    from ors_server.rewards.stateful import alfworld_episode_reward, scienceworld_reward, webshop_reward
     from ors_server.rewards.trajectory import Step, Trajectory
     from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
     from ors_server.sandboxes.base import Limits as SandboxLimits
@@ -223,7 +227,7 @@ _HOMES = {
     "AskError": "ors_server.authoring.client",
     "BaseReward": "ors_server.rewards.define",
     "BashTools": "ors_server.authoring.toolsets.bash",
-    "BatchScorer": "ors_server.rewards.batch",
+    "BatchScorer": "ors_server.rewards.batch.scoring",
     "CallContext": "ors_server.authoring.context",
     "CaseReport": "ors_server.grading.cases",
     "CaseResult": "ors_server.grading.cases",
@@ -296,9 +300,9 @@ _HOMES = {
     "Trajectory": "ors_server.rewards.trajectory",
     "Visibility": "ors_server.visibility",
     "WebShopSpec": "ors_server.resources.spec",
-    "alfworld_episode_reward": "ors_server.rewards.stateful",
+    "alfworld_episode_reward": "ors_server.rewards.agentfly.stateful",
     "answer_match_reward": "ors_server.rewards.arise",
-    "ascore_rows": "ors_server.rewards.batch",
+    "ascore_rows": "ors_server.rewards.batch.scoring",
     "audio_block": "ors_server.authoring.rich",
     "code_execution_reward": "ors_server.rewards.arise",
     "create_app": "ors_server.app",
@@ -311,22 +315,22 @@ _HOMES = {
     "graded_output": "ors_server.rewards.output",
     "list_rewards": "ors_server.rewards.catalogue",
     "llm_judge_reward": "ors_server.rewards.judged",
-    "math_equal_reward": "ors_server.rewards.agentfly",
-    "math_equal_reward_tool": "ors_server.rewards.agentfly",
+    "math_equal_reward": "ors_server.rewards.agentfly.answers",
+    "math_equal_reward_tool": "ors_server.rewards.agentfly.answers",
     "prompt": "ors_server.authoring.offers",
-    "qa_f1_reward": "ors_server.rewards.agentfly",
-    "qa_f1_reward_tool": "ors_server.rewards.agentfly",
+    "qa_f1_reward": "ors_server.rewards.agentfly.answers",
+    "qa_f1_reward_tool": "ors_server.rewards.agentfly.answers",
     "resource": "ors_server.authoring.offers",
     "resource_block": "ors_server.authoring.rich",
     "reward": "ors_server.rewards.define",
-    "scienceworld_reward": "ors_server.rewards.stateful",
+    "scienceworld_reward": "ors_server.rewards.agentfly.stateful",
     "score": "ors_server.rewards.scoring",
     "score_group_with": "ors_server.rewards.group",
-    "score_rows": "ors_server.rewards.batch",
+    "score_rows": "ors_server.rewards.batch.scoring",
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",
-    "webshop_reward": "ors_server.rewards.stateful",
+    "webshop_reward": "ors_server.rewards.agentfly.stateful",
 }
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ors_server.rewards.agentfly import (
+    from ors_server.rewards.agentfly.answers import (
         math_equal_reward,
         math_equal_reward_tool,
         qa_f1_reward,

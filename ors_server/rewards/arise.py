@@ -7,9 +7,9 @@ or an option without the hazard; docs/rewards names both.
 from typing import Literal, TypeAlias
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.matches import found_words
-from ors_server.rewards.numerals import read_number
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.text.matches import found_words
+from ors_server.rewards.text.numerals import read_number
 from ors_server.rewards.trajectory import Trajectory
 
 ERROR_COST = 0.25

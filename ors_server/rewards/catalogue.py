@@ -24,7 +24,7 @@ _HOMES = MappingProxyType(
             "answer_match_reward",
             "efficiency_reward",
         ),
-        "ors_server.rewards.agentfly": (
+        "ors_server.rewards.agentfly.answers": (
             "qa_f1_reward",
             "qa_f1_reward_tool",
             "math_equal_reward",
@@ -35,10 +35,14 @@ _HOMES = MappingProxyType(
             "ok_vqa_reward",
             "infoseek_reward",
         ),
-        "ors_server.rewards.agentfly_em": ("qa_em_reward", "qa_em_format_reward", "qa_em_reward_tool_call"),
-        "ors_server.rewards.agentfly_gui": ("gui_reward",),
-        "ors_server.rewards.agentfly_chess": ("chess_puzzle_reward", "chess_puzzle_reward_simple"),
-        "ors_server.rewards.stateful": (
+        "ors_server.rewards.agentfly.exact": (
+            "qa_em_reward",
+            "qa_em_format_reward",
+            "qa_em_reward_tool_call",
+        ),
+        "ors_server.rewards.agentfly.gui": ("gui_reward",),
+        "ors_server.rewards.agentfly.chess": ("chess_puzzle_reward", "chess_puzzle_reward_simple"),
+        "ors_server.rewards.agentfly.stateful": (
             "webshop_reward",
             "alfworld_episode_reward",
             "scienceworld_reward",
@@ -46,7 +50,7 @@ _HOMES = MappingProxyType(
         ),
         "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
         "ors_server.rewards.learned": ("LearnedReward",),
-        "ors_server.rewards.matches": (
+        "ors_server.rewards.text.matches": (
             "exact_match_reward",
             "normalised_match_reward",
             "word_match_reward",
@@ -54,15 +58,15 @@ _HOMES = MappingProxyType(
             "regex_match_reward",
             "strict_answer_match_reward",
         ),
-        "ors_server.rewards.numerals": ("numeric_match_reward", "gsm8k_reward"),
-        "ors_server.rewards.choices": ("multiple_choice_reward",),
-        "ors_server.rewards.formats": (
+        "ors_server.rewards.text.numerals": ("numeric_match_reward", "gsm8k_reward"),
+        "ors_server.rewards.text.choices": ("multiple_choice_reward",),
+        "ors_server.rewards.text.formats": (
             "think_format_reward",
             "answer_format_reward",
             "tag_count_reward",
             "reasoning_steps_reward",
         ),
-        "ors_server.rewards.lengths": (
+        "ors_server.rewards.text.lengths": (
             "soft_overlong_reward",
             "cosine_length_reward",
             "length_group_reward",
@@ -70,21 +74,29 @@ _HOMES = MappingProxyType(
             "token_cost_reward",
             "latency_cost_reward",
         ),
-        "ors_server.rewards.overlap": (
+        "ors_server.rewards.text.overlap": (
             "edit_similarity_reward",
             "rouge_n_reward",
             "rouge_l_reward",
             "bleu_reward",
             "chrf_reward",
         ),
-        "ors_server.rewards.structured": ("json_valid_reward", "json_schema_reward", "json_match_reward"),
-        "ors_server.rewards.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
-        "ors_server.rewards.sql": ("sql_match_reward",),
-        "ors_server.rewards.states": ("state_match_reward",),
-        "ors_server.rewards.files": ("file_match_reward", "files_unchanged_reward", "diff_reward"),
-        "ors_server.rewards.gui": ("gui_point_reward", "gui_box_reward"),
-        "ors_server.rewards.instructions": ("instruction_reward",),
-        "ors_server.rewards.code": ("code_stdio_reward", "code_functions_reward", "code_pytest_reward"),
+        "ors_server.rewards.structures.structured": (
+            "json_valid_reward",
+            "json_schema_reward",
+            "json_match_reward",
+        ),
+        "ors_server.rewards.structures.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
+        "ors_server.rewards.sql.reward": ("sql_match_reward",),
+        "ors_server.rewards.structures.states": ("state_match_reward",),
+        "ors_server.rewards.evidence.files": ("file_match_reward", "files_unchanged_reward", "diff_reward"),
+        "ors_server.rewards.structures.points": ("gui_point_reward", "gui_box_reward"),
+        "ors_server.rewards.text.instructions": ("instruction_reward",),
+        "ors_server.rewards.evidence.code": (
+            "code_stdio_reward",
+            "code_functions_reward",
+            "code_pytest_reward",
+        ),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""

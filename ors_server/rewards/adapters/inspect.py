@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import adapt, name_of, own_reward, take
-from ors_server.rewards.batch import judge_together
+from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardFieldError, RewardValueError
-from ors_server.rewards.plain import plain
+from ors_server.rewards.reading.plain import plain
 from ors_server.rewards.result import Range, RewardResult, RewardStatus
 
 GRADES = MappingProxyType({"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0})

@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, own_reward, read_number
-from ors_server.rewards.batch import judge_together
+from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
-from ors_server.rewards.plain import plain
+from ors_server.rewards.reading.plain import plain
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.trajectory import Message
 

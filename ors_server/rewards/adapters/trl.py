@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_reward, read_number, take
-from ors_server.rewards.batch import judge_together
+from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.result import Range, RewardResult

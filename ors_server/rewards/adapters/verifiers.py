@@ -21,7 +21,7 @@ from ors_server.rewards.adapters.foreign import (
     read_number,
     take,
 )
-from ors_server.rewards.batch import judge_together
+from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import NoRewardError
 from ors_server.rewards.result import Range, RewardResult

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import threading
+from functools import partial
 
 import anyio
 import pytest
@@ -130,10 +131,18 @@ async def test_a_coroutine_that_is_closed_closes():
 
 
 async def test_a_stray_thread_is_known_until_it_ends():
-    released = threading.Event()
+    begun, released = threading.Event(), threading.Event()
     stray = Stray()
-    with anyio.move_on_after(0.01):
-        await call_author(released.wait, 10, stray=stray)
+
+    def work():
+        begun.set()
+        released.wait(10)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(call_author, work, stray=stray))
+        while not begun.is_set():
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
     assert stray.ended is not None
     assert not stray.ended.is_set()
     released.set()

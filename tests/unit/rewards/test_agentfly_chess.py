@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.rewards.agentfly_chess import MOST_MOVES, chess_puzzle_reward, chess_puzzle_reward_simple
+from ors_server.rewards.agentfly.chess import MOST_MOVES, chess_puzzle_reward, chess_puzzle_reward_simple
 from ors_server.rewards.scoring import score
 
 BEST = {"best": "e2e4", "change": 0}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ors_server.rewards.agentfly_em import (
+from ors_server.rewards.agentfly.exact import (
     qa_em_format_reward,
     qa_em_reward,
     qa_em_reward_tool_call,

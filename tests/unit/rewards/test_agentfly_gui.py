@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.rewards.agentfly_gui import gui_reward, read_action
+from ors_server.rewards.agentfly.gui import gui_reward, read_action
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.scoring import score
 

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
-from ors_server.rewards import agentfly, agentfly_chess, agentfly_em, agentfly_gui
+from ors_server.rewards.agentfly import answers as agentfly
+from ors_server.rewards.agentfly import chess as agentfly_chess
+from ors_server.rewards.agentfly import exact as agentfly_em
+from ors_server.rewards.agentfly import gui as agentfly_gui
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.scoring import gather_fields
 

@@ -7,14 +7,14 @@ import threading
 import anyio
 import pytest
 
-from ors_server.rewards import batch_rows
-from ors_server.rewards.batch import BatchScorer, ascore_rows, count_cores, score_rows
-from ors_server.rewards.batch_pool import LOOK_AHEAD
-from ors_server.rewards.batch_rows import LineSource
-from ors_server.rewards.batch_worker import MAX_RESULT, read_fields, write_result
+from ors_server.rewards.batch import rows as batch_rows
+from ors_server.rewards.batch.pool import LOOK_AHEAD
+from ors_server.rewards.batch.rows import LineSource
+from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, count_cores, score_rows
+from ors_server.rewards.batch.worker import MAX_RESULT, read_fields, write_result
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
-from ors_server.rewards.plain import plain
+from ors_server.rewards.reading.plain import plain
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.scoring import MAX_REASON, score
 

@@ -6,7 +6,7 @@ import pytest
 
 from ors_server.grading.cases import FunctionCase, StdioCase
 from ors_server.grading.evidence import Evidence, gather_evidence
-from ors_server.rewards.code import code_functions_reward, code_pytest_reward, code_stdio_reward
+from ors_server.rewards.evidence.code import code_functions_reward, code_pytest_reward, code_stdio_reward
 from ors_server.rewards.scoring import evaluate, score
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend

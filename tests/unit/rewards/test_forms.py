@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from ors_server.rewards.compose import GatedReward
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
-from ors_server.rewards.formats import (
+from ors_server.rewards.group import score_group_with
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text.formats import (
     answer_format_reward,
     reasoning_steps_reward,
     tag_count_reward,
     think_format_reward,
 )
-from ors_server.rewards.group import score_group_with
-from ors_server.rewards.lengths import (
+from ors_server.rewards.text.lengths import (
     cosine_length_reward,
     latency_cost_reward,
     length_group_reward,
@@ -25,8 +26,8 @@ from ors_server.rewards.lengths import (
     soft_overlong_reward,
     token_cost_reward,
 )
-from ors_server.rewards.matches import word_match_reward
-from ors_server.rewards.overlap import (
+from ors_server.rewards.text.matches import word_match_reward
+from ors_server.rewards.text.overlap import (
     MAX_CHARACTERS,
     bleu_reward,
     chrf_reward,
@@ -34,7 +35,6 @@ from ors_server.rewards.overlap import (
     rouge_l_reward,
     rouge_n_reward,
 )
-from ors_server.rewards.scoring import score
 from ors_server.rewards.trajectory import Step, Trajectory
 
 FORMATS = (think_format_reward, answer_format_reward, tag_count_reward, reasoning_steps_reward)

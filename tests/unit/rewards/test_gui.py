@@ -2,8 +2,8 @@
 
 import pytest
 
-from ors_server.rewards.gui import gui_box_reward, gui_point_reward
 from ors_server.rewards.scoring import score
+from ors_server.rewards.structures.points import gui_box_reward, gui_point_reward
 
 
 @pytest.mark.parametrize(

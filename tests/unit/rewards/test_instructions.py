@@ -2,8 +2,8 @@
 
 import pytest
 
-from ors_server.rewards.instructions import instruction_reward
 from ors_server.rewards.scoring import score
+from ors_server.rewards.text.instructions import instruction_reward
 
 
 def followed(text, *instructions, **options):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.rewards.matches import (
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text.matches import (
     all_of_match_reward,
     exact_match_reward,
     normalised_match_reward,
@@ -15,8 +16,7 @@ from ors_server.rewards.matches import (
     strict_answer_match_reward,
     word_match_reward,
 )
-from ors_server.rewards.scoring import score
-from ors_server.rewards.texts import (
+from ors_server.rewards.text.texts import (
     MAX_GOLD,
     MAX_GOLDS,
     MAX_RESPONSE,

@@ -4,15 +4,15 @@ import sys
 
 import pytest
 
-from ors_server.rewards import matches, texts
 from ors_server.rewards.arise import answer_match_reward, task_success
 from ors_server.rewards.errors import MissingPackageError, RewardDefinitionError, RewardFieldError
-from ors_server.rewards.matches import (
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text import matches, texts
+from ors_server.rewards.text.matches import (
     regex_match_reward,
     strict_answer_match_reward,
 )
-from ors_server.rewards.scoring import score
-from ors_server.rewards.texts import (
+from ors_server.rewards.text.texts import (
     BadGoldError,
     load_package,
     normalise_golds,

@@ -8,7 +8,7 @@ import pytest
 
 from ors_server import resources
 from ors_server.resources import Context, LocalEnvResourceSpec, ResourcePool
-from ors_server.rewards import stateful
+from ors_server.rewards.agentfly import stateful
 from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.rewards.scoring import score
 

@@ -7,9 +7,14 @@ import anyio
 import pytest
 
 from ors_server.grading.evidence import gather_evidence
-from ors_server.rewards.files import diff_reward, file_match_reward, files_unchanged_reward, hash_content
+from ors_server.rewards.evidence.files import (
+    diff_reward,
+    file_match_reward,
+    files_unchanged_reward,
+    hash_content,
+)
 from ors_server.rewards.scoring import evaluate, score
-from ors_server.rewards.states import hash_state, state_match_reward
+from ors_server.rewards.structures.states import hash_state, state_match_reward
 from ors_server.sandboxes.errors import SandboxError
 from ors_server.sandboxes.scripted import ScriptedBackend
 

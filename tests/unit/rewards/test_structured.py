@@ -6,11 +6,16 @@ import socket
 import pytest
 
 from ors_server.rewards.catalogue import find_reward
-from ors_server.rewards.json_match import compare_values
-from ors_server.rewards.json_text import JSONTextError, parse_json
-from ors_server.rewards.json_values import NotJSONError, canonical_hash, canonical_text, same_values
+from ors_server.rewards.reading.json_text import JSONTextError, parse_json
+from ors_server.rewards.reading.json_values import (
+    NotJSONError,
+    canonical_hash,
+    canonical_text,
+    same_values,
+)
 from ors_server.rewards.scoring import score
-from ors_server.rewards.structured import json_match_reward, json_schema_reward, json_valid_reward
+from ors_server.rewards.structures.json_match import compare_values
+from ors_server.rewards.structures.structured import json_match_reward, json_schema_reward, json_valid_reward
 
 VALID = [
     "{}",

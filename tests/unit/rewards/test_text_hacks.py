@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ors_server.rewards.catalogue import find_reward, list_rewards
-from ors_server.rewards.matches import exact_match_reward, word_match_reward
 from ors_server.rewards.scoring import score
+from ors_server.rewards.text.matches import exact_match_reward, word_match_reward
 
 CITIES = ["Paris", "London", "Rome", "Oslo"]
 TASKS = {
@@ -161,7 +161,7 @@ import sys
 import ors_server.app
 from ors_server.rewards.catalogue import list_rewards
 assert len(list(list_rewards())) > 24
-from ors_server.rewards.matches import exact_match_reward
+from ors_server.rewards.text.matches import exact_match_reward
 exact_match_reward(final_response="a", answer="a")
 print(sorted({heavy!r} & set(sys.modules)))
 """

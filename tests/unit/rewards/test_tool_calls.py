@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ors_server.rewards.calls import ToolCall, read_calls
 from ors_server.rewards.scoring import score
-from ors_server.rewards.tool_calls import distinct_tool_use_reward, tool_call_match_reward
+from ors_server.rewards.structures.calls import ToolCall, read_calls
+from ors_server.rewards.structures.tool_calls import distinct_tool_use_reward, tool_call_match_reward
 from ors_server.rewards.trajectory import Step, Trajectory
 
 WEATHER = {"name": "weather", "arguments": {"city": "Oslo", "days": 3}}

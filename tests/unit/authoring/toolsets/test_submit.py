@@ -80,10 +80,10 @@ class Place(Judge):
     def __init__(self, sandbox, grade):
         super().__init__(None)
         self._sandbox = sandbox
-        self.grade = grade
+        self.judge_it = grade
 
     async def grade_submission(self, submission):
-        return await self.grade(submission)
+        return await self.judge_it(submission)
 
 
 async def test_nothing_of_the_agents_is_left_when_the_work_is_judged(real):

@@ -1,0 +1,1 @@
+"""Judging rows by the thousand, in worker processes: in order, within limits."""

@@ -1,0 +1,201 @@
+"""The workers of a batch: hands them rows, replaces those that die or take too long, keeps the order."""
+
+import json
+import math
+import select
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, Ticket, WorkerOrder, WorkerProcess
+from ors_server.rewards.batch.rows import Row, Source
+from ors_server.rewards.errors import BatchError
+from ors_server.rewards.result import RewardResult, RewardStatus
+
+LOOK_AHEAD = 1024
+"""Rows, or groups, that are taken before the result of an earlier one has been given out; no more is kept."""
+
+
+class WorkerPool:
+    """Some workers with one order, which judge one source after another."""
+
+    def __init__(self, order: WorkerOrder, jobs: int) -> None:
+        """Start nothing yet.
+
+        Args:
+            order: What each worker is told.
+            jobs: Workers at most.
+        """
+        self.replaced = 0
+        """Workers that died over a row, or were ended for one that took too long."""
+        self._order = order
+        self._jobs = jobs
+        self._workers: list[WorkerProcess] = []
+        self._source: Source | None = None
+        self._waiting: deque[Ticket] = deque()
+        self._results: dict[int, list[RewardResult]] = {}
+        self._taken = 0
+        self._given = 0
+
+    def begin(self, source: Source) -> None:
+        """Take a source; the one before is given up.
+
+        Args:
+            source: Where rows come from.
+        """
+        self.abandon()
+        self._source = source
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every row of the source has its result, and all are given out."""
+        ended = self._source is None or self._source.is_exhausted
+        return ended and self._given == self._taken
+
+    def pump(self, patience: float = math.inf) -> Iterator[RewardResult]:
+        """Do what can be done, waiting for something to do.
+
+        Args:
+            patience: Seconds to wait at most.
+
+        Yields:
+            Results that are due, in the order of the rows; perhaps none.
+
+        Raises:
+            BatchError: If workers cannot start.
+        """
+        self._dispatch()
+        self._wait(patience)
+        for worker in [one for one in self._workers if time.monotonic() >= one.deadline]:
+            self._expire(worker)
+        while self._given in self._results:
+            results = self._results.pop(self._given)
+            self._given += 1
+            yield from results
+
+    def abandon(self) -> None:
+        """Give the source up: nothing more is taken, and workers that judge are ended."""
+        for worker in [one for one in self._workers if one.tickets]:
+            self._workers.remove(worker)
+            worker.end()
+        self._waiting.clear()
+        self._results.clear()
+        self._source = None
+        self._given = self._taken
+
+    def close(self) -> None:
+        """End every worker."""
+        for worker in self._workers:
+            worker.dismiss()
+        while self._workers:
+            worker = self._workers.pop()
+            worker.end(END_LIMIT if worker.is_ready and not worker.tickets else 0.0)
+
+    def _dispatch(self) -> None:
+        self._take()
+        while self._waiting:
+            worker = self._free(self._waiting[0])
+            if worker is None:
+                break
+            worker.hand(self._waiting.popleft())
+            self._take()
+        starting = sum(1 for worker in self._workers if not worker.is_ready)
+        wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
+        self._workers += [WorkerProcess(self._order) for _ in range(wanted)]
+
+    def _take(self) -> None:
+        while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
+            if row.text is None:
+                self._results[self._taken] = _same(row, RewardStatus.ERROR, row.fault)
+            else:
+                self._waiting.append(Ticket(self._taken, row))
+            self._taken += 1
+
+    @property
+    def _wants_rows(self) -> bool:
+        return len(self._waiting) < self._jobs and self._taken - self._given < LOOK_AHEAD
+
+    def _free(self, ticket: Ticket) -> WorkerProcess | None:
+        ready = [worker for worker in self._workers if worker.room > 0]
+        if ticket.is_suspect:
+            ready = [worker for worker in ready if not worker.tickets]
+        return min(ready, key=lambda worker: len(worker.tickets), default=None)
+
+    def _wait(self, patience: float) -> None:
+        poll = select.poll()
+        readers = {worker.output: worker for worker in self._workers}
+        writers = {worker.input: worker for worker in self._workers if worker.wants_to_write}
+        for descriptor in readers:
+            poll.register(descriptor, select.POLLIN)
+        for descriptor in writers:
+            poll.register(descriptor, select.POLLOUT)
+        wanted = self._source.waits_for if self._source is not None and self._wants_rows else None
+        if wanted is not None:
+            poll.register(wanted, select.POLLIN)
+        events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
+        if wanted is not None and wanted in events and self._source is not None:
+            self._source.fill()
+        for worker in [writers[one] for one in events if one in writers]:
+            worker.write()
+        for worker in [readers[one] for one in events if one in readers]:
+            self._listen(worker)
+
+    def _milliseconds(self, patience: float) -> int | None:
+        if self._given in self._results or self.is_finished:
+            return 0
+        deadlines = [worker.deadline for worker in self._workers]
+        seconds = min([patience, *(deadline - time.monotonic() for deadline in deadlines)])
+        return None if math.isinf(seconds) else max(0, math.ceil(1000 * seconds))
+
+    def _listen(self, worker: WorkerProcess) -> None:
+        lines = worker.read()
+        if lines is None:
+            self._bury(worker)
+            return
+        for line in lines:
+            if not worker.is_ready:
+                if (reason := worker.greet(line)) is not None:
+                    raise BatchError(reason)
+                continue
+            number, _, said = line.partition(b"\t")
+            self._results[worker.settle(int(number)).number] = [_read(one) for one in json.loads(said)]
+
+    def _expire(self, worker: WorkerProcess) -> None:
+        if not worker.is_ready:
+            raise BatchError(f"a worker was not ready within {START_LIMIT:g} seconds")
+        worker.end()
+        limit = f"it was not judged within {self._order.time_limit:g} seconds"
+        self._replace(worker, RewardStatus.LIMIT, limit)
+
+    def _bury(self, worker: WorkerProcess) -> None:
+        how = worker.end(END_LIMIT)
+        if not worker.is_ready:
+            raise BatchError(f"a worker ended with {how} before it could judge anything")
+        reason = f"the worker that judged it ended with {how}"
+        if how == "signal SIGKILL":
+            reason += ", perhaps for want of memory"
+        self._replace(worker, RewardStatus.ERROR, reason)
+
+    def _replace(self, worker: WorkerProcess, status: RewardStatus, reason: str) -> None:
+        self._workers.remove(worker)
+        self.replaced += 1
+        suspects = worker.suspects
+        others = [ticket for ticket in worker.tickets.values() if ticket not in suspects]
+        if len(suspects) == 1:
+            row = suspects[0].row
+            self._results[suspects[0].number] = _same(row, status, f"{row.where}: {reason}")
+            suspects = []
+        for ticket in suspects:  # which of them it was is found out by judging each alone
+            ticket.is_suspect = True
+        self._waiting.extendleft(reversed([*suspects, *others]))
+
+
+def _same(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
+    return [RewardResult.without(status, reason)] * max(1, row.group)
+
+
+def _read(said: dict[str, Any]) -> RewardResult:
+    extras = MappingProxyType(said["extras"])
+    return RewardResult(said["reward"], RewardStatus(said["status"]), extras, said.get("reason"))

@@ -1,0 +1,277 @@
+"""One worker of a batch: a program that judges rows and says what they came to, line by line.
+
+It reads an order, then rows, and writes one line for each: the row's number, a tab, and the result. What a
+reward prints goes to standard error. It ends when its input does; if that happens while it judges, whoever
+asked is gone, and it ends at once, with every process that the reward started.
+"""
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from ors_server.rewards.catalogue import find_reward
+from ors_server.rewards.define import Reward
+from ors_server.rewards.errors import BatchError, RewardFieldError
+from ors_server.rewards.group import evaluate_group, score_group_with, takes_group
+from ors_server.rewards.reading.plain import plain
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
+from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, cut
+
+MAX_RESULT = 2**20
+"""Characters of one result; where it is longer its extras are left out."""
+
+
+class Channel:
+    """The way to and from whoever started the worker."""
+
+    def __init__(self) -> None:
+        """Take standard input and output for the channel, so that a reward can neither read nor spoil it."""
+        self._input = os.fdopen(os.dup(0), "rb")
+        self._output = os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr  # which does not wait until there is much to say
+        os.close(nothing)
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._judging = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> dict[str, Any]:
+        """Read the order and begin to listen."""
+        order: dict[str, Any] = json.loads(self._input.readline())
+        threading.Thread(target=self._listen, daemon=True).start()
+        return order
+
+    def next(self) -> bytes | None:
+        """Return the next row's line; `None` after the last one."""
+        return self._lines.get()
+
+    def begin(self) -> None:
+        """Say that a judgement begins."""
+        with self._lock:
+            self._judging += 1
+
+    def end(self, line: str) -> None:
+        """Say that a judgement has ended, and what it came to.
+
+        Args:
+            line: Without the line break.
+        """
+        with self._lock:
+            self._judging -= 1
+            self.write(line)
+
+    def write(self, line: str) -> None:
+        """Write one line.
+
+        Args:
+            line: Without the line break.
+        """
+        left = memoryview(f"{line}\n".encode())
+        while left:
+            left = left[os.write(self._output, left) :]
+
+    def _listen(self) -> None:
+        for line in self._input:
+            self._lines.put(line)
+        self._lines.put(None)
+        if self._judging:
+            end_with_descendants()
+
+
+def end_with_descendants() -> None:
+    """End this process and, if it leads a group of its own, everything in the group."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def main() -> None:
+    """Run the worker."""
+    channel = Channel()
+    order = channel.open()
+    try:
+        asked, keywords = read_order(order)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a stranger's module is imported)
+        channel.write(json.dumps({"failed": failure(_as_error(error)).reason}))
+        return
+    channel.write(json.dumps({"is_async": asked.is_async}))
+    if asked.is_async:
+        anyio.run(_judge_many, channel, asked, keywords, float(order["time_limit"]))
+    else:
+        _judge_each(channel, asked, keywords)
+
+
+def read_order(order: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]:
+    """Find the reward, and check that it takes the keywords.
+
+    Args:
+        order: `reward`, its name or place; `keywords`, fields for every row.
+
+    Raises:
+        UnknownRewardError: If there is no such reward.
+        BatchError: If it does not take one of the keywords.
+    """
+    asked = find_reward(order["reward"])
+    keywords: dict[str, Any] = order["keywords"]
+    signature = asked.signature
+    known = signature.required | signature.optional
+    strange = sorted(set(keywords) - known)
+    if strange and not signature.takes_rest:
+        takes = ", ".join(sorted(known)) or "nothing"
+        raise BatchError(f"{asked.name} has no option {', '.join(strange)}; it takes {takes}")
+    return asked, keywords
+
+
+def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
+    """Read a row.
+
+    Args:
+        text: A JSON object.
+        where: How to name it to a person.
+
+    Raises:
+        RewardFieldError: If it is none, or has a number that JSON has not.
+    """
+    try:
+        fields: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise RewardFieldError(f"{where.decode()} is no JSON that can be read: {error}") from error
+    if not isinstance(fields, dict):
+        raise RewardFieldError(f"{where.decode()} is no JSON object with fields, but {type(fields).__name__}")
+    return cast("dict[str, Any]", fields)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"JSON has no {word}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text:.40} is too large")
+    return value
+
+
+def write_result(result: RewardResult) -> str:
+    """Write a result down as JSON.
+
+    Args:
+        result: Its extras may be anything; what is not JSON becomes text, and what is no number `null`.
+    """
+    shown = result.as_json()
+    shown["extras"] = {name: plain(value) for name, value in result.extras.items()}
+    if result.reason is not None:
+        shown["reason"] = result.reason[:MAX_REASON]
+    line = json.dumps(shown, allow_nan=False)
+    if len(line) > MAX_RESULT:
+        line = json.dumps({**shown, "extras": {"extras_left_out": len(line)}}, allow_nan=False)
+    return line
+
+
+def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) -> None:
+    while (line := channel.next()) is not None:
+        number, group, where, text = line.split(b"\t", 3)
+        channel.begin()
+        try:
+            fields = read_fields(text, where)
+            if int(group):
+                rollouts, given = read_group(asked, fields, keywords)
+                results = score_group_with(asked, rollouts, **given)
+            else:
+                results = (score(asked, None, **{**fields, **keywords}),)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a reward raises is no judgement)
+            results = (failure(_as_error(error)),) * max(1, int(group))
+        channel.end(_written(number, results))
+
+
+def read_group(
+    asked: Reward, fields: Mapping[str, Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Read the rows of a group.
+
+    Args:
+        asked: Who is to judge them.
+        fields: `rows`, each of which is a rollout.
+        keywords: Fields for every row.
+
+    Returns:
+        The rollouts, as trajectories that are written down; and the fields of the task, which are those of
+        the first row.
+
+    Raises:
+        RewardFieldError: If the reward judges no groups, or a row is no rollout.
+    """
+    if not takes_group(asked):
+        raise RewardFieldError(f"{asked.name} judges each rollout by itself and takes no group")
+    rows: list[dict[str, Any]] = fields["rows"]
+    return [_rollout(row) for row in rows], {**rows[0], **keywords}
+
+
+def _rollout(row: dict[str, Any]) -> Any:
+    if "trajectory" in row:
+        return row["trajectory"]
+    if "final_response" not in row:
+        raise RewardFieldError(f"a row of a group has a trajectory or a final_response, not {', '.join(row)}")
+    response = row["final_response"]
+    others = {name: value for name, value in row.items() if name != "final_response"}
+    return {"outcome": cut(response, OUTCOME_CHARACTERS), "full_outcome": response, "metadata": others}
+
+
+async def _judge_many(
+    channel: Channel, asked: Reward, keywords: Mapping[str, Any], time_limit: float
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        while (line := await anyio.to_thread.run_sync(channel.next)) is not None:
+            channel.begin()
+            tasks.start_soon(partial(_judge_one, channel, asked, keywords, time_limit), line)
+
+
+async def _judge_one(
+    channel: Channel, asked: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
+) -> None:
+    number, group, where, text = line.split(b"\t", 3)
+    try:
+        fields = read_fields(text, where)
+        if int(group):
+            rollouts, given = read_group(asked, fields, keywords)
+            results = await evaluate_group(asked, rollouts, given, time_limit=time_limit)
+        else:
+            given = gather_fields(asked, None, {**fields, **keywords})
+            results = (await evaluate(asked, given, time_limit=time_limit),)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
+        results = (failure(_as_error(error)),) * max(1, int(group))
+    channel.end(_written(number, results))
+
+
+def _written(number: bytes, results: Sequence[RewardResult]) -> str:
+    return f"{number.decode()}\t[{', '.join(map(_rendered, results))}]"
+
+
+def _rendered(result: RewardResult) -> str:
+    try:
+        return write_result(result)
+    except Exception as error:  # noqa: BLE001  (a stranger's objects are rendered)
+        return write_result(failure(error))
+
+
+def _as_error(error: BaseException) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    return RewardFieldError(f"the reward tried to end the program: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Rewards for the files that an agent left behind, over grading evidence."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio.to_thread
+
+from ors_server.grading.evidence import Evidence
+from ors_server.rewards.define import reward
+from ors_server.rewards.reading.bounded_pattern import (
+    PatternBudget,
+    PatternError,
+    PatternTimeoutError,
+    compile_pattern,
+)
+from ors_server.rewards.reading.option_words import Pays, check_words
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.sandboxes.errors import (
+    SandboxFileMissingError,
+    SandboxFileTooLargeError,
+    SandboxPathError,
+)
+
+MAX_BYTES = 4_194_304
+"""Bytes of a file that are read."""
+MAX_FILES = 1_000
+MAX_REPORTED = 50
+NEARLY = 0.99
+"""The most that `diff_reward` pays for a file that is not the wanted one."""
+_DIGITS = 64
+
+
+@reward(range=(0.0, 1.0))
+async def file_match_reward(
+    evidence: Evidence,
+    path: str,
+    *,
+    answer: str | None = None,
+    sha256: str | None = None,
+    pattern: str | None = None,
+) -> RewardResult:
+    """Pays 1 if a file of the work dir has the content, the hash or a text that is wanted, else 0.
+
+    Hazards: a content is compared to the last byte, a line break at the end included. A pattern is found
+    anywhere (`^` and `$` are the ends of lines), and a file that holds every candidate has the right one.
+
+    Source: file checks as task suites for agents write them.
+
+    Args:
+        evidence: What the agent left behind.
+        path: The file, relative to the work dir.
+        answer: Its whole content, as UTF-8.
+        sha256: Or the hash of its content, 64 hexadecimal digits, after `sha256:` or not.
+        pattern: Or a regular expression that is found in it; a file that is not UTF-8 has none.
+
+    Returns:
+        0 or 1. A file that is missing, is no plain file or has more than 4 MiB is 0, with the reason. Not
+        exactly one of the three, an empty pattern and a hash that is none are `bad_gold`; a search of more
+        than a second is `limit`. A file that the sandbox cannot read raises what it raised.
+    """
+    problem = _check_wanted(answer, sha256, pattern)
+    if problem:
+        return RewardResult.without(RewardStatus.BAD_GOLD, problem)
+    content, reason = await _read(evidence, path)
+    if content is None:
+        return RewardResult(0.0, reason=reason)
+    if answer is not None:
+        return RewardResult(float(content == answer.encode(errors="surrogatepass")))
+    if sha256 is not None:
+        return RewardResult(float(hash_content(content) == sha256.removeprefix("sha256:").lower()))
+    try:
+        return RewardResult(float(await anyio.to_thread.run_sync(_is_in, str(pattern), content)))
+    except PatternTimeoutError as error:
+        return RewardResult.without(RewardStatus.LIMIT, str(error))
+
+
+@reward(range=(0.0, 1.0))
+async def files_unchanged_reward(evidence: Evidence, files: Mapping[str, str]) -> RewardResult:
+    """Pays 1 if every named file still has the content that it had, else 0: tests, fixtures, settings.
+
+    Hazard: doing nothing changes nothing. It is a gate for another reward (`GatedReward`), not one by itself.
+
+    Source: the checks against edited tests that impossible-task and tampering suites make.
+
+    Args:
+        evidence: What the agent left behind.
+        files: Path relative to the work dir to the SHA-256 of the content, 64 hexadecimal digits, after
+            `sha256:` or not; 1 to 1,000.
+
+    Returns:
+        0 or 1, with `changed` and `missing`, up to 50 paths each. No files, or a hash that is none, are
+        `bad_gold`. A file that the sandbox cannot read raises what it raised.
+    """
+    if not 1 <= len(files) <= MAX_FILES:
+        return RewardResult.without(
+            RewardStatus.BAD_GOLD, f"files are 1 to {MAX_FILES} paths with their hashes"
+        )
+    broken = [path for path, wanted in files.items() if not _is_hash(wanted)]
+    if broken:
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"{broken[0]!r:.80} has no SHA-256")
+    changed: list[str] = []
+    missing: list[str] = []
+    for path, wanted in files.items():
+        content, _ = await _read(evidence, path)
+        if content is None:
+            missing.append(path)
+        elif hash_content(content) != wanted.removeprefix("sha256:").lower():
+            changed.append(path)
+    extras = {"changed": changed[:MAX_REPORTED], "missing": missing[:MAX_REPORTED]}
+    return RewardResult(float(not changed and not missing), extras=extras)
+
+
+@reward(range=(0.0, 1.0))
+async def diff_reward(
+    evidence: Evidence, path: str, start: str, answer: str, *, pays: Pays = "all"
+) -> RewardResult:
+    """Pays for changing a file as it should be changed, and nothing for leaving it as it was.
+
+    Hazards: one right change among several is often enough for a program, and is not enough here; prefer
+    tests where there are some. With `pays="fraction"` lines are counted without their places, so the right
+    lines in a wrong order earn nearly all (0.99).
+
+    Source: the comparison with an oracle's patch in SWE-RL (Wei et al. 2025), by lines in place of its
+    similarity of texts, which pays much for a patch that changes nothing.
+
+    Args:
+        evidence: What the agent left behind.
+        path: The file, relative to the work dir.
+        start: Its text at the start.
+        answer: Its text as it should be.
+        pays: `all`: 1 for the very text, else 0. `fraction`: else the F1 of the lines that were added and
+            removed, at most 0.99.
+
+    Returns:
+        In [0, 1], with `f1`, `wanted` and `made`, the numbers of changed lines. A missing file counts as
+        empty of changes: 0. A goal that is the start is `bad_gold`. A file that the sandbox cannot read
+        raises what it raised.
+    """
+    check_words(pays=(pays, Pays))
+    if not isinstance(cast("object", start), str) or not isinstance(cast("object", answer), str):
+        return RewardResult.without(RewardStatus.BAD_GOLD, "start and answer are texts")
+    if start == answer:
+        return RewardResult.without(
+            RewardStatus.BAD_GOLD, "the goal is the start: doing nothing would be paid"
+        )
+    if max(len(start), len(answer)) > MAX_BYTES:
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"a text has more than {MAX_BYTES} characters")
+    content, reason = await _read(evidence, path)
+    if content is None:
+        return RewardResult(0.0, reason=reason)
+    text = content.decode(errors="surrogateescape")
+    extras = _changes(start, answer, text)
+    if text == answer:
+        return RewardResult(1.0, extras=extras)
+    return RewardResult(min(NEARLY, extras["f1"]) if pays == "fraction" else 0.0, extras=extras)
+
+
+def hash_content(content: bytes) -> str:
+    """Return the SHA-256 of a content, 64 hexadecimal digits.
+
+    Args:
+        content: All of it.
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+def _check_wanted(answer: str | None, sha256: str | None, pattern: str | None) -> str | None:
+    given: list[object] = [one for one in (answer, sha256, pattern) if one is not None]
+    if len(given) != 1 or not isinstance(given[0], str):
+        return "one of answer, sha256 and pattern is wanted, a text"
+    if sha256 is not None and not _is_hash(sha256):
+        return "a SHA-256 is 64 hexadecimal digits"
+    return None if pattern is None else _check_pattern(pattern)
+
+
+def _check_pattern(pattern: str) -> str | None:
+    if not pattern:
+        return "an empty pattern is found everywhere"
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        return str(error)
+    return None
+
+
+def _is_hash(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    digits = text.removeprefix("sha256:")
+    return len(digits) == _DIGITS and not set(digits) - set("0123456789abcdefABCDEF")
+
+
+async def _read(evidence: Evidence, path: str) -> tuple[bytes | None, str | None]:
+    """Return a file's content, or why the agent left none that can be looked at."""
+    try:
+        return await evidence.read_file(path, most=MAX_BYTES), None
+    except (SandboxFileMissingError, SandboxFileTooLargeError, SandboxPathError) as error:
+        return None, str(error)
+
+
+def _is_in(pattern: str, content: bytes) -> bool:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return False
+    return PatternBudget().is_found(compile_pattern(pattern), text)
+
+
+def _changes(start: str, goal: str, came: str) -> dict[str, Any]:
+    before = Counter(start.split("\n"))
+    wanted, made = _changed(before, goal), _changed(before, came)
+    shared = sum((wanted & made).values())
+    count, others = wanted.total(), made.total()
+    f1 = 2 * shared / (count + others) if count + others else 0.0
+    return {"f1": f1, "wanted": count, "made": others}
+
+
+def _changed(before: Counter[str], text: str) -> Counter[tuple[str, str]]:
+    after = Counter(text.split("\n"))
+    changes = {("+", line): count for line, count in (after - before).items()}
+    changes |= {("-", line): count for line, count in (before - after).items()}
+    return Counter(changes)

@@ -1,0 +1,153 @@
+"""JSON by the letter and within bounds: what an agent wrote is read strictly, or not at all. Pure.
+
+The language is RFC 8259 with what RFC 7493 (I-JSON) takes away: no name twice in an object, no half of a
+surrogate pair, no number beyond the range of a double; and, beyond both, bounds on length and depth.
+"""
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any, Literal, NoReturn, TypeAlias, cast
+
+from ors_server.rewards.reading.fences import fenced_blocks
+
+MAX_CHARACTERS = 1_000_000
+"""Characters of a JSON text that are read."""
+MAX_DEPTH = 100
+"""Arrays and objects within one another."""
+MAX_NUMBER_CHARACTERS = 320
+"""Characters of one number; a double needs 309 digits at most before its point."""
+MAX_PLACES = 400
+"""How small an exponent may be: numbers nearer to zero than any double are refused, 0 excepted."""
+
+Extract: TypeAlias = Literal["whole", "fenced"]
+"""Where the JSON text stands: it is the whole response, or the only fenced block of it (```json or ```)."""
+
+_BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string, which is skipped, or a bracket. A string that does not end swallows the rest: linear time."""
+_SURROGATE = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
+_LARGEST = int(float.fromhex("0x1.fffffffffffffp+1023"))
+
+
+class JSONTextError(ValueError):
+    """A text is no JSON, or more of it than is read; the message says where."""
+
+
+def parse_json(text: str, *, exact: bool = False) -> Any:
+    """Read a JSON text.
+
+    Args:
+        text: All of it.
+        exact: Whether numbers with a point or an exponent become `Decimal`, so that no digit is lost; else
+            they become `float`.
+
+    Returns:
+        None, bool, int, float or `Decimal`, str, list, dict.
+
+    Raises:
+        JSONTextError: If it is no JSON, has NaN, an infinity, a name twice, half a surrogate pair or a number
+            beyond a double's range, or is longer or deeper than the bounds.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise JSONTextError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read")
+    _check_depth(text)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_decimal if exact else _float,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise JSONTextError(f"not JSON: {error.msg} at character {error.pos}") from None
+    if _SURROGATE.search(text):
+        _check_encodable(value)
+    return value
+
+
+def find_json(response: str, extract: Extract) -> str:
+    """Return the JSON text of a response.
+
+    Args:
+        response: The response.
+        extract: Where it stands. Of a fenced response what comes before `</think>` is not looked at.
+
+    Raises:
+        JSONTextError: If there is not exactly one fenced block where one is asked for.
+    """
+    if extract == "whole":
+        return response
+    if len(response) > 2 * MAX_CHARACTERS:
+        raise JSONTextError(f"the response has {len(response)} characters: too long to look for JSON in it")
+    blocks = fenced_blocks(response.rpartition("</think>")[2], ("json", ""))
+    if len(blocks) != 1:
+        raise JSONTextError(f"one fenced block of JSON is wanted; there are {len(blocks)}")
+    return blocks[0]
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        mark = found[0]
+        if mark in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise JSONTextError(f"more than {MAX_DEPTH} arrays and objects within one another")
+        elif mark in "]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    seen: set[str] = set()
+    twice = next(name for name, _ in pairs if name in seen or cast("Any", seen.add(name)))
+    raise JSONTextError(f"the name {twice[:80]!r} stands twice in one object")
+
+
+def _integer(text: str) -> int:
+    _check_length(text)
+    value = int(text)
+    if abs(value) > _LARGEST:
+        raise JSONTextError("a number is beyond the range of a double")
+    return value
+
+
+def _float(text: str) -> float:
+    _check_length(text)
+    value = float(text)
+    if not math.isfinite(value):
+        raise JSONTextError("a number is beyond the range of a double")
+    return value
+
+
+def _decimal(text: str) -> Decimal:
+    _float(text)
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        raise JSONTextError("a number's exponent is too large") from None
+    if not value:
+        return Decimal(0)
+    if value.adjusted() < -MAX_PLACES:
+        raise JSONTextError("a number is nearer to zero than any double")
+    return value
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise JSONTextError(f"a number has {len(text)} characters; at most {MAX_NUMBER_CHARACTERS} are read")
+
+
+def _constant(name: str) -> NoReturn:
+    raise JSONTextError(f"{name} is no JSON value")
+
+
+def _check_encodable(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise JSONTextError("a string has half a surrogate pair") from None

@@ -1,0 +1,1 @@
+"""A reward that compares what two queries give, with bounded work."""

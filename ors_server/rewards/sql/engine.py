@@ -1,0 +1,301 @@
+"""SQLite for reading only, with bounded work: a private copy of a database, and queries against it.
+
+What holds: a query can read the copy, and nothing else. An authoriser permits SELECT, reading columns and
+calling functions; nothing may be written, attached, loaded or set. Work is counted by SQLite's progress
+handler in the calling thread: steps of its virtual machine, seconds of that thread's processor, growth of the
+process's memory. Lengths of values, queries, patterns and results have caps of their own, and what a query
+would unfold to is bounded from its text before it is prepared.
+"""
+
+import contextlib
+import resource
+import sqlite3
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from ors_server.rewards.sql.text import unfolding
+
+Row: TypeAlias = tuple[Any, ...]
+Database: TypeAlias = str | bytes | Path
+
+MIB = 1_048_576
+MAX_DATABASE_BYTES = 256 * MIB
+MAX_QUERY_CHARACTERS = 20_000
+MAX_VALUE_BYTES = 100_000
+"""Bytes of one text or blob, stored or made."""
+MAX_RESULT_BYTES = 64 * MIB
+"""Bytes of texts and blobs in one result."""
+MAX_UNFOLDING = 100_000
+MAX_CALLS = 200
+"""Function calls that stand in one query."""
+MAX_PATTERN_BYTES = 200
+PROCESSOR_SECONDS = 5.0
+"""Of one query, in the calling thread."""
+MAX_GROWTH = 512 * MIB
+"""How much the process may grow at most while one query runs."""
+STEPS_BETWEEN = 100
+"""Steps of the virtual machine between two looks at the bounds."""
+_READS = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_MAGIC = b"SQLite format 3\0"
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: MAX_PATTERN_BYTES,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 4 * MAX_QUERY_CHARACTERS,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+class DatabaseError(Exception):
+    """A database cannot be opened or built; the message says why."""
+
+
+class QueryError(Exception):
+    """A query is no legal read of the database, or fails; the message says why."""
+
+
+class QueryLimitError(QueryError):
+    """A query takes more than it may."""
+
+
+class MemoryGrowthError(Exception):
+    """The process grew too much while a query ran; it cannot be told for certain that the query is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The rows of a result, in the order in which they came."""
+
+    columns: int
+    rows: tuple[Row, ...]
+    is_cut: bool = False
+    """Whether there are more rows than were fetched."""
+
+
+@contextlib.contextmanager
+def open_copy(database: Database) -> Generator[sqlite3.Connection]:
+    """Open a private copy of a database, in memory.
+
+    Args:
+        database: A file's path (`.sql` is a dump), the bytes of a database file, or a dump: a text with a
+            semicolon.
+
+    Raises:
+        DatabaseError: If it is none, is missing or too large.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        connection.execute("PRAGMA temp_store = MEMORY")  # no disk, which has no bound here
+        try:
+            _fill(connection, database)
+        except (sqlite3.Error, sqlite3.Warning, OSError, ValueError) as error:
+            raise DatabaseError(f"the database cannot be read: {error}") from error
+        connection.text_factory = _decoded
+        for name in ("trim", "ltrim", "rtrim"):
+            connection.create_function(name, 2, _TRIMS[name], deterministic=True)
+        for limit, value in _LIMITS.items():
+            connection.setlimit(limit, value)
+        yield connection
+    finally:
+        connection.close()
+
+
+def run_query(connection: sqlite3.Connection, query: str, *, work_limit: int, row_limit: int) -> QueryResult:
+    """Run one query to its end, or to a cap.
+
+    Args:
+        connection: By `open_copy`.
+        query: One statement that reads.
+        work_limit: Steps of SQLite's virtual machine.
+        row_limit: Rows that are fetched.
+
+    Raises:
+        QueryLimitError: If it takes more than it may.
+        QueryError: If it is anything but one reading statement, or fails.
+        MemoryGrowthError: If the process grew by more than 512 MiB meanwhile.
+    """
+    _check_text(query)
+    watch = _Watch(work_limit)
+    connection.set_authorizer(watch.authorise)
+    connection.set_progress_handler(watch.look, STEPS_BETWEEN)
+    try:
+        return _fetch(connection, query, row_limit)
+    except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
+        raise watch.explain(error) from None
+    finally:
+        connection.set_progress_handler(None, 0)
+        connection.set_authorizer(None)
+
+
+def _check_text(query: str) -> None:
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise QueryLimitError(
+            f"the query has {len(query)} characters; at most {MAX_QUERY_CHARACTERS} are read"
+        )
+    if "\0" in query or not query.strip():
+        raise QueryError("the query is empty, or has a NUL in it")
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise QueryError("the query has half a surrogate pair") from None
+    if unfolding(query) > MAX_UNFOLDING:
+        raise QueryLimitError("the query's parts use one another too often")
+
+
+def _fetch(connection: sqlite3.Connection, query: str, row_limit: int) -> QueryResult:
+    cursor = connection.execute(query)
+    if cursor.description is None:
+        raise QueryError("the statement has no result")
+    rows: list[Row] = []
+    size = 0
+    for row in cursor:
+        if len(rows) == row_limit:
+            cursor.close()
+            return QueryResult(len(row), tuple(rows), is_cut=True)
+        size += sum(len(cell) for cell in row if isinstance(cell, str | bytes))
+        if size > MAX_RESULT_BYTES:
+            raise QueryLimitError(f"the result has more than {MAX_RESULT_BYTES} bytes")
+        rows.append(row)
+    return QueryResult(len(cursor.description), tuple(rows))
+
+
+class _Watch:
+    """Permits what a query does, counts its work, and says why it was ended."""
+
+    def __init__(self, work_limit: int) -> None:
+        self._left = work_limit
+        self._until = time.thread_time() + PROCESSOR_SECONDS
+        self._memory = _peak_memory() + MAX_GROWTH
+        self._calls = 0
+        self._ended = ""
+        self._has_grown = False
+
+    def authorise(self, action: int, first: str | None, second: str | None, *_where: str | None) -> int:
+        """Permit reading, and nothing else."""
+        if action == sqlite3.SQLITE_FUNCTION:
+            self._calls += 1
+            if self._calls > MAX_CALLS:
+                self._ended = f"more than {MAX_CALLS} function calls stand in the query"
+                return sqlite3.SQLITE_DENY
+            return (
+                sqlite3.SQLITE_DENY if second in {"load_extension", "fts3_tokenizer"} else sqlite3.SQLITE_OK
+            )
+        del first
+        return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
+
+    def look(self) -> int:
+        """End the query if it has taken what it may."""
+        self._left -= STEPS_BETWEEN
+        if self._left < 0:
+            self._ended = "the query takes more steps than it may"
+        elif time.thread_time() > self._until:
+            self._ended = f"the query takes more than {PROCESSOR_SECONDS:g} seconds of the processor"
+        elif _peak_memory() > self._memory:
+            self._has_grown = True
+        return int(bool(self._ended) or self._has_grown)
+
+    def explain(self, error: BaseException) -> Exception:
+        """Return the error that stands for one of SQLite's."""
+        if self._has_grown or isinstance(error, MemoryError):
+            return MemoryGrowthError(f"memory grew by more than {MAX_GROWTH} bytes while the query ran")
+        if self._ended:
+            return QueryLimitError(self._ended)
+        return QueryError(f"{error}"[:300])
+
+
+def _peak_memory() -> int:
+    """Return the largest size that the process ever had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # getrusage(2): bytes there, KiB on Linux
+
+
+def _fill(connection: sqlite3.Connection, database: Database) -> None:
+    if isinstance(database, bytes):
+        _fill_from_bytes(connection, database)
+    elif isinstance(database, str) and ";" in database:
+        _fill_from_dump(connection, database)
+    else:
+        path = Path(database)
+        if path.stat().st_size > MAX_DATABASE_BYTES:
+            raise ValueError(f"it has more than {MAX_DATABASE_BYTES} bytes")
+        if path.suffix.lower() == ".sql":
+            _fill_from_dump(connection, path.read_text(encoding="utf-8"))
+        else:
+            _fill_from_file(connection, path)
+
+
+def _fill_from_file(connection: sqlite3.Connection, path: Path) -> None:
+    place = f"file:{quote(str(path.resolve()))}?mode=ro"
+    with contextlib.closing(sqlite3.connect(place, uri=True)) as source:
+        source.backup(connection)
+
+
+def _fill_from_bytes(connection: sqlite3.Connection, content: bytes) -> None:
+    if len(content) > MAX_DATABASE_BYTES or not content.startswith(_MAGIC):
+        raise ValueError("the bytes are no SQLite database, or too many")
+    if content[18:20] == b"\x02\x02":  # a write-ahead log, which memory has not (SQLite's file format, 1.3.3)
+        content = content[:18] + b"\x01\x01" + content[20:]
+    connection.deserialize(content)
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _fill_from_dump(connection: sqlite3.Connection, dump: str) -> None:
+    if len(dump) > MAX_DATABASE_BYTES:
+        raise ValueError(f"the dump has more than {MAX_DATABASE_BYTES} characters")
+    connection.set_authorizer(_authorise_dump)
+    connection.executescript(dump)
+    connection.set_authorizer(None)
+
+
+def _authorise_dump(action: int, *_where: str | None) -> int:
+    refused = action in {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
+    return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode(errors="surrogateescape")
+
+
+def _trimmed(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
+    """Trim as SQLite does; its own takes the product of both lengths, which a query could choose."""
+    if value is None or marks is None:
+        return None
+    text, drop = _as_text(value), set(_as_text(marks))
+    start, end = 0, len(text)
+    while left and start < end and text[start] in drop:
+        start += 1
+    while right and end > start and text[end - 1] in drop:
+        end -= 1
+    return text[start:end]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:.15g}"
+    return text if set(text) & set(".einf") else f"{text}.0"
+
+
+def _trim(value: Any, marks: Any) -> str | None:
+    return _trimmed(value, marks, left=True, right=True)
+
+
+def _ltrim(value: Any, marks: Any) -> str | None:
+    return _trimmed(value, marks, left=True, right=False)
+
+
+def _rtrim(value: Any, marks: Any) -> str | None:
+    return _trimmed(value, marks, left=False, right=True)
+
+
+_TRIMS: dict[str, Any] = {"trim": _trim, "ltrim": _ltrim, "rtrim": _rtrim}

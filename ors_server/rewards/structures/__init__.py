@@ -1,0 +1,1 @@
+"""Rewards that compare structures: JSON, tool calls, states, points on a screen."""

@@ -1,0 +1,155 @@
+"""Two JSON values field by field: what is right, different, missing, and too much. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ors_server.rewards.reading.json_values import (
+    JSONValue,
+    canonical_text,
+    is_array,
+    is_object,
+    same_values,
+)
+
+MatchMode: TypeAlias = Literal["equal", "subset"]
+"""Whether objects have the gold's names and no others, or at least those."""
+FieldVerdict: TypeAlias = Literal["right", "different", "missing", "extra"]
+MAX_REPORTED = 100
+"""Fields that a report names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldReport:
+    """What became of every field of the gold value, and which others there are.
+
+    A field is a value that holds no others, or an empty array or object. Names are JSON pointers (RFC 6901).
+    """
+
+    fields: tuple[tuple[str, FieldVerdict], ...]
+
+    @property
+    def fraction(self) -> float:
+        """The part of the fields that is right, in [0, 1]; what is too much counts as wrong."""
+        return sum(verdict == "right" for _, verdict in self.fields) / max(1, len(self.fields))
+
+    @property
+    def is_match(self) -> bool:
+        """Whether every field is right."""
+        return all(verdict == "right" for _, verdict in self.fields)
+
+    def as_extras(self) -> dict[str, Any]:
+        """Render the fraction, the counts, and up to 100 fields that are not right."""
+        counts = Counter(verdict for _, verdict in self.fields)
+        wrong = [(name, verdict) for name, verdict in self.fields if verdict != "right"]
+        return {
+            "fraction": self.fraction,
+            "right": counts["right"],
+            "different": counts["different"],
+            "missing": counts["missing"],
+            "extra": counts["extra"],
+            "fields": dict(wrong[:MAX_REPORTED]),
+        }
+
+
+def compare_values(
+    gold: JSONValue, answer: JSONValue, *, mode: MatchMode = "equal", is_ordered: bool = True
+) -> FieldReport:
+    """Compare two JSON values field by field.
+
+    Args:
+        gold: What is right.
+        answer: What came.
+        mode: Whether objects may have more names than the gold's.
+        is_ordered: Whether arrays are compared place by place. If not, each of the gold's elements has to
+            stand somewhere, equal as a whole, as many times as it does there; others are too much in the mode
+            `equal`.
+
+    Raises:
+        NotJSONError: If one of them is no JSON value.
+    """
+    return FieldReport(tuple(_Comparison(mode, is_ordered).of(gold, answer, "")))
+
+
+def pointer(place: str, name: str) -> str:
+    """Return the JSON pointer of a member.
+
+    Args:
+        place: The pointer of the object or array.
+        name: The member's name, or its number from 0.
+    """
+    return f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+_Fields: TypeAlias = Iterator[tuple[str, FieldVerdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    mode: MatchMode
+    is_ordered: bool
+
+    def of(self, gold: JSONValue, answer: JSONValue, place: str) -> _Fields:
+        if is_object(gold) and gold and is_object(answer):
+            yield from self._objects(gold, answer, place)
+        elif is_array(gold) and gold and is_array(answer):
+            compare = self._arrays if self.is_ordered else self._bags
+            yield from compare(gold, answer, place)
+        elif not _holds_others(gold):
+            yield place, ("right" if self._is_same(gold, answer) else "different")
+        else:
+            yield from _each(_leaves(gold, place), "different")
+
+    def _is_same(self, gold: JSONValue, answer: JSONValue) -> bool:
+        if self.mode == "subset" and is_object(gold):
+            return is_object(answer)  # an empty object: no name is asked for
+        return same_values(gold, answer)
+
+    def _objects(self, gold: Mapping[str, Any], answer: Mapping[str, Any], place: str) -> _Fields:
+        for name, value in gold.items():
+            if name in answer:
+                yield from self.of(value, answer[name], pointer(place, name))
+            else:
+                yield from _each(_leaves(value, pointer(place, name)), "missing")
+        if self.mode == "equal":
+            yield from _each((pointer(place, name) for name in answer if name not in gold), "extra")
+
+    def _arrays(self, gold: Sequence[Any], answer: Sequence[Any], place: str) -> _Fields:
+        for index, value in enumerate(gold):
+            if index < len(answer):
+                yield from self.of(value, answer[index], pointer(place, str(index)))
+            else:
+                yield from _each(_leaves(value, pointer(place, str(index))), "missing")
+        yield from _each((pointer(place, str(index)) for index in range(len(gold), len(answer))), "extra")
+
+    def _bags(self, gold: Sequence[Any], answer: Sequence[Any], place: str) -> _Fields:
+        left = Counter(canonical_text(value) for value in answer)
+        for index, value in enumerate(gold):
+            text = canonical_text(value)
+            is_there = left[text] > 0
+            left[text] -= is_there
+            yield pointer(place, str(index)), ("right" if is_there else "missing")
+        if self.mode == "equal":
+            count = sum(left.values())
+            yield from _each((pointer(place, f"extra {number}") for number in range(1, count + 1)), "extra")
+
+
+def _each(places: Iterable[str], verdict: FieldVerdict) -> _Fields:
+    for place in places:
+        yield place, verdict
+
+
+def _holds_others(value: object) -> bool:
+    return bool(value) and (is_object(value) or is_array(value))
+
+
+def _leaves(value: Any, place: str) -> Iterator[str]:
+    if not _holds_others(value):
+        yield place
+    elif is_object(value):
+        for name, item in value.items():
+            yield from _leaves(item, pointer(place, name))
+    else:
+        for index, item in enumerate(value):
+            yield from _leaves(item, pointer(place, str(index)))

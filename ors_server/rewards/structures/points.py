@@ -1,0 +1,132 @@
+"""Rewards for a point on a screen: how near it is, or whether it is in a box."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.reading.json_values import is_array
+from ors_server.rewards.result import RewardResult, RewardStatus
+
+RADIUS = 0.15
+"""Distance, in parts of the screen, beyond which nothing is paid (NeMo Gym)."""
+MAX_CHARACTERS = 20_000
+_NUMBER = r"([-+]?\d{1,9}(?:\.\d{1,15})?)"
+_PAIR = re.compile(
+    rf"[(\[]\s*{_NUMBER}\s*,\s*{_NUMBER}\s*[)\]]"
+    rf"|\bx\W{{0,3}}[=:]\s*{_NUMBER}\s*(?:,\s*)?[\"']?y\W{{0,3}}[=:]\s*{_NUMBER}"
+    rf"|<point>\s*{_NUMBER}[\s,]\s*{_NUMBER}\s*</point>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place on a screen, in parts of its width and height from the upper left corner."""
+
+    x: float
+    y: float
+
+
+@reward(range=(0.0, 1.0))
+def gui_point_reward(
+    final_response: str, answer: Any, *, size: Sequence[float] | None = None, radius: float = RADIUS
+) -> RewardResult:
+    """Pays for pointing near a place: (1 - d / 0.15)² for a distance d below 0.15, else 0.
+
+    Hazards: the middle of the screen earns something wherever golds are spread around it, so look at the mean
+    of a constant; targets smaller than the radius pay for missing them (`gui_box_reward` does not).
+
+    Source: the coordinate reward of NeMo Gym's screen tasks. A distance is Euclid's, in parts of the screen's
+    width and height.
+
+    Args:
+        final_response: The response, with one point in it: `(x, y)`, `[x, y]`, `x=..., y=...` or
+            `<point>x y</point>`. Several different points are none.
+        answer: The place, `[x, y]`.
+        size: Width and height, where both points are in pixels; without it they are in [0, 1].
+        radius: Where the pay ends, above 0.
+
+    Returns:
+        In [0, 1], with `distance`. A response without one point on the screen is `unparsed_answer`; a gold
+        that is no point on it is `bad_gold`.
+    """
+    if not 0 < radius < math.inf:
+        raise RewardFieldError(f"a radius is a finite number above 0, not {radius!r}")
+    scale = _scale(size)
+    gold = _on_screen(answer, scale)
+    if gold is None:
+        return _bad_gold("a point on the screen, [x, y]", answer)
+    point, problem = _read_point(final_response, scale)
+    if point is None:
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=problem)
+    distance = math.hypot(point.x - gold.x, point.y - gold.y)
+    return RewardResult(max(0.0, 1.0 - distance / radius) ** 2, extras={"distance": distance})
+
+
+@reward(range=(0.0, 1.0))
+def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | None = None) -> RewardResult:
+    """Pays 1 for pointing into a box, its edge included, else 0.
+
+    Hazard: a box that covers much of the screen is hit by a constant.
+
+    Source: the hit test of screen-grounding data (ScreenSpot and its kin), as in NeMo Gym.
+
+    Args:
+        final_response: The response, with one point in it, as for `gui_point_reward`.
+        answer: The box, `[left, top, right, bottom]`.
+        size: Width and height, where point and box are in pixels; without it they are in [0, 1].
+
+    Returns:
+        0 or 1. A response without one point on the screen is `unparsed_answer`; a gold that is no box, or the
+        whole screen, is `bad_gold`.
+    """
+    scale = _scale(size)
+    corners = [_on_screen(answer[:2], scale), _on_screen(answer[2:], scale)] if is_array(answer) else []
+    first, last = corners or (None, None)
+    if first is None or last is None or first.x > last.x or first.y > last.y:
+        return _bad_gold("a box on the screen, [left, top, right, bottom]", answer)
+    if (first, last) == (Point(0.0, 0.0), Point(1.0, 1.0)):
+        return RewardResult.without(RewardStatus.BAD_GOLD, "the box is the whole screen")
+    point, problem = _read_point(final_response, scale)
+    if point is None:
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=problem)
+    return RewardResult(float(first.x <= point.x <= last.x and first.y <= point.y <= last.y))
+
+
+def _scale(size: Sequence[float] | None) -> Point:
+    if size is None:
+        return Point(1.0, 1.0)
+    if len(size) != 2 or not all(0 < one < math.inf for one in size):  # noqa: PLR2004  (width and height)
+        raise RewardFieldError(f"a size is width and height, above 0, not {size!r:.80}")
+    return Point(*size)
+
+
+def _on_screen(value: Any, scale: Point) -> Point | None:
+    """Read two numbers as a point; `None` if they are none, or off the screen."""
+    if not is_array(value) or len(value) != 2:  # noqa: PLR2004  (x and y)
+        return None
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
+        return None
+    x, y = value
+    if not (0 <= x <= scale.x and 0 <= y <= scale.y):
+        return None
+    return Point(x / scale.x, y / scale.y)
+
+
+def _read_point(response: str, scale: Point) -> tuple[Point | None, str | None]:
+    """Return the only point of a response, or why there is none."""
+    said = response.rpartition("</think>")[2]
+    if len(said) > MAX_CHARACTERS:
+        return None, f"the response has {len(said)} characters; at most {MAX_CHARACTERS} are looked through"
+    found = {tuple(float(part) for part in one.groups() if part is not None) for one in _PAIR.finditer(said)}
+    if len(found) != 1:
+        return None, f"one point is wanted; there are {len(found)}"
+    point = _on_screen(found.pop(), scale)
+    return (point, None) if point is not None else (None, "the point is not on the screen")
+
+
+def _bad_gold(wanted: str, came: object) -> RewardResult:
+    return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is {wanted}, not {came!r:.80}")

@@ -1,0 +1,134 @@
+"""Rewards for answers that are JSON: that it is, that it has a form, that it says what it should."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.reading.bounded_pattern import PatternTimeoutError
+from ors_server.rewards.reading.json_text import Extract, JSONTextError, find_json, parse_json
+from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
+from ors_server.rewards.reading.option_words import Pays, check_words
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.structures.json_match import MatchMode, compare_values
+from ors_server.rewards.structures.json_schema import (
+    BadSchemaError,
+    Schema,
+    TooMuchWorkError,
+    check_schema,
+    find_violations,
+)
+
+
+@reward(range=(0.0, 1.0))
+def json_valid_reward(final_response: str, extract: Extract = "whole") -> RewardResult:
+    """Pays 1 if the response is strict JSON, else 0.
+
+    Hazards: `null`, `{}` and `0` are JSON; it says nothing of what was asked, so gate it or use a schema.
+
+    Source: RFC 8259, with I-JSON's (RFC 7493) refusal of NaN, of a name twice in one object, of half a
+    surrogate pair and of numbers beyond a double; at most 1,000,000 characters, 100 levels.
+
+    Args:
+        final_response: The response.
+        extract: `whole`: the response is the JSON text. `fenced`: the only fenced block (```json or ```) is.
+
+    Returns:
+        0 or 1; what is not JSON is `unparsed_answer`.
+    """
+    check_words(extract=(extract, Extract))
+    try:
+        parse_json(find_json(final_response, extract))
+    except JSONTextError as error:
+        return _unread(error)
+    return RewardResult(1.0)
+
+
+@reward(range=(0.0, 1.0))
+def json_schema_reward(final_response: str, schema: Schema | str, extract: Extract = "whole") -> RewardResult:
+    """Pays 1 if the response is JSON that a JSON Schema accepts, else 0.
+
+    Hazards: a schema without `required` accepts `{}`, and one without `additionalProperties: false` any name
+    beside; `format` is not checked. A form is no content: gate it by what the answer says.
+
+    Source: JSON Schema, draft 2020-12 unless `$schema` names another, by the package jsonschema. No reference
+    is ever fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
+
+    Args:
+        final_response: The response.
+        schema: The schema, or its JSON text.
+        extract: As for `json_valid_reward`.
+
+    Returns:
+        0 or 1, with `violations`: where and by which keyword. What is not JSON is `unparsed_answer`; a schema
+        that is none is `bad_gold`; more than 100,000 checks or a pattern over its time is `limit`.
+    """
+    check_words(extract=(extract, Extract))
+    try:
+        rules = cast("Schema", _gold(schema))
+        check_schema(rules)
+    except (JSONTextError, BadSchemaError) as error:
+        return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
+    try:
+        violations = find_violations(rules, parse_json(find_json(final_response, extract)))
+    except JSONTextError as error:
+        return _unread(error)
+    except (TooMuchWorkError, PatternTimeoutError) as error:
+        return RewardResult.without(RewardStatus.LIMIT, str(error))
+    return RewardResult(float(not violations), extras={"violations": violations})
+
+
+@reward(range=(0.0, 1.0))
+def json_match_reward(
+    final_response: str,
+    answer: Any,
+    *,
+    mode: MatchMode = "equal",
+    ordered: bool = True,
+    pays: Pays = "all",
+    extract: Extract = "whole",
+) -> RewardResult:
+    """Pays if the response is the JSON value that is right, field by field.
+
+    Hazards: with `pays="fraction"` a guess at fields of few values (true, false, null) earns; with
+    `mode="subset"` names that were not asked for are free, so a flood of them costs nothing.
+
+    Source: structured outputs as NeMo Gym scores them (a difference field by field); the values of RFC 8259.
+    Numbers are compared exactly (1 is 1.0, 0.1 is not 0.10000000000000001, 1 is not "1", true is not 1).
+
+    Args:
+        final_response: The response.
+        answer: The right value; a `str` is its JSON text, so the text "yes" is written `'"yes"'`.
+        mode: `equal`: objects have the gold's names and no others. `subset`: at least those.
+        ordered: Whether arrays are compared place by place; else as bags of whole elements.
+        pays: `all`: 1 if every field is right, else 0. `fraction`: the part that is right; what is too much
+            counts as wrong.
+        extract: As for `json_valid_reward`.
+
+    Returns:
+        In [0, 1], with `fraction`, counts, and up to 100 `fields` that are not right: `different`, `missing`
+        or `extra`, by JSON pointer. What is not JSON is `unparsed_answer`. A gold that is not JSON, or that
+        every object would match, is `bad_gold`.
+    """
+    check_words(mode=(mode, MatchMode), pays=(pays, Pays), extract=(extract, Extract))
+    try:
+        gold = _gold(answer, exact=True)
+        canonical_text(gold)
+    except (JSONTextError, NotJSONError) as error:
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is no JSON: {error}")
+    if mode == "subset" and isinstance(gold, Mapping | list | tuple) and not gold:
+        return RewardResult.without(RewardStatus.BAD_GOLD, "an empty gold is a subset of everything")
+    try:
+        given = parse_json(find_json(final_response, extract), exact=True)
+    except JSONTextError as error:
+        return _unread(error)
+    report = compare_values(gold, given, mode=mode, is_ordered=ordered)
+    paid = report.fraction if pays == "fraction" else float(report.is_match)
+    return RewardResult(paid, extras=report.as_extras())
+
+
+def _gold(value: Any, *, exact: bool = False) -> Any:
+    return parse_json(value, exact=exact) if isinstance(value, str) else value
+
+
+def _unread(error: Exception) -> RewardResult:
+    return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))

@@ -1,0 +1,189 @@
+"""Rewards for the tool calls that were made."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.reading.json_text import JSONTextError, parse_json
+from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
+from ors_server.rewards.reading.option_words import Pays, check_words
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.structures.call_match import (
+    BadCallsError,
+    CallReport,
+    CallRules,
+    TooManyArgumentsError,
+    pair_calls,
+    read_made,
+    read_wanted,
+)
+from ors_server.rewards.structures.calls import ToolCall, read_calls
+from ors_server.rewards.trajectory import Trajectory
+
+MAX_CALLS = 500
+"""Calls of an agent's that are compared; an episode with more has not made the wanted ones."""
+MAX_REPORTED = 50
+
+Extra: TypeAlias = Literal["refused", "allowed"]
+"""Whether calls beside the wanted ones spoil the match."""
+
+
+@reward(range=(0.0, 1.0))
+def tool_call_match_reward(
+    trajectory: Trajectory,
+    answer: Any,
+    *,
+    ordered: bool = False,
+    extra: Extra = "refused",
+    tolerance: Mapping[str, float] | float = 0.0,
+    pays: Pays = "all",
+) -> RewardResult:
+    """Pays if the calls that were wanted were made, with the right arguments.
+
+    Hazards: what the calls brought about is not looked at, and another way to the goal earns nothing. An
+    empty gold pays for doing nothing. `extra="allowed"` with `pays="fraction"` pays for trying everything.
+
+    Source: the comparison of syntax trees of the Berkeley Function Calling Leaderboard (several values that
+    will do, arguments that may be left out, batches without an order) and the `{name, arguments}` of the
+    xLAM function-calling data. Stricter than the leaderboard: values are compared as JSON (1 is 1.0, 1 is not
+    "1", true is not 1), and texts as they stand, case and marks included.
+
+    Args:
+        trajectory: The episode: its messages' `tool_calls`, or else its steps.
+        answer: The calls, as objects with `name` and `arguments`, or their JSON text. `alternatives` gives
+            other values by argument, `optional` lists arguments that may be left out.
+        ordered: Whether the calls must come in the gold's order.
+        extra: Whether other calls spoil it.
+        tolerance: How far numbers may be off, absolutely: one number for all, or by argument.
+        pays: `all`: 0 or 1. `fraction`: the part of the wanted calls that was made; where extra calls are
+            refused, of the wanted or of the made ones, whichever are more.
+
+    Returns:
+        In [0, 1], with `matched`, `wanted`, `made`, the names of `missing` and `extra` calls, and
+        `wrong_arguments`: of a missing call that was made with others, which. A gold that is no list of
+        calls, or an empty one to which extra calls are allowed, is `bad_gold`.
+    """
+    check_words(extra=(extra, Extra), pays=(pays, Pays))
+    rules = CallRules(_tolerance(tolerance))
+    try:
+        wanted = read_wanted(parse_json(answer, exact=True) if isinstance(answer, str) else answer)
+    except (BadCallsError, JSONTextError) as error:
+        return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
+    if not wanted and extra == "allowed":
+        return RewardResult.without(RewardStatus.BAD_GOLD, "no call is wanted and any is allowed")
+    made = read_calls(trajectory)
+    if len(made) > MAX_CALLS:
+        reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
+        return RewardResult(0.0, extras={"made": len(made)}, reason=reason)
+    try:
+        report = pair_calls(wanted, read_made(made), rules, is_ordered=ordered)
+    except TooManyArgumentsError as error:
+        return RewardResult(0.0, extras={"made": len(made)}, reason=str(error))
+    return RewardResult(_paid(report, extra, pays), extras=_extras(report, rules))
+
+
+@reward(range=(0.0, 1.0))
+def distinct_tool_use_reward(
+    trajectory: Trajectory,
+    *,
+    wanted_calls: int = 2,
+    counted_tools: Sequence[str] | None = None,
+    by: Literal["call", "tool"] = "call",
+) -> RewardResult:
+    """Pays for useful tool calls that differ, up to a number of them: n of k pay n/k, more pay 1.
+
+    A call is useful if it brought back something: it did not fail, its result is not blank, and no call
+    before it had the same arguments or the same result. Repeating a call, or asking in other words for the
+    same nothing, earns nothing.
+
+    Hazard: whether the calls served the task is not known. Gate it by a right answer
+    (`GatedReward`), as one gates every bonus.
+
+    Source: the tool bonuses of AgentFly and rLLM, which pay for the number of calls, without what makes those
+    farmable.
+
+    Args:
+        trajectory: The episode: its messages' `tool_calls` with their results, or else its steps.
+        wanted_calls: How many are paid, from 1.
+        counted_tools: Names that count; all by default.
+        by: `call`: different calls of one tool count. `tool`: each tool counts once.
+
+    Returns:
+        In [0, 1], with `useful` and `made`.
+
+    Raises:
+        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is no list.
+    """
+    check_words(by=(by, Literal["call", "tool"]))
+    if isinstance(wanted_calls, bool) or wanted_calls < 1:
+        raise RewardFieldError(f"wanted_calls is a number from 1, not {wanted_calls!r}")
+    if isinstance(counted_tools, str):
+        raise RewardFieldError(f"counted_tools is a list of names, not {counted_tools!r:.80}")
+    calls = [call for call in read_calls(trajectory) if counted_tools is None or call.name in counted_tools]
+    kept = _useful(calls)
+    useful = len({call.name for call in kept}) if by == "tool" else len(kept)
+    return RewardResult(min(1.0, useful / wanted_calls), extras={"useful": useful, "made": len(calls)})
+
+
+def _tolerance(value: Mapping[str, float] | float) -> Mapping[str, float] | float:
+    given = list(value.values()) if isinstance(value, Mapping) else [value]
+    for one in given:
+        if not 0 <= one < float("inf"):
+            raise RewardFieldError(f"a tolerance is a finite number from 0, not {one!r}")
+    return value
+
+
+def _paid(report: CallReport, extra: Extra, pays: Pays) -> float:
+    allowed = extra == "allowed"
+    if pays == "all":
+        return float(not report.missing and (allowed or not report.extra))
+    among = len(report.wanted) if allowed else max(len(report.wanted), len(report.made))
+    return len(report.pairs) / among if among else 1.0
+
+
+def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
+    return {
+        "matched": len(report.pairs),
+        "wanted": len(report.wanted),
+        "made": len(report.made),
+        "missing": [one.name for one in report.missing][:MAX_REPORTED],
+        "extra": [one.call.name for one in report.extra][:MAX_REPORTED],
+        "wrong_arguments": _wrong(report, rules),
+    }
+
+
+def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
+    """Name, for each missing call, what is wrong with the extra call of its name that comes nearest."""
+    found: list[dict[str, Any]] = []
+    for wanted in report.missing[:MAX_REPORTED]:
+        near = [
+            one for one in report.extra if one.call.name == wanted.name and one.call.arguments is not None
+        ]
+        if near:
+            lists = (rules.wrong_arguments(wanted, one) for one in near)
+            found.append({"name": wanted.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
+    return found
+
+
+def _useful(calls: Sequence[ToolCall]) -> list[ToolCall]:
+    seen: set[str] = set()
+    kept: list[ToolCall] = []
+    for call in calls:
+        result = " ".join((call.result or "").split())
+        if call.failed or not result or call.arguments is None:
+            continue
+        try:
+            asked = canonical_text([call.name, dict(call.arguments)])
+        except NotJSONError:
+            continue
+        marks = {f"asked {_hash(asked)}", f"got {_hash(result)}"}
+        if not marks & seen:
+            kept.append(call)
+        seen |= marks
+    return kept
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

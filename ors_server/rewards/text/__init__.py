@@ -1,0 +1,1 @@
+"""Rewards that compare texts, or pay for their form, length and overlap."""

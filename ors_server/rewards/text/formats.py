@@ -1,0 +1,107 @@
+"""Rewards for the form of a response alone. Each pays a wrong answer as well: gate them by correctness.
+
+`GatedReward(normalised_match_reward, think_format_reward)` pays the form where the answer is right. Every one
+of them counts and searches for fixed texts, so a response of any length is graded.
+"""
+
+import re
+from itertools import islice
+from typing import Final
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.text.texts import read_response
+
+THINK: Final = ("<think>", "</think>")
+ANSWER: Final = ("<answer>", "</answer>")
+ENOUGH_STEPS: Final = 3
+"""Step markers that earn the whole of `reasoning_steps_reward` (open-r1)."""
+
+_TAGS: Final = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
+_STEP: Final = re.compile(r"Step \d+:|\A\d+\.|\n[-*]|First,|Second,|Next,|Finally,")
+
+
+@reward(range=(0.0, 1.0))
+def think_format_reward(final_response: str) -> float:
+    """Pays for a response that opens with one `<think>` block and closes it.
+
+    Hazards: it never looks at the answer, and an empty block earns 1. Gate it by correctness. White space
+    before the block, or another `<think>` behind it, earns 0.
+
+    Source: TRL's `think_format_reward` (huggingface/trl at f2cd577), case by case.
+
+    Args:
+        final_response: The response.
+
+    Returns:
+        0 or 1.
+    """
+    opening, closing = THINK
+    response = read_response(final_response)
+    rest = response.removeprefix(opening)
+    return float(response.startswith(opening) and opening not in rest and closing in rest)
+
+
+@reward(range=(0.0, 1.0))
+def answer_format_reward(final_response: str) -> float:
+    """Pays for a `<think>` block, then an `<answer>` block with something in it, and nothing else.
+
+    Hazards: it never looks at what the answer is. Gate it by correctness. Each tag must be there once, so an
+    answer cannot be hidden among others.
+
+    Source: `format_reward` of open-r1, which wants a line break inside of every tag; white space around the
+    blocks is free here, and an empty answer earns nothing.
+
+    Args:
+        final_response: The response.
+
+    Returns:
+        0 or 1.
+    """
+    response = read_response(final_response).strip()
+    tags = (*THINK, *ANSWER)
+    if any(response.count(tag) != 1 for tag in tags):
+        return 0.0
+    thinking, thought, opening, closing = (response.index(tag) for tag in tags)
+    between = response[thought + len(THINK[1]) : opening]
+    answer = response[opening + len(ANSWER[0]) : closing]
+    is_whole = thinking == 0 and closing + len(ANSWER[1]) == len(response)
+    return float(
+        is_whole and thinking < thought < opening < closing and not between.strip() and bool(answer.strip())
+    )
+
+
+@reward(range=(0.0, 1.0))
+def tag_count_reward(final_response: str) -> float:
+    """Pays a quarter for each of the four tags of thinking and answering that is there once, on its own line.
+
+    Hazards: four tags with nothing in them earn 1, in any order. Gate it by correctness, or use
+    `answer_format_reward`.
+
+    Source: `tag_count_reward` of open-r1, with its line breaks.
+
+    Args:
+        final_response: The response.
+
+    Returns:
+        0, 0.25, 0.5, 0.75 or 1.
+    """
+    response = read_response(final_response)
+    return sum(response.count(tag) == 1 for tag in _TAGS) / len(_TAGS)
+
+
+@reward(range=(0.0, 1.0))
+def reasoning_steps_reward(final_response: str) -> float:
+    """Pays for marks of step-by-step reasoning: "Step 1:", list items, "First,"; the whole from three on.
+
+    Hazards: three bullets earn 1, whatever they say. Gate it by correctness.
+
+    Source: `reasoning_steps_reward` of open-r1.
+
+    Args:
+        final_response: The response.
+
+    Returns:
+        0, 1/3, 2/3 or 1.
+    """
+    found = islice(_STEP.finditer(read_response(final_response)), ENOUGH_STEPS)
+    return sum(1 for _ in found) / ENOUGH_STEPS

@@ -1,0 +1,241 @@
+"""The reward for following instructions that can be checked by looking at the text."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.reading.json_text import JSONTextError, parse_json
+from ors_server.rewards.reading.json_values import is_array
+from ors_server.rewards.reading.option_words import Pays, check_words
+from ors_server.rewards.result import RewardResult, RewardStatus
+
+MAX_CHARACTERS = 200_000
+MAX_INSTRUCTIONS = 50
+_WORD = re.compile(r"\w+")
+_BULLET = re.compile(r"^[ \t]*[-*•][ \t]+\S", re.MULTILINE)
+_MARKED = re.compile(r"(?<!\*)\*{1,2}[^*\n]+\*{1,2}(?!\*)")
+_END = re.compile(r"(?<![.!?])[.!?]++(?=\s|\Z)")
+_TITLE = re.compile(r"<<[^<>\n]+>>")
+_PLACEHOLDER = re.compile(r"\[[^\[\]\n]+\]")
+
+
+class BadInstructionError(ValueError):
+    """An instruction cannot be checked as it is written; the message says why."""
+
+
+@reward(range=(0.0, 1.0))
+def instruction_reward(
+    final_response: str,
+    instructions: Sequence[Mapping[str, Any]],
+    *,
+    pays: Pays = "all",
+    loose: bool = False,
+) -> RewardResult:
+    """Pays for following instructions: 1 if all are followed, or the part that is.
+
+    Hazards: form is all that it sees, so a nonsense text of the right form is paid: gate it by what the text
+    says. With `pays="fraction"` instructions that forbid something are followed by a text of one letter.
+
+    Source: instructions of the kinds of IFEval (Zhou et al. 2023), prompt-level (all) and instruction-level
+    (fraction), strict and loose; written anew, with words counted as it counts them.
+
+    Args:
+        final_response: The response; a blank one follows nothing, as in IFEval.
+        instructions: Objects with `kind` and its bounds. Numbers: `words`, `sentences`, `paragraphs` (parted
+            by blank lines), `bullets`, `highlights` (*so*), `placeholders` ([so]), each with `at_least` and
+            `at_most`, or one of them. Texts: `include` and `forbid` with `words` (whole words, any case;
+            `include` also `at_least`, times each), `starts_with` and `ends_with` with `text`, `letter` with
+            `letter` and bounds. Alone: `lower`, `upper`, `json`, `no_comma`, `quoted`, `title` (<<so>>).
+        pays: `all` or `fraction`.
+        loose: Whether it is enough that a variant follows an instruction: without the first line, the last
+            one, or both, and without asterisks.
+
+    Returns:
+        In [0, 1], with `fraction` and `followed`, a list in the instructions' order. Instructions that cannot
+        be checked (an unknown kind or bound, no bound, bounds that exclude each other) are `bad_gold`, and so
+        are none; more than 200,000 characters follow nothing.
+    """
+    check_words(pays=(pays, Pays))
+    try:
+        checks = _read(instructions)
+    except BadInstructionError as error:
+        return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
+    if len(final_response) > MAX_CHARACTERS:
+        reason = f"the response has more than {MAX_CHARACTERS} characters"
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=reason)
+    texts = [text for text in (_variants(final_response) if loose else [final_response]) if text.strip()]
+    followed = [any(check(text) for text in texts) for check in checks]
+    part = sum(followed) / len(followed)
+    extras = {"fraction": part, "followed": followed}
+    return RewardResult(part if pays == "fraction" else float(all(followed)), extras=extras)
+
+
+_Check = Callable[[str], bool]
+
+
+def _read(instructions: object) -> list[_Check]:
+    if not is_array(instructions):
+        raise BadInstructionError("instructions are a list of objects")
+    listed = cast("Sequence[object]", instructions)
+    if not 1 <= len(listed) <= MAX_INSTRUCTIONS:
+        raise BadInstructionError(f"instructions are 1 to {MAX_INSTRUCTIONS}, not {len(listed)}")
+    return [_read_one(one) for one in listed]
+
+
+def _read_one(value: object) -> _Check:
+    if not isinstance(value, Mapping):
+        raise BadInstructionError(f"an instruction is an object with kind, not {value!r:.80}")
+    given = dict(cast("Mapping[str, Any]", value))
+    kind: Any = given.pop("kind", None)
+    make = _KINDS.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        raise BadInstructionError(
+            f"no instruction is of the kind {kind!r:.80}; kinds are {', '.join(_KINDS)}"
+        )
+    try:
+        return make(**given)
+    except TypeError:
+        raise BadInstructionError(f"{kind} has not the bounds {sorted(given)!r:.200}") from None
+    except BadInstructionError as error:
+        raise BadInstructionError(f"{kind}: {error}") from None
+
+
+def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
+    low = _number(at_least, "at_least")
+    high = _number(at_most, "at_most")
+    if low is None and high is None:
+        raise BadInstructionError("at_least or at_most is wanted")
+    if low is not None and high is not None and low > high:
+        raise BadInstructionError("at_least is above at_most")
+    if low == 0 and high is None:
+        raise BadInstructionError("at least 0 is always so")
+    return lambda count: (low is None or count >= low) and (high is None or count <= high)
+
+
+def _number(value: object, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadInstructionError(f"{name} is a number from 0, not {value!r:.80}")
+    return value
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise BadInstructionError(f"{name} is a text that is not blank, not {value!r:.80}")
+    return value
+
+
+def _words(value: object) -> list[str]:
+    listed: list[Any] = list(cast("Sequence[Any]", value)) if is_array(value) else []
+    if not listed:
+        raise BadInstructionError(f"words are a list of texts, not {value!r:.80}")
+    return [_text(one, "a word").strip() for one in listed]
+
+
+def _counting(count: Callable[[str], int]) -> Callable[..., _Check]:
+    def make(*, at_least: object = None, at_most: object = None) -> _Check:
+        fits = _between(at_least, at_most)
+        return lambda text: fits(count(text))
+
+    return make
+
+
+def _holding(is_so: Callable[[str], bool]) -> Callable[..., _Check]:
+    def make() -> _Check:
+        return is_so
+
+    return make
+
+
+def _include(*, words: object, at_least: object = 1) -> _Check:
+    fits = _between(at_least, None)
+    wanted = _words(words)
+    return lambda text: all(fits(_times(word, text)) for word in wanted)
+
+
+def _forbid(*, words: object) -> _Check:
+    unwanted = _words(words)
+    return lambda text: not any(_times(word, text) for word in unwanted)
+
+
+def _times(word: str, text: str) -> int:
+    """Count a word, or words, where no letter or digit stands beside them; case does not count."""
+    return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
+
+
+def _starts_with(*, text: object) -> _Check:
+    wanted = _text(text, "text").strip()
+    return lambda given: given.strip().startswith(wanted)
+
+
+def _ends_with(*, text: object) -> _Check:
+    wanted = _text(text, "text").strip()
+    return lambda given: given.strip().endswith(wanted)
+
+
+def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> _Check:
+    wanted = _text(letter, "letter").casefold()
+    if len(wanted) != 1:
+        raise BadInstructionError(f"letter is one letter, not {letter!r:.80}")
+    fits = _between(at_least, at_most)
+    return lambda text: fits(text.casefold().count(wanted))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        parse_json(text)
+    except JSONTextError:
+        return False
+    return True
+
+
+def _is_quoted(text: str) -> bool:
+    bare = text.strip()
+    return len(bare) > 2 and bare[0] == bare[-1] == '"'  # noqa: PLR2004  (both quotes, and something between)
+
+
+def _count_sentences(text: str) -> int:
+    """Count what ends with a full stop, an exclamation or a question mark, and a last one without any."""
+    return sum(1 for part in _END.split(text) if _WORD.search(part))
+
+
+def _count_paragraphs(text: str) -> int:
+    blank = True
+    count = 0
+    for line in text.split("\n"):
+        count += blank and bool(line.strip())
+        blank = not line.strip()
+    return count
+
+
+def _variants(text: str) -> list[str]:
+    """Return the text, without its first line, its last one, and both; each with and without asterisks."""
+    lines = text.strip().split("\n")
+    cut = ["\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])]
+    return [one for variant in (text, *cut) for one in (variant, variant.replace("*", ""))]
+
+
+_KINDS: Mapping[str, Callable[..., _Check]] = MappingProxyType(
+    {
+        "words": _counting(lambda text: len(_WORD.findall(text))),
+        "sentences": _counting(_count_sentences),
+        "paragraphs": _counting(_count_paragraphs),
+        "bullets": _counting(lambda text: len(_BULLET.findall(text))),
+        "highlights": _counting(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
+        "placeholders": _counting(lambda text: len(_PLACEHOLDER.findall(text))),
+        "include": _include,
+        "forbid": _forbid,
+        "starts_with": _starts_with,
+        "ends_with": _ends_with,
+        "letter": _letter,
+        "lower": _holding(str.islower),
+        "upper": _holding(str.isupper),
+        "json": _holding(_is_json),
+        "no_comma": _holding(lambda text: "," not in text),
+        "quoted": _holding(_is_quoted),
+        "title": _holding(lambda text: _TITLE.search(text) is not None),
+    }
+)

@@ -1,0 +1,321 @@
+"""Rewards for how long a response is, and how often it repeats itself; lengths are counts of tokens.
+
+A length is whatever whoever calls has counted: with the model's tokenizer, or roughly. None of these looks
+at the answer but `cosine_length_reward`: gate or weigh them with one that does.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.math import grade_math
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.text.texts import MAX_RESPONSE, WorkLimitError, read_response, shown, with_statuses
+from ors_server.rewards.trajectory import Trajectory
+
+MAX_TOKENS: Final = 1_000_000
+"""Tokens in which repetition is looked for."""
+MAX_NGRAM: Final = 64
+WRONG: Final = (-1.0, -0.5)
+"""What a wrong answer costs at length 0, and at the greatest length (TRL's defaults)."""
+RIGHT: Final = (1.0, 0.5)
+"""What a right answer earns at length 0, and at the greatest length (TRL's defaults)."""
+
+
+@reward(range=(-1.0, 0.0))
+def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache: int) -> float:
+    """Costs nothing up to a length, then more and more over a last stretch, and 1 beyond the greatest length.
+
+    Hazards: a short wrong answer costs nothing; add it to a reward for being right. With a stretch of 0 the
+    whole is paid one token after the greatest length.
+
+    Source: soft overlong punishment, equation 13 of DAPO (Yu et al. 2025, arXiv 2503.14476).
+
+    Args:
+        length: Tokens of the response.
+        max_completion_len: Greatest length, in tokens; at least 1.
+        soft_punish_cache: The last stretch, in tokens; 0 to the greatest length.
+
+    Returns:
+        In [-1, 0].
+
+    Raises:
+        RewardFieldError: If the length is no count.
+        RewardDefinitionError: If the greatest length or the stretch is illegal.
+    """
+    count = _count(length, "length")
+    if not (_is_count(max_completion_len) and _is_count(soft_punish_cache)) or not (
+        1 <= max_completion_len >= soft_punish_cache
+    ):
+        raise RewardDefinitionError(
+            "a greatest length is at least 1, and a stretch at most that; "
+            f"{max_completion_len!r} and {soft_punish_cache!r} came"
+        )
+    free = max_completion_len - soft_punish_cache
+    if count <= free:
+        return 0.0
+    return (free - count) / soft_punish_cache if count <= max_completion_len else -1.0
+
+
+@reward(range=(-1.0, 1.0))
+def cosine_length_reward(
+    length: int,
+    max_len: int,
+    completion: str | None = None,
+    answer: str | None = None,
+    solution: str | None = None,
+    is_correct: bool | None = None,  # noqa: FBT001  (a field of the task or of the episode)
+) -> RewardResult:
+    """Pays right answers more the shorter they are, and wrong ones less the shorter they are, along a cosine.
+
+    Hazards: a wrong answer is cheaper the longer it is, which teaches rambling where answers are mostly
+    wrong. An answer that cannot be read costs 1, at any length.
+
+    Source: the cosine reward of Yeo et al. 2025 (arXiv 2502.03373), with TRL's defaults.
+
+    Args:
+        length: Tokens of the response.
+        max_len: Greatest length, in tokens; at least 1. A longer response counts as one of this length.
+        completion: The response; only read where `is_correct` is not given.
+        answer: The gold answer, a mathematical one.
+        solution: The same, under TRL's name.
+        is_correct: Whether the answer is right, where that is known already.
+
+    Returns:
+        Right: from 1 at length 0 to 0.5. Wrong: from -1 to -0.5.
+
+    Raises:
+        RewardFieldError: If the length is no count, or nothing tells whether the answer is right.
+        RewardDefinitionError: If the greatest length is illegal.
+    """
+    if not _is_count(max_len) or max_len < 1:
+        raise RewardDefinitionError(f"a greatest length is at least 1; {max_len!r} came")
+    count = _count(length, "length")
+    gold = solution if answer is None else answer
+    if is_correct is None:
+        if gold is None or completion is None:
+            raise RewardFieldError("cosine_length_reward needs is_correct, or final_response and answer")
+        graded = _graded(completion, gold)
+        if graded.status is RewardStatus.UNPARSED_ANSWER:
+            return replace(graded, reward=WRONG[0])
+        if graded.reward is None:
+            return graded
+        is_correct = graded.reward == 1.0
+    return RewardResult(cosine_scale(count, max_len, *(RIGHT if is_correct else WRONG)))
+
+
+def cosine_scale(length: int, max_len: int, at_zero: float, at_max: float) -> float:
+    """Go from one value to another along half a cosine.
+
+    Args:
+        length: At least 0.
+        max_len: Where the other value is reached, and kept.
+        at_zero: The value at length 0.
+        at_max: The value at `max_len` and beyond.
+    """
+    share = min(length, max_len) / max_len
+    return at_max + 0.5 * (at_zero - at_max) * (1.0 + math.cos(share * math.pi))
+
+
+@reward(range=(-1.0, 0.0))
+@with_statuses
+def repetition_penalty_reward(
+    ids: Sequence[Any] | None = None,
+    final_response: str | None = None,
+    ngram_size: int = 3,
+    max_penalty: float = -1.0,
+) -> float:
+    """Costs the share of n-grams that are there already, times the greatest penalty.
+
+    Hazards: code, tables and proofs repeat themselves rightly; keep the penalty small, and the n-grams long.
+    A response shorter than an n-gram costs nothing. More than a million tokens, or 100,000 characters, are a
+    `limit`.
+
+    Source: the repetition penalty of Yeo et al. 2025 (arXiv 2502.03373), as TRL computes it.
+
+    Args:
+        ids: Tokens of the response.
+        final_response: The response, whose words in lower case are the tokens where `ids` is not given.
+        ngram_size: Tokens of an n-gram, 1 to 64.
+        max_penalty: In [-1, 0].
+
+    Returns:
+        In [`max_penalty`, 0].
+
+    Raises:
+        RewardFieldError: If there is neither `ids` nor `final_response`.
+        RewardDefinitionError: If the size or the penalty is illegal.
+    """
+    if not _is_count(ngram_size) or not 1 <= ngram_size <= MAX_NGRAM or not -1.0 <= max_penalty <= 0.0:
+        raise RewardDefinitionError(
+            f"an n-gram has 1 to {MAX_NGRAM} tokens, a penalty is in [-1, 0]; "
+            f"{ngram_size!r} and {max_penalty!r} came"
+        )
+    tokens = _tokens(ids, final_response)
+    total = len(tokens) - ngram_size + 1
+    if total <= 0:
+        return 0.0
+    unique = len(set(zip(*(tokens[start : start + total] for start in range(ngram_size)), strict=True)))
+    return (1.0 - unique / total) * max_penalty
+
+
+@reward(range=(-1.0, 0.0))
+def token_cost_reward(length: int, cost_per_token: float = 0.0001, most: float = 1.0) -> float:
+    """Costs a fixed amount per token, up to a greatest amount.
+
+    Hazards: silence is cheapest; weigh it far below a reward for being right.
+
+    Source: this library.
+
+    Args:
+        length: Tokens of the response, or of the episode.
+        cost_per_token: At least 0.
+        most: The greatest cost, in [0, 1].
+
+    Returns:
+        In [-`most`, 0].
+
+    Raises:
+        RewardFieldError: If the length is no count.
+        RewardDefinitionError: If a cost is illegal.
+    """
+    return -min(_cost(most, 1.0), _count(length, "length") * _cost(cost_per_token))
+
+
+@reward(range=(-1.0, 0.0))
+def latency_cost_reward(trajectory: Trajectory, cost_per_second: float = 0.01, most: float = 1.0) -> float:
+    """Costs a fixed amount per second that the tools took, up to a greatest amount.
+
+    Hazards: latency depends on the machine and its load, so the same episode costs something else elsewhere;
+    giving up is cheapest.
+
+    Source: this library; ARISE's `latency_ms`.
+
+    Args:
+        trajectory: Its steps' `latency_ms`.
+        cost_per_second: At least 0.
+        most: The greatest cost, in [0, 1].
+
+    Returns:
+        In [-`most`, 0].
+
+    Raises:
+        RewardFieldError: If a latency is negative or not finite.
+        RewardDefinitionError: If a cost is illegal.
+    """
+    seconds = math.fsum(step.latency_ms for step in trajectory.steps) / 1000
+    if not math.isfinite(seconds) or any(step.latency_ms < 0 for step in trajectory.steps):
+        raise RewardFieldError("a latency is a finite number of milliseconds, at least 0")
+    return -min(_cost(most, 1.0), seconds * _cost(cost_per_second))
+
+
+@reward(range=(-0.5, 0.5))
+def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = None) -> list[RewardResult]:
+    """Compares a group's lengths: 0.5 for the shortest to -0.5 for the longest; wrong ones earn no bonus.
+
+    Hazards: in a group that is all wrong the long ones are punished for being long; in one of which all are
+    right, the short ones are paid for what may be luck. Kimi warms it up: weigh it low at first.
+
+    Source: the length reward of Kimi k1.5 (arXiv 2501.12599, section 2.3.3).
+
+    Args:
+        rollouts: Of one task. `metadata["length"]` counts the tokens; where no rollout has one, the words
+            of the final response are counted. `metadata["is_correct"]` is whether it is right.
+        answer: The gold answer, a mathematical one, where `is_correct` is not given.
+
+    Returns:
+        One judgement for each, in the same order.
+
+    Raises:
+        RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
+    """
+    verdicts = [_verdict(one, answer) for one in rollouts]
+    values = length_group_rewards(_lengths(rollouts), [verdict.reward == 1.0 for verdict in verdicts])
+    return [
+        verdict if verdict.reward is None else RewardResult(value)
+        for value, verdict in zip(values, verdicts, strict=True)
+    ]
+
+
+def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) -> list[float]:
+    """Compare the lengths of a group: 0.5 for the shortest to -0.5 for the longest; wrong ones earn nothing.
+
+    Source: the length reward of Kimi k1.5 (arXiv 2501.12599, section 2.3.3): lambda is
+    0.5 - (length - shortest) / (longest - shortest); a right response earns lambda, a wrong one the lesser of
+    0 and lambda.
+
+    Args:
+        lengths: Tokens of each response of one task.
+        are_correct: Whether each is right, in the same order.
+
+    Returns:
+        One number in [-0.5, 0.5] for each, in the same order; all 0 where all lengths are one.
+
+    Raises:
+        RewardFieldError: If the two are not as long, or a length is no count.
+    """
+    counts = [_count(length, "length") for length in lengths]
+    if len(counts) != len(are_correct):
+        raise RewardFieldError(f"{len(counts)} lengths and {len(are_correct)} verdicts came")
+    if not counts or (shortest := min(counts)) == (longest := max(counts)):
+        return [0.0 for _ in counts]
+    values = [0.5 - (count - shortest) / (longest - shortest) for count in counts]
+    return [value if right else min(0.0, value) for value, right in zip(values, are_correct, strict=True)]
+
+
+def _graded(response: object, gold: object) -> RewardResult:
+    """Grade a mathematical answer: 1 if it is right, else 0; or the reason why nobody knows."""
+    if not isinstance(gold, str):
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text; {shown(gold)} came")
+    verdict = grade_math(read_response(response), gold)
+    if verdict.status == "bad_gold":
+        return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason)
+    if verdict.status == "limit":
+        return RewardResult.without(RewardStatus.LIMIT, verdict.reason)
+    if verdict.status == "unparsed_answer":
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=verdict.reason)
+    return RewardResult(float(verdict.is_equal))
+
+
+def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:
+    known = rollout.metadata.get("is_correct")
+    if isinstance(known, bool):
+        return RewardResult(float(known))
+    if answer is None:
+        raise RewardFieldError("length_group_reward needs is_correct with every rollout, or answer")
+    return _graded(rollout.final_response, answer)
+
+
+def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
+    known = [one.metadata.get("length") for one in rollouts]
+    if all(length is None for length in known):
+        return [len(one.final_response.split()) for one in rollouts]
+    return [_count(length, "length of every rollout") for length in known]
+
+
+def _tokens(ids: Sequence[Any] | None, response: str | None) -> Sequence[Any]:
+    if ids is None and response is None:
+        raise RewardFieldError("repetition_penalty_reward needs ids or final_response")
+    tokens = read_response(response, MAX_RESPONSE).lower().split() if ids is None else ids
+    if len(tokens) > MAX_TOKENS:
+        raise WorkLimitError(f"{len(tokens)} tokens; at most {MAX_TOKENS} are compared")
+    return tokens
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _count(value: Any, name: str) -> int:
+    if not _is_count(value):
+        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0; {shown(value)} came")
+    return int(value)
+
+
+def _cost(value: float, most: float = math.inf) -> float:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise RewardDefinitionError(f"a cost is a finite number of at least 0; {value!r} came")
+    return value

@@ -1,0 +1,294 @@
+"""Rewards that compare a response with gold texts: as a whole, as words in it, by a regular expression.
+
+Source: section "match" of the scorers that inspect_ai, ARISE and Search-R1 have, without what makes those
+payable by listing: no sign is dropped ("-5" is not "5", "C++" is not "C"), words end where words and numbers
+end, and an answer that also names another choice names none.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.text.numerals import numeric_match_reward
+from ors_server.rewards.text.texts import (
+    MAX_RESPONSE,
+    BadGoldError,
+    TextForm,
+    WorkLimitError,
+    load_package,
+    normalise_golds,
+    normalise_text,
+    read_golds,
+    read_response,
+    shown,
+    with_statuses,
+)
+
+MAX_RATIO: Final = 20.0
+"""Words of a response per word of its longest gold, beyond which a word in it is no answer."""
+MAX_SEARCH: Final = 20_000_000
+"""Characters of a response times texts that are looked for in it."""
+MAX_PATTERN: Final = 1_000
+"""Characters of a regular expression."""
+TIME_LIMIT: Final = 0.25
+"""Seconds for one search with a regular expression."""
+
+Match: TypeAlias = Literal["exact", "word", "numeric"]
+RegexMode: TypeAlias = Literal["search", "fullmatch"]
+
+_BEFORE: Final = r"(?<![\w+#^&@.-])(?<!\d[,:])(?<!\w[/*'])"
+_AFTER: Final = r"(?![\w+#^&@%-]|[.'/*]\w|[,:]\d|\s?%|\s*/\s*\d|\s\d+/\d)"
+"""Where words and numbers end: 4 is not in 14, 4.0, 4,000, 4:30, -4, 4/5, 4%, and C is not in C++."""
+_NEGATION: Final = re.compile(
+    r"(?:\b(?:not|no|never|neither|nor|without|cannot)|n't)\s+(?:[^\s,.;:!?]{1,40}\s+)?$"
+)
+_NEGATION_CHARACTERS: Final = 120
+
+
+def found_words(text: str, wanted: set[str]) -> set[str]:
+    """Tell which texts stand in another one as whole words; of two in one place, the longer.
+
+    Args:
+        text: Where to look, in its normal form.
+        wanted: What to look for, in the same form; none of it blank.
+
+    Raises:
+        WorkLimitError: If there is too much of either.
+    """
+    if len(text) * len(wanted) > MAX_SEARCH:
+        raise WorkLimitError(f"{len(wanted)} texts to look for in {len(text)} characters")
+    ordered = sorted(wanted, key=len, reverse=True)
+    pattern = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, ordered))}){_AFTER}")
+    return {
+        found[0]
+        for found in pattern.finditer(text)
+        if not _is_denied(text[max(0, found.start() - _NEGATION_CHARACTERS) : found.start()])
+    }
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002
+    """Pays for a response that is a gold answer, character by character.
+
+    Hazards: a model that adds a word or a full stop earns nothing; tell it the form, or use
+    `normalised_match_reward`. A response of any length is compared.
+
+    Source: the exact match of inspect_ai and ARISE's 1.0.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which any is right; a blank one is a bad gold.
+        strip: Whether white space around either does not count.
+
+    Returns:
+        0 or 1.
+    """
+    response, golds = read_response(final_response), read_golds(answer)
+    if strip:
+        return float(response.strip() in [gold.strip() for gold in golds])
+    return float(response in golds)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def normalised_match_reward(
+    final_response: str,
+    answer: str,
+    *,
+    casefold: bool = True,
+    nfkc: bool = True,
+    collapse: bool = True,
+    typography: bool = True,
+) -> float:
+    """Pays for a response that is a gold answer but for case, spacing, compatible characters and quotes.
+
+    Hazards: upper and lower case are one ("US" is "us") unless `casefold=False`. No punctuation is dropped:
+    "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits and fractions stay apart:
+    "10²" is "10^2", not "102". A response of more than 100,000 characters is a `limit`.
+
+    Source: SQuAD's exact match (Rajpurkar et al. 2016), without dropping punctuation and articles; Unicode's
+    NFKC_Casefold.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which any is right; a blank one is a bad gold.
+        casefold: Whether case does not count.
+        nfkc: Whether compatible characters, such as full-width letters, are one.
+        collapse: Whether runs of white space are one space; white space around a text never counts.
+        typography: Whether curly and straight quotes, minus and hyphen are one.
+
+    Returns:
+        0 or 1.
+    """
+    form = TextForm(casefold=casefold, nfkc=nfkc, collapse=collapse, typography=typography)
+    golds = normalise_golds(read_golds(answer), form)
+    return float(normalise_text(read_response(final_response, MAX_RESPONSE), form) in golds)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def word_match_reward(
+    final_response: str,
+    answer: str,
+    choices: Sequence[str] = (),
+    max_ratio: float = MAX_RATIO,
+    *,
+    casefold: bool = True,
+) -> RewardResult:
+    """Pays for a short response that has a gold answer in it as whole words, and no other choice.
+
+    Hazards: it cannot tell "x Paris y" from "It is Paris"; a word soon after not, no or never does not count,
+    other ways to deny are not seen. Without `choices` a response may list several candidates within
+    `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`:
+    "2 + 2 = 5, not 4" has a 2. A response of more than 100,000 characters is a `limit`.
+
+    Source: the sub-EM of Search-R1 and inspect_ai's `includes`, with boundaries, a greatest length and
+    rejection of lists.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which any is right; a blank one is a bad gold.
+        choices: The task's candidates; a response that has one which is no gold earns nothing.
+        max_ratio: Words of the response per word of the longest gold; a longer response earns nothing.
+        casefold: Whether case does not count.
+
+    Returns:
+        0 or 1; `is_listing` tells whether another choice was there too.
+    """
+    form = TextForm(casefold=casefold)
+    golds = normalise_golds(read_golds(answer), form)
+    others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - set(golds)
+    text = normalise_text(read_response(final_response, MAX_RESPONSE), form)
+    if len(text.split()) > max_ratio * max(len(gold.split()) for gold in golds):
+        return RewardResult(0.0, extras={"is_listing": 0.0})
+    found = found_words(text, {*golds, *others})
+    is_there, is_listing = bool(found - others), bool(found & others)
+    return RewardResult(
+        float(is_there and not is_listing), extras={"is_listing": float(is_there and is_listing)}
+    )
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def all_of_match_reward(
+    final_response: str,
+    answer: Sequence[str],
+    choices: Sequence[str] = (),
+    *,
+    partial: bool = False,
+    casefold: bool = True,
+) -> RewardResult:
+    """Pays for a response that has every gold answer in it as whole words, and no other choice.
+
+    Hazards: without `choices` a response that lists everything earns 1; `partial` pays for a list of which a
+    part is right. Words after not, no or never do not count. More than 100,000 characters are a `limit`.
+
+    Source: the all-of match of this library; boundaries as in `word_match_reward`.
+
+    Args:
+        final_response: The response.
+        answer: The golds, all of which must be there.
+        choices: The task's candidates; a response that has one which is no gold earns nothing.
+        partial: Whether to pay the share of golds that are there, instead of 0, where not all are.
+        casefold: Whether case does not count.
+
+    Returns:
+        In [0, 1]; `found` is the share of golds that are there.
+    """
+    form = TextForm(casefold=casefold)
+    golds = set(normalise_golds(read_golds(answer), form))
+    others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - golds
+    found = found_words(normalise_text(read_response(final_response, MAX_RESPONSE), form), {*golds, *others})
+    share = len(found & golds) / len(golds)
+    paid = share if partial else float(share == 1.0)
+    return RewardResult(0.0 if found & others else paid, extras={"found": share})
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def regex_match_reward(
+    final_response: str,
+    pattern: str,
+    mode: RegexMode = "search",
+    time_limit: float = TIME_LIMIT,
+    *,
+    ignore_case: bool = False,
+) -> float:
+    r"""Pays for a response that a regular expression is found in, or matches as a whole.
+
+    Hazards: `search` finds a pattern anywhere, so "4" is in "14": write `\b`, or use `fullmatch`. A pattern
+    that matches the empty text pays for silence, and is a bad gold. Backtracking that takes longer than
+    `time_limit` is a `limit`, as is a response of more than 100,000 characters. Needs the extra `text`.
+
+    Source: inspect_ai's `pattern`; the `regex` package, which bounds the time of a search.
+
+    Args:
+        final_response: The response.
+        pattern: A regular expression, at most 1,000 characters.
+        mode: `search` or `fullmatch`.
+        time_limit: Seconds.
+        ignore_case: Whether case does not count.
+
+    Returns:
+        0 or 1.
+
+    Raises:
+        RewardDefinitionError: If the mode is another one, or the time limit is not above 0.
+        MissingPackageError: If the package `regex` is not installed.
+    """
+    if mode not in {"search", "fullmatch"} or not time_limit > 0:
+        raise RewardDefinitionError(
+            f"a mode is search or fullmatch, a time limit above 0; {mode!r} and {time_limit!r} came"
+        )
+    response = read_response(final_response, MAX_RESPONSE)
+    compiled = _compiled(pattern, ignore_case=ignore_case)
+    try:
+        if getattr(compiled, mode)("", timeout=time_limit) is not None:
+            raise BadGoldError("the pattern matches the empty text, so that silence would be right")
+        return float(getattr(compiled, mode)(response, timeout=time_limit) is not None)
+    except TimeoutError as error:
+        raise WorkLimitError(f"the pattern took longer than {time_limit:g} seconds") from error
+
+
+@reward(range=(0.0, 1.0))
+def strict_answer_match_reward(final_response: str, answer: str, match: Match = "exact") -> Any:
+    """Compares as ARISE's `answer_match_reward`, without its hazards: no 0.7, no 0.5, no substrings.
+
+    Hazards: those of the match that is chosen: `exact_match_reward`, `word_match_reward`,
+    `numeric_match_reward`.
+
+    Source: ARISE's reward page, for what it is a strict sibling of.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which any is right; a blank or missing one is a bad gold.
+        match: As the whole text, as whole words, or as the same number.
+
+    Returns:
+        0 or 1.
+
+    Raises:
+        RewardDefinitionError: If the match is another one.
+    """
+    rewards = {"exact": exact_match_reward, "word": word_match_reward, "numeric": numeric_match_reward}
+    if match not in rewards:
+        raise RewardDefinitionError(f"a match is exact, word or numeric; {match!r} came")
+    return rewards[match].function(final_response, answer)
+
+
+def _is_denied(before: str) -> bool:
+    return _NEGATION.search(before.casefold()) is not None
+
+
+def _compiled(pattern: object, *, ignore_case: bool) -> Any:
+    regex = load_package("regex")
+    if not isinstance(pattern, str) or not pattern or len(pattern) > MAX_PATTERN:
+        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters; {shown(pattern)} came")
+    try:
+        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise BadGoldError(f"the pattern is no regular expression: {error}") from error

@@ -1,0 +1,239 @@
+"""Rewards that compare numbers, read exactly: integers, decimals, fractions, with thousands and a unit.
+
+A number is a `Fraction`, so that 0.1 + 0.2 is 0.3 and 10**20 + 1 is not 10**20; NaN and infinities are none.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.text.texts import (
+    MAX_GOLDS,
+    MAX_RESPONSE,
+    BadGoldError,
+    TextForm,
+    UnparsedAnswerError,
+    normalise_text,
+    read_response,
+    shown,
+    with_statuses,
+)
+
+MAX_CHARACTERS: Final = 400
+"""Characters of a number."""
+
+Where: TypeAlias = Literal["whole", "last"]
+Gsm8kMode: TypeAlias = Literal["strict", "flexible"]
+
+_DIGITS: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
+_DECIMAL: Final = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{{1,3}})?"
+_NUMBER: Final = re.compile(rf"([-+]?)\s?({_DECIMAL})(?:\s?/\s?({_DECIMAL}))?")
+_MIXED: Final = re.compile(r"([-+]?)([0-9]+) ([0-9]+/[0-9]+)")
+_IN_TEXT: Final = re.compile(
+    rf"(?<![\w.,/^])((?:(?<!\d\s)[-+])?)[$€£]?((?:\d+ (?=\d+/))?{_DECIMAL}(?:/{_DECIMAL})?)(?![\w/^]|[.,]\d)"
+)
+_HASHES: Final = re.compile(r"####[ \t]*([^\n]{0,400})")
+_GSM8K_UNITS: Final = ("$", "%")
+"""Signs that GSM8K's own answers leave out."""
+_FORM: Final = TextForm(casefold=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeral:
+    """A number as it was written."""
+
+    value: Fraction
+    is_decimal: bool
+    """Whether it was written with a point or an exponent, so that a tolerance makes sense."""
+
+
+def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
+    """Read a text that is one number.
+
+    Args:
+        text: Such as `-1,234.5`, `3/4`, `3 1/2`, `1e3`, `$5` with the unit `$`; a full stop at the end is
+            none of it.
+        units: Spellings of a unit that may stand behind or before the number.
+
+    Returns:
+        The number; `None` if it is none, or has more than 400 characters.
+    """
+    if len(text) > MAX_CHARACTERS * 2:
+        return None
+    bare = _without_unit(normalise_text(text, _FORM), units)
+    if (mixed := _MIXED.fullmatch(bare)) is not None and (part := read_number(mixed[3])) is not None:
+        return Numeral((int(mixed[2]) + part.value) * (-1 if mixed[1] == "-" else 1), is_decimal=False)
+    found = _NUMBER.fullmatch(bare) if len(bare) <= MAX_CHARACTERS else None
+    if found is None:
+        return None
+    sign, upper, lower = found.groups()
+    value = _fraction(upper) * (-1 if sign == "-" else 1)
+    if lower is not None:
+        under = _fraction(lower)
+        if not under:
+            return None
+        value /= under
+    return Numeral(value, re.search(r"[.eE]", found[0]) is not None)
+
+
+def last_number(text: str) -> str | None:
+    """Return the last number in a text, as it is written there.
+
+    Args:
+        text: Any text.
+    """
+    found = None
+    for found in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one is wanted)
+        pass
+    return None if found is None else found[1] + found[2]
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def numeric_match_reward(
+    final_response: str,
+    answer: str,
+    abs_tol: float = 0.0,
+    rel_tol: float = 0.0,
+    unit: str | Sequence[str] = (),
+    where: Where = "whole",
+) -> float:
+    """Pays for the same number as a gold one: exactly, or within a tolerance where the gold is a decimal.
+
+    Hazards: a comma before three digits is one of thousands, so "1,234" is no decimal; a gold written as an
+    integer or a fraction is exact, whatever the tolerance ("10" is not 10.4, though "10.0" may be);
+    `where="last"` takes the last number of a text, which need not be what the text says. Other units are
+    never converted, and `last` does not look at them. NaN and infinities are no answers. With `whole` a
+    response of any length is graded; with `last` more than 100,000 characters are a `limit`.
+
+    Source: this library; tolerances as those of Python's `math.isclose`, but on exact numbers.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which any is right: texts or numbers.
+        abs_tol: Greatest difference.
+        rel_tol: Greatest difference as a share of the gold.
+        unit: A unit, or spellings of it, which may stand at the number of either side.
+        where: Whether the response is the number, or the last number in it counts.
+
+    Returns:
+        0 or 1.
+
+    Raises:
+        RewardDefinitionError: If a tolerance is negative or not finite, or `where` is something else.
+    """
+    tolerances = (_tolerance(abs_tol), _tolerance(rel_tol))
+    units = [unit] if isinstance(unit, str) else list(unit)
+    golds = _gold_numbers(answer, units)
+    if where not in {"whole", "last"}:
+        raise RewardDefinitionError(f"where is whole or last; {where!r} came")
+    text = read_response(final_response, MAX_RESPONSE if where == "last" else None)
+    given = read_number((last_number(text) or "") if where == "last" else text.strip(), units)
+    if given is None:
+        raise UnparsedAnswerError("the response is no number" if where == "whole" else "no number is there")
+    return float(any(_is_near(given.value, gold, tolerances) for gold in golds))
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -> float:
+    """Pays for the number behind the last `####`, or the last number of the response, if it is the gold one.
+
+    Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
+    for a right number in another form, so tell the model the form. More than 100,000 characters are a
+    `limit`.
+
+    Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`; verl's two modes.
+
+    Args:
+        final_response: The response.
+        answer: The gold number, or a solution that ends in one.
+        mode: `strict` for `#### n`, `flexible` for the last number.
+
+    Returns:
+        0 or 1.
+
+    Raises:
+        RewardDefinitionError: If the mode is another one.
+    """
+    if mode not in {"strict", "flexible"}:
+        raise RewardDefinitionError(f"a mode is strict or flexible; {mode!r} came")
+    gold = _gsm8k_gold(answer)
+    response = read_response(final_response, MAX_RESPONSE)
+    text = _behind_hashes(response) if mode == "strict" else last_number(response)
+    given = None if text is None else read_number(text, _GSM8K_UNITS)
+    if given is None:
+        raise UnparsedAnswerError("no number behind ####" if mode == "strict" else "no number is there")
+    return float(given.value == gold)
+
+
+def _gsm8k_gold(answer: object) -> Fraction:
+    if isinstance(answer, str):
+        behind = _behind_hashes(answer)
+        answer = answer if behind is None else behind
+    return _gold_numbers(answer, _GSM8K_UNITS)[0].value
+
+
+def _behind_hashes(text: str) -> str | None:
+    found = _HASHES.findall(text)
+    return str(found[-1]) if found else None
+
+
+def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:
+    golds: list[object] = (
+        list(cast("Sequence[object]", answer)) if isinstance(answer, list | tuple) else [answer]
+    )
+    if not golds or len(golds) > MAX_GOLDS:
+        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers; {len(golds)} came")
+    return [_gold_number(gold, units) for gold in golds]
+
+
+def _gold_number(gold: object, units: Sequence[str]) -> Numeral:
+    is_text = isinstance(gold, str)
+    is_number = isinstance(gold, int | float) and not isinstance(gold, bool)
+    read = read_number(_spelled(gold), units) if is_text or is_number else None
+    if read is None:
+        raise BadGoldError(f"a gold answer is one number; {shown(gold)} came")
+    return read
+
+
+def _spelled(gold: Any) -> str:
+    try:
+        return str(gold)
+    except ValueError:  # an integer of more digits than Python writes
+        return ""
+
+
+def _without_unit(text: str, units: Sequence[str]) -> str:
+    text = text[:-1].rstrip() if text.endswith(".") else text
+    for unit in sorted(map(str.strip, units), key=len, reverse=True):
+        if unit and text.endswith(unit) and re.search(r"[0-9.]\s?$", text[: -len(unit)]):
+            return text[: -len(unit)].rstrip()
+        if unit and (led := re.fullmatch(rf"([-+]?)\s?{re.escape(unit)}\s?([0-9.].*)", text)) is not None:
+            return led[1] + led[2]
+    return text
+
+
+def _fraction(text: str) -> Fraction:
+    return Fraction(text.replace(",", ""))
+
+
+def _tolerance(value: float) -> Fraction:
+    try:
+        tolerance = Fraction(repr(float(value)))  # 0.1 is a tenth
+    except (ValueError, OverflowError, TypeError) as error:
+        raise RewardDefinitionError(f"a tolerance is a finite number; {shown(value)} came") from error
+    if tolerance < 0:
+        raise RewardDefinitionError(f"a tolerance is at least 0; {value!r} came")
+    return tolerance
+
+
+def _is_near(value: Fraction, gold: Numeral, tolerances: tuple[Fraction, Fraction]) -> bool:
+    if not gold.is_decimal:
+        return value == gold.value
+    absolute, relative = tolerances
+    return abs(value - gold.value) <= max(absolute, relative * abs(gold.value))

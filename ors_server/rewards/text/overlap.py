@@ -1,0 +1,288 @@
+"""Rewards for how much of a reference a response has: edit distance, ROUGE, BLEU, chrF; by the extra `text`.
+
+All of them pay for words, not for what is said: "not" costs one word. They suit translations and summaries,
+beside a reward for what is true.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.text.texts import (
+    BadGoldError,
+    TextForm,
+    WorkLimitError,
+    load_package,
+    normalise_golds,
+    normalise_text,
+    read_golds,
+    read_response,
+    with_statuses,
+)
+
+MAX_CHARACTERS: Final = 20_000
+"""Characters of a response."""
+MAX_WORK: Final = 1_000_000_000
+"""Characters of a response times those of all golds."""
+MAX_ORDER: Final = 8
+"""Words of the longest n-gram."""
+STEMMED_CHARACTERS: Final = 3
+"""Words of no more characters keep their endings (rouge-score)."""
+
+Tokenizer: TypeAlias = Literal["ascii", "unicode"]
+EditMethod: TypeAlias = Literal["levenshtein", "token_sort"]
+BleuTokenizer: TypeAlias = Literal["13a", "intl", "char", "zh", "none"]
+Smoothing: TypeAlias = Literal["exp", "floor", "add-k", "none"]
+
+_WORDS: Final = {"ascii": re.compile("[a-z0-9]+"), "unicode": re.compile(r"\w+")}
+_BLEU_TOKENIZERS: Final = frozenset({"13a", "intl", "char", "zh", "none"})
+_SMOOTHINGS: Final = frozenset({"exp", "floor", "add-k", "none"})
+
+Compare: TypeAlias = Callable[[list[str], list[str]], int]
+"""How many tokens, or n-grams, two lists share."""
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def edit_similarity_reward(
+    final_response: str, answer: str, method: EditMethod = "levenshtein", *, casefold: bool = False
+) -> float:
+    """Pays for few edits between the response and the nearest gold: 1 less the share of characters to change.
+
+    Hazards: a wrong digit in a long answer still earns nearly 1; unlike texts of one alphabet earn 0.2 to
+    0.4. `token_sort` does not see the order of words. The scores of rapidfuzz that ignore what one side has
+    more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered. More than 20,000 characters
+    are a `limit`.
+
+    Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which the nearest counts.
+        method: `levenshtein` over characters, or `token_sort`: over the words in alphabetical order.
+        casefold: Whether case does not count.
+
+    Returns:
+        In [0, 1].
+
+    Raises:
+        RewardDefinitionError: If the method is another one.
+        MissingPackageError: If the package `rapidfuzz` is not installed.
+    """
+    if method not in {"levenshtein", "token_sort"}:
+        raise RewardDefinitionError(f"a method is levenshtein or token_sort; {method!r} came")
+    form = TextForm(casefold=casefold)
+    golds = normalise_golds(read_golds(answer), form)
+    response = normalise_text(read_response(final_response, MAX_CHARACTERS), form)
+    _check_work(len(response), golds)
+    if method == "token_sort":
+        similar = load_package("rapidfuzz.fuzz").token_sort_ratio
+        return max(float(similar(response, gold)) / 100 for gold in golds)
+    similar = load_package("rapidfuzz.distance").Levenshtein.normalized_similarity
+    return max(float(similar(response, gold)) for gold in golds)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def rouge_n_reward(
+    final_response: str, answer: str, n: int = 1, tokenizer: Tokenizer = "ascii", *, stem: bool = False
+) -> RewardResult:
+    """Pays the F1 of the n-grams that the response shares with the best gold: ROUGE-1, ROUGE-2 and so on.
+
+    Hazards: the right words in any order earn 1 by ROUGE-1; a copy of the source text earns much of what a
+    summary does. `ascii` sees letters a to z and digits only; for other scripts take `unicode`. More than
+    20,000 characters are a `limit`.
+
+    Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which the one with the greatest F1 counts.
+        n: Words of an n-gram, 1 to 8.
+        tokenizer: Which characters make words.
+        stem: Whether English endings do not count (Porter's stemmer, of the package snowballstemmer).
+
+    Returns:
+        The F1 in [0, 1]; `precision` and `recall`.
+
+    Raises:
+        RewardDefinitionError: If an option is illegal.
+        MissingPackageError: If `stem` is set and its package is not installed.
+    """
+    if not 1 <= n <= MAX_ORDER:
+        raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words; {n!r} came")
+
+    def shared(left: list[str], right: list[str]) -> int:
+        return sum((Counter(_ngrams(left, n)) & Counter(_ngrams(right, n))).values())
+
+    return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, n)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def rouge_l_reward(
+    final_response: str, answer: str, tokenizer: Tokenizer = "ascii", *, stem: bool = False
+) -> RewardResult:
+    """Pays the F1 of the longest common subsequence of words with the best gold: ROUGE-L.
+
+    Hazards: those of `rouge_n_reward`, but that the order of words counts. More than 20,000 characters are a
+    `limit`. Needs the extra `text`.
+
+    Source: Lin 2004, as the package rouge-score 0.1.2 computes `rougeL`; the subsequence by rapidfuzz.
+
+    Args:
+        final_response: The response.
+        answer: A gold, or a list of which the one with the greatest F1 counts.
+        tokenizer: Which characters make words: `ascii` or `unicode`.
+        stem: Whether English endings do not count.
+
+    Returns:
+        The F1 in [0, 1]; `precision` and `recall`.
+
+    Raises:
+        RewardDefinitionError: If the tokenizer is another one.
+        MissingPackageError: If a package is not installed.
+    """
+    similar = load_package("rapidfuzz.distance").LCSseq.similarity
+
+    def shared(left: list[str], right: list[str]) -> int:
+        return int(similar(left, right))
+
+    return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, 1)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def bleu_reward(
+    final_response: str,
+    answer: str,
+    tokenizer: BleuTokenizer = "13a",
+    smoothing: Smoothing = "exp",
+    *,
+    casefold: bool = False,
+) -> RewardResult:
+    """Pays the sentence BLEU of the response against all golds together, divided by 100.
+
+    Hazards: BLEU is a figure of a corpus; of one sentence it depends on the smoothing, so compare only what
+    has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than 20,000
+    characters are a `limit`. Tokenizers that download a model are not offered.
+
+    Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
+    Cherry 2014.
+
+    Args:
+        final_response: The response.
+        answer: A reference, or a list of references of the same text.
+        tokenizer: One of sacrebleu's: `13a`, `intl`, `char`, `zh`, `none`.
+        smoothing: `exp`, `floor`, `add-k` or `none`.
+        casefold: Whether case does not count.
+
+    Returns:
+        In [0, 1]; `brevity_penalty`, and the `signature` that a report should have.
+
+    Raises:
+        RewardDefinitionError: If the tokenizer or the smoothing is another one.
+        MissingPackageError: If the package `sacrebleu` is not installed.
+    """
+    if tokenizer not in _BLEU_TOKENIZERS or smoothing not in _SMOOTHINGS:
+        raise RewardDefinitionError(
+            f"a tokenizer is one of {', '.join(sorted(_BLEU_TOKENIZERS))}, a smoothing one of "
+            f"{', '.join(sorted(_SMOOTHINGS))}; {tokenizer!r} and {smoothing!r} came"
+        )
+    golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    _check_work(len(response), golds)
+    metric = load_package("sacrebleu.metrics").BLEU(
+        lowercase=casefold, tokenize=tokenizer, smooth_method=smoothing, effective_order=True
+    )
+    found = metric.sentence_score(response, golds)
+    extras = {"brevity_penalty": float(found.bp), "signature": str(metric.get_signature())}
+    return RewardResult(_share(found.score), extras=extras)
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def chrf_reward(
+    final_response: str, answer: str, word_order: int = 0, *, casefold: bool = False
+) -> RewardResult:
+    """Pays the chrF of the response against the best gold, over 100: the F2 of shared character n-grams.
+
+    Hazards: unlike texts of one language earn 0.1 to 0.2. More than 20,000 characters are a `limit`.
+
+    Source: Popović 2015 and 2017, by the package sacrebleu.
+
+    Args:
+        final_response: The response.
+        answer: A reference, or a list of which the best counts.
+        word_order: 0 for chrF, 2 for chrF++.
+        casefold: Whether case does not count.
+
+    Returns:
+        In [0, 1]; the `signature` that a report should have.
+
+    Raises:
+        RewardDefinitionError: If the order is not 0, 1 or 2.
+        MissingPackageError: If the package `sacrebleu` is not installed.
+    """
+    if word_order not in {0, 1, 2}:
+        raise RewardDefinitionError(f"a word order is 0, 1 or 2; {word_order!r} came")
+    golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    _check_work(len(response), golds)
+    metric = load_package("sacrebleu.metrics").CHRF(word_order=word_order, lowercase=casefold)
+    found = metric.sentence_score(response, golds)
+    return RewardResult(_share(found.score), extras={"signature": str(metric.get_signature())})
+
+
+class _Words:
+    """Splits texts into words as rouge-score does."""
+
+    def __init__(self, tokenizer: str, *, stem: bool) -> None:
+        if tokenizer not in _WORDS:
+            raise RewardDefinitionError(f"a tokenizer is ascii or unicode; {tokenizer!r} came")
+        self._words = _WORDS[tokenizer]
+        self._stemmer: Any = load_package("snowballstemmer").stemmer("english") if stem else None
+
+    def of(self, text: str) -> list[str]:
+        words: list[str] = self._words.findall(text.lower())
+        if self._stemmer is None:
+            return words
+        stem = self._stemmer.stemWord
+        return [stem(word) if len(word) > STEMMED_CHARACTERS else word for word in words]
+
+
+def _rouge(
+    final_response: object, answer: object, words: _Words, shared: Compare, order: int
+) -> RewardResult:
+    texts, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    _check_work(len(response), texts)
+    golds, given = [words.of(text) for text in texts], words.of(response)
+    if min(map(len, golds)) < order:
+        raise BadGoldError(
+            f"a gold answer has fewer than {order} words; for other scripts: tokenizer='unicode'"
+        )
+    scores = [_f1(shared(given, gold), len(given) - order + 1, len(gold) - order + 1) for gold in golds]
+    f1, precision, recall = max(scores)
+    return RewardResult(f1, extras={"precision": precision, "recall": recall})
+
+
+def _f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
+    if not shared:
+        return 0.0, 0.0, 0.0
+    precision, recall = shared / given, shared / gold
+    return 2 * precision * recall / (precision + recall), precision, recall
+
+
+def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return list(zip(*(words[start:] for start in range(n)), strict=False))
+
+
+def _check_work(length: int, golds: Sequence[str]) -> None:
+    if length * sum(map(len, golds)) > MAX_WORK:
+        raise WorkLimitError(f"{length} characters to compare with {len(golds)} long golds")
+
+
+def _share(percent: float) -> float:
+    return min(1.0, max(0.0, float(percent) / 100))
