@@ -82,6 +82,13 @@ def test_the_rooms_of_the_architecture_are_the_packages_own():
     assert rooms == {path.stem for path in entries} - {"__init__"}
 
 
+def test_the_architecture_names_every_room_of_rewards():
+    named = set(re.findall(r"`rewards/(\w+)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    folder = ROOT / "ors_server" / "rewards"
+    assert {path.parent.name for path in folder.glob("*/__init__.py")} <= named
+    assert all((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in named)
+
+
 @pytest.mark.parametrize("module", [ors_server, ors_server.testing], ids=lambda module: module.__name__)
 def test_every_public_name_is_documented(module):
     for name in module.__all__:
