@@ -9,6 +9,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any, TypeAlias, cast
 
+from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import Draft202012Validator, validator_for
 from referencing.exceptions import Unresolvable
@@ -23,6 +24,8 @@ MAX_ERRORS = 20
 MAX_SCHEMA_CHARACTERS = 1_000_000
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
+_NO_FORMATS = FormatChecker(formats=())
+"""Patterns are compiled by `compile_pattern`, and not also by the package with `re`, which warns of some."""
 _validators: Any = import_module("jsonschema.validators")  # both are typed too loosely to be used as they are
 _referencing: Any = import_module("referencing.jsonschema")
 
@@ -63,7 +66,7 @@ def check_schema(schema: Schema) -> None:
     if drafted is None:
         raise BadSchemaError(f"the draft {schema['$schema']!r:.80} is not known")
     try:
-        drafted.check_schema(schema)
+        drafted.check_schema(schema, format_checker=_NO_FORMATS)
     except SchemaError as error:
         raise BadSchemaError(f"no schema: {error.message:.200}") from None
     _check_references(schema, str(drafted.META_SCHEMA["$schema"]))
