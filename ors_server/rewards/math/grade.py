@@ -43,6 +43,8 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
         return _refuse("bad_gold", "the gold is nested too deep", gold, answer)
     if reference is None:
         return _refuse("bad_gold", "the gold is empty", gold, answer)
+    if not reference.is_math and _is_broken(gold):
+        return _refuse("bad_gold", "the gold's braces do not match", gold, answer)
     try:
         return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
     except LimitError as limit:
@@ -90,12 +92,18 @@ def _read_gold(gold: str) -> Reading | None:
     if whole is not None and whole.is_math:
         return whole
     content = boxed(gold, is_gold=True)
-    if content is not None and content.strip():
-        return read(unbox(content))
+    if content is not None:
+        return read(unbox(content)) if content.strip() else None
     candidate = extract(gold, is_strict=False, must_agree=False)
     if candidate is not None and _is_sentence(gold, candidate):
         return candidate.reading
     return whole if whole is not None else (candidate.reading if candidate is not None else None)
+
+
+def _is_broken(gold: str) -> bool:
+    """Say whether a gold with commands of LaTeX was cut off, or lost a brace (`\\frac{1}{`)."""
+    bare = gold.replace("\\{", "").replace("\\}", "")
+    return "\\" in bare and bare.count("{") != bare.count("}")
 
 
 def _is_sentence(gold: str, candidate: Candidate) -> bool:
