@@ -41,10 +41,9 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
         return _refuse("bad_gold", f"the gold is beyond the grader: {limit}", gold, answer)
     except RecursionError:
         return _refuse("bad_gold", "the gold is nested too deep", gold, answer)
-    if reference is None:
-        return _refuse("bad_gold", "the gold is empty", gold, answer)
-    if not reference.is_math and _is_broken(gold):
-        return _refuse("bad_gold", "the gold's braces do not match", gold, answer)
+    if reference is None or (not reference.is_math and _is_broken(gold)):
+        why = "the gold is empty" if reference is None else "the gold's braces do not match"
+        return _refuse("bad_gold", why, gold, answer)
     try:
         return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
     except LimitError as limit:
@@ -101,7 +100,7 @@ def _read_gold(gold: str) -> Reading | None:
 
 
 def _is_broken(gold: str) -> bool:
-    """Say whether a gold with commands of LaTeX was cut off, or lost a brace (`\\frac{1}{`)."""
+    r"""Say whether a gold with commands of LaTeX was cut off, or lost a brace (`\frac{1}{`)."""
     bare = gold.replace("\\{", "").replace("\\}", "")
     return "\\" in bare and bare.count("{") != bare.count("}")
 
