@@ -4,6 +4,7 @@ Source: the pages "Reward System" and "Predefined Rewards" of AgentFly; values w
 those of its code at 1256586. Each deliberate deviation is a row of `ors_server.rewards.deviations`.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -122,7 +123,7 @@ def infoseek_reward(
 
 
 @reward(range=(0.0, 1.0))
-def math_equal_reward(final_response: str, answer: str, **_rest: Any) -> RewardResult:
+def math_equal_reward(final_response: str, answer: str | float, **_rest: Any) -> RewardResult:
     """Pays 1 if the response is mathematically equal to the answer, else 0.
 
     Hazards: the last of several boxes counts, so an agent may change its mind in writing; `grade_math` has
@@ -132,17 +133,17 @@ def math_equal_reward(final_response: str, answer: str, **_rest: Any) -> RewardR
 
     Args:
         final_response: The response; the last box in it, or the whole of a bare answer, is what counts.
-        answer: The gold answer, LaTeX or plain.
+        answer: The gold answer, LaTeX or plain, or a number.
 
     Returns:
         0 or 1. A response in which no answer can be read is `unparsed_answer`; a gold that cannot be read is
         `bad_gold`, and no number.
     """
-    return _math(grade_math(final_response, answer), {})
+    return _math(_grade(final_response, answer), {})
 
 
 @reward(range=(0.0, 1.0))
-def math_equal_reward_tool(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
+def math_equal_reward_tool(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
     """Pays for an equal answer that was come by with a tool.
 
     Hazards: any tool call earns the 0.1, useful or not.
@@ -158,13 +159,13 @@ def math_equal_reward_tool(final_response: str, answer: str, trajectory: Traject
         0 if no tool was used, 0.1 if one was and the answer is wrong, 1 if it is right; `acc` says whether
         it is right.
     """
-    verdict = grade_math(final_response, answer)
+    verdict = _grade(final_response, answer)
     paid = _gated(trajectory, is_right=verdict.is_equal)
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
 @reward(range=(0.0, 1.0))
-def math_equal_reward_think(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
+def math_equal_reward_think(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant has a `<think>` block.
 
     Hazards: an empty block is a thought. A server sees no turns but the calls, so this is for conversations.
@@ -179,14 +180,16 @@ def math_equal_reward_think(final_response: str, answer: str, trajectory: Trajec
     Returns:
         As `math_equal_reward_tool`; 0, with an `acc` of 0, where a turn has no thought or no tool was used.
     """
-    verdict = grade_math(final_response, answer)
+    verdict = _grade(final_response, answer)
     is_formed = all("</think>" in turn for turn in _turns(trajectory))
     paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(paid == 1.0)}, paid)
 
 
 @reward(range=(0.0, 1.0))
-def math_reward_thought_with_tool(final_response: str, answer: str, trajectory: Trajectory) -> RewardResult:
+def math_reward_thought_with_tool(
+    final_response: str, answer: str | float, trajectory: Trajectory
+) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant begins with "Thought".
 
     Hazards: the word alone is a thought. A server sees no turns but the calls, so this is for conversations.
@@ -201,7 +204,7 @@ def math_reward_thought_with_tool(final_response: str, answer: str, trajectory: 
     Returns:
         As `math_equal_reward_tool`; 0 where a turn has no thought.
     """
-    verdict = grade_math(final_response, answer)
+    verdict = _grade(final_response, answer)
     is_formed = all(turn.strip().lower().startswith("thought") for turn in _turns(trajectory))
     paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
@@ -295,6 +298,16 @@ def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
     if not count_tool_results(trajectory):
         return 0.0
     return 1.0 if is_right else TOOL_USED
+
+
+def _grade(response: str, gold: object) -> MathVerdict:
+    """Grade with a gold as datasets hold it: a text, or a number that stands for its decimal writing."""
+    if isinstance(gold, int | float) and not isinstance(gold, bool) and math.isfinite(gold):
+        gold = str(int(gold) if gold == int(gold) else gold)
+    if isinstance(gold, str):
+        return grade_math(response, gold)
+    reason = f"a gold answer is a text or a finite number, not {gold!r:.40}"
+    return MathVerdict(is_equal=False, reason=reason, status="bad_gold", forms=("", ""))
 
 
 def _math(verdict: MathVerdict, extras: Mapping[str, Any], paid: float | None = None) -> RewardResult:
