@@ -15,7 +15,7 @@ from ors_server.rewards import math_equal_reward, math_equal_reward_tool, score
         (-3, "the answer is -3", 1.0),
         (10**20, "100000000000000000000", 1.0),
         (1e20, "100000000000000000000", 1.0),
-        ("42", "42", 1.0),
+        ("1{,}000", "1000", 1.0),
     ],
 )
 def test_a_number_is_a_gold(gold, response, wanted):
