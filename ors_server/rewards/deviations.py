@@ -171,10 +171,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "Nothing is equal to nothing: 1.0. Ours is bad_gold.",
-        "an empty gold cannot be answered: a failure is never a reward",
+        "Nothing is equal to nothing, and a gold that is cut off in a command to itself: 1.0. Ours is bad_gold.",
+        "an empty or broken gold cannot be answered: a failure is never a reward",
         "error",
-        r'"answer": ""',
+        r'"answer": "([^"]*\{)?"',
     ),
     Deviation(
         "agentfly_math_equal_reward agentfly_qa_f1_reward agentfly_reward_framework",
