@@ -171,7 +171,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "Nothing is equal to nothing, and a gold that is cut off in a command to itself: 1.0. Ours is bad_gold.",
+        "Nothing is equal to nothing, and a gold that was cut off to itself: 1.0. Ours is bad_gold.",
         "an empty or broken gold cannot be answered: a failure is never a reward",
         "error",
         r'"answer": "([^"]*\{)?"',
