@@ -31,7 +31,9 @@ STEPS: Final = 12_000
 BITS: Final = 200
 """Precision, in bits, of the numbers that stand for radicals, logarithms and the like (60 decimal digits)."""
 MAGNITUDE: Final = 4_096
-"""Greatest binary logarithm of an exponent's or an angle's size in such a number."""
+"""Greatest binary logarithm of a power, an exponential and the like in such a number."""
+ANGLE_BITS: Final = 20
+"""Greatest binary logarithm of a real angle, of whose precision as many bits are lost."""
 
 
 class MathError(Exception):

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]
 
-from ors_server.rewards.math.limits import BITS, MAGNITUDE, InexactError, LimitError, UndefinedError
+from ors_server.rewards.math.limits import (
+    ANGLE_BITS,
+    BITS,
+    MAGNITUDE,
+    InexactError,
+    LimitError,
+    UndefinedError,
+)
 
 _lib: Any = libmp
 Real = Any
@@ -275,6 +282,8 @@ _COMPLEX: Final = {
     "acosh": _lib.mpc_acosh,
     "atanh": _lib.mpc_atanh,
 }
+_CIRCULAR: Final = frozenset({"sin", "cos", "tan"})
+_UNBOUNDED: Final = frozenset({"log", "atan", "asinh", "acosh", "tanh"})
 ELEMENTARY: Final = frozenset(_REAL)
 """Names of the functions that `apply` knows."""
 
@@ -290,7 +299,9 @@ def apply(name: str, value: Complex) -> Complex:
         UndefinedError: The argument is a pole.
         LimitError: The argument is beyond the grader's range.
     """
-    if magnitude(value) > MAGNITUDE.bit_length() and name not in ("log", "atan", "asinh", "acosh", "tanh"):
+    is_angle = name in _CIRCULAR and value[1] == _lib.fzero
+    most = ANGLE_BITS if is_angle else MAGNITUDE.bit_length()
+    if magnitude(value) > most and name not in _UNBOUNDED:
         raise LimitError(f"{name} of a number beyond the range of the grader")
     if name == "log" and is_zero(value):
         raise UndefinedError("a logarithm of zero")

@@ -138,6 +138,13 @@ KINDS = {
 }
 
 
+def test_an_angle_may_be_large_and_is_reduced_exactly():
+    assert grade_math(r"\cos(9261)", r"\cos(21^{3})").is_equal
+    assert grade_math(r"\sin(1000 + 2\pi)", r"\sin(1000)").is_equal
+    assert not grade_math(r"\cos(9261.0000000001)", r"\cos(21^{3})").is_equal
+    assert grade_math(r"\cos(2^{40})+1", r"1+\cos(2^{41})").status == "limit"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None)
 @given(first=trees, second=trees, data=st.data())
