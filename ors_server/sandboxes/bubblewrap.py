@@ -39,23 +39,26 @@ LAYOUT = Layout(
     state="/run/ors-state",
 )
 _INNER_ID = "1000"
-_PROGRAMS = ("bwrap", "unshare", "nsenter", "setsid", "setpriv", "mount", "install", "sh")
+_PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
-# $1: mount point, $2: options, $3: owner or "", then the command; entrances of cgroups are its environment.
-_MOUNT_AND_ENTER = """\
+# Entrances of cgroups are its environment, and so is the terminal: the leader of a session that opens one has
+# it for its own (credentials(7)), which saves starting setsid(1).
+_BEGIN = """\
 for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
+if [ -n "$ORS_TERMINAL" ]; then : <"$ORS_TERMINAL" || exit 74; fi
+"""
+# $1: mount point, $2: options, $3: owner or "", then the command.
+_MOUNT_AND_ENTER = f"""{_BEGIN}\
 mount -t tmpfs -o "$2" ors "$1" || exit 72
-install -d -m 0700 ${3:+-o "$3" -g "$3"} "$1/work" "$1/home" "$1/state" || exit 73
-install -d -m 1777 ${3:+-o "$3" -g "$3"} "$1/tmp" || exit 73
+install -d -m 0700 ${{3:+-o "$3" -g "$3"}} "$1/work" "$1/home" "$1/state" "$1/tmp" || exit 73
 [ -n "$3" ] || echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :
 shift 3
 exec "$@"
 """
 # Limits are text of our own before it.
-_ENTER = """
-for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
-exec "$@"
+_ENTER = f"""
+{_BEGIN}exec "$@"
 """
 
 
@@ -83,11 +86,12 @@ class BubblewrapCell(HostCell):
         self._close_info()
         self._info, told = os.pipe()
         shell = ["/bin/sh", f"{LAYOUT.control}/init"]
-        order = [*self._enter(""), "setsid", "-c", *self._isolation(), *self._session_view(), "--as-pid-1"]
+        order = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1"]
         order += ["--info-fd", str(told), *_variables(self.layout.environment)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
-            return self._spawn(order, shell, Ends(slave, slave, slave, told), entrances)
+            ends = Ends(slave, slave, slave, told)
+            return self._spawn(order, shell, ends, entrances, terminal=os.ttyname(slave))
         finally:
             os.close(told)
 
@@ -106,6 +110,7 @@ class BubblewrapCell(HostCell):
                     for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
                 ]
                 self.hold(f"/proc/{first.pid}/root{self._data}")
+                os.chmod("tmp", 0o1777, dir_fd=self.files_folder())  # noqa: S103  (as every /tmp)
         except (OSError, ValueError, KeyError) as error:
             raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
         finally:
@@ -170,11 +175,12 @@ class BubblewrapCell(HostCell):
     # How everything is started
 
     def _spawn(
-        self, isolation: list[str], argv: list[str], ends: Ends, entrances: list[str]
+        self, isolation: list[str], argv: list[str], ends: Ends, entrances: list[str], *, terminal: str = ""
     ) -> "subprocess.Popen[bytes]":
         filter_fd = _as_pipe(program(Policy()))
         passed = [fd for fd in (filter_fd, ends.status) if fd >= 0]
         confined = [*isolation, "--remount-ro", "/", "--seccomp", str(filter_fd), "--", *argv]
+        told = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
                 confined,
@@ -182,8 +188,9 @@ class BubblewrapCell(HostCell):
                 stdout=ends.stdout,
                 stderr=ends.stderr,
                 pass_fds=passed,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ORS_ENTRANCES": " ".join(entrances)},
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **told},
                 cwd="/",
+                start_new_session=bool(terminal),
             )
         except OSError as error:
             raise SandboxStartError(f"cannot start bubblewrap: {error}") from error
