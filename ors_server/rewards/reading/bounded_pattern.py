@@ -1,10 +1,9 @@
 """Regular expressions with a time limit: a pattern of a task's, a text of an agent's."""
 
 import time
-from importlib import import_module
 from typing import Any
 
-from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reading.packages import load_package
 
 TIME_LIMIT = 1.0
 """Seconds for all searches of one judgement."""
@@ -26,14 +25,9 @@ def compile_pattern(pattern: str) -> Any:
 
     Raises:
         PatternError: If it is none.
-        RewardDefinitionError: If the package is not there.
+        MissingPackageError: If the package is not installed.
     """
-    try:
-        regex: Any = import_module("regex")
-    except ImportError:
-        raise RewardDefinitionError(
-            "patterns are searched for with a time limit by the package regex: pip install 'ors-server[text]'"
-        ) from None
+    regex = load_package("regex")
     try:
         return regex.compile(pattern, regex.MULTILINE)
     except (regex.error, TypeError, RecursionError) as error:

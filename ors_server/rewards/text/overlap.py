@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.text.texts import (
     BadGoldError,
     TextForm,
     WorkLimitError,
-    load_package,
     normalise_golds,
     normalise_text,
     read_golds,

@@ -9,10 +9,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from ors_server.rewards.errors import MissingPackageError, RewardFieldError
+from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
 
 MAX_RESPONSE = 100_000
@@ -184,24 +183,6 @@ def shown(value: object) -> str:
         return f"{value!r:.80}"
     except ValueError:
         return f"a value of the type {type(value).__name__}"
-
-
-def load_package(name: str) -> Any:
-    """Import a package of the extra `text` on first use.
-
-    Args:
-        name: Its module.
-
-    Raises:
-        MissingPackageError: If it is not installed.
-    """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"this reward needs the package {name.partition('.')[0]}; "
-            "install the extra: pip install 'ors-server[text]'"
-        ) from error
 
 
 def _compatible(text: str) -> str:

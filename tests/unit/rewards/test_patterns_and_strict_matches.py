@@ -6,6 +6,7 @@ import pytest
 
 from ors_server.rewards.arise import answer_match_reward, task_success
 from ors_server.rewards.errors import MissingPackageError, RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text import matches, texts
 from ors_server.rewards.text.matches import (
@@ -14,7 +15,6 @@ from ors_server.rewards.text.matches import (
 )
 from ors_server.rewards.text.texts import (
     BadGoldError,
-    load_package,
     normalise_golds,
     read_golds,
 )

@@ -1,0 +1,24 @@
+"""Packages of an extra, imported when a reward first needs them."""
+
+from importlib import import_module
+from typing import Any
+
+from ors_server.rewards.errors import MissingPackageError
+
+
+def load_package(name: str) -> Any:
+    """Import a package of the extra `text` on first use.
+
+    Args:
+        name: Its module.
+
+    Raises:
+        MissingPackageError: If it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"this reward needs the package {name.partition('.')[0]}; "
+            "install the extra: pip install 'ors-server[text]'"
+        ) from error
