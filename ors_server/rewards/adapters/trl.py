@@ -13,6 +13,7 @@ from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_rewa
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.metrics import summarise_extras
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.scoring import score
 
@@ -133,16 +134,7 @@ def _rows(
 
 
 def _metrics(results: Sequence[RewardResult]) -> dict[str, float]:
-    figures: dict[str, list[float]] = {}
-    for result in results:
-        for key, value in result.extras.items():
-            if isinstance(value, int | float):
-                figures.setdefault(key, []).append(float(value))
-    metrics: dict[str, float] = {}
-    for key, values in figures.items():
-        metrics[f"reward_extra/{key}/mean"] = sum(values) / len(values)
-        metrics[f"reward_extra/{key}/max"] = max(values)
-        metrics[f"reward_extra/{key}/min"] = min(values)
+    metrics = summarise_extras(results)
     for status in {result.status for result in results}:
         count = sum(1 for result in results if result.status is status)
         metrics[f"reward_status/{status.value}"] = count / len(results)
