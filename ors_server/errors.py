@@ -107,6 +107,18 @@ class SessionDeletedError(ClientError):
     code = "session_deleted"
 
 
+class EpisodeNotFoundError(ClientError):
+    """The store has no record of that name."""
+
+    code = "episode_not_found"
+
+
+class RecordError(ClientError):
+    """A text is no record of an episode as this server writes it."""
+
+    code = "record"
+
+
 class UnknownCallError(ClientError):
     """The session knows no call with that id, so there is nothing to resume."""
 

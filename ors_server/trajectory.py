@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from secrets import token_hex
 from typing import Any
 
 from ors_server.wire import ImageBlock, JSONObject, TextBlock
@@ -56,9 +57,14 @@ class Fork:
     """Where a forked episode left another one."""
 
     session_id: str
-    """The episode that it began as."""
+    """Session of the episode that it began as."""
     steps: int
     """Steps that both share: the record of the fork begins with copies of them, its sums with theirs."""
+
+
+def make_episode_id() -> str:
+    """Return an id that no other episode ever has: 32 hexadecimal digits."""
+    return token_hex(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,32 @@ class EpisodeOrigin:
     forked_from: Fork | None = None
     sandbox: JSONObject | None = None
     """What isolated the agent's commands, and what did not; `None` where nothing of the agent's ran."""
+    episode_id: str = field(default_factory=make_episode_id)
+    """The record's own id. A session id may be used again once its session is gone; this one never is."""
+    seed: int = 0
+    """What the environment draws its chances from, in [0, 2**53)."""
+    visibility: str = "meta"
+    """What the agent sees of rewards."""
+    toolset: str | None = None
+    """The toolset that whoever created the session asked for."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What whoever created the session calls it: its run, attempt, group."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Versions by name: `python`, and the distribution that the environment comes from, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One move of an episode from one phase to another."""
+
+    event: str
+    """What happened, in the words of the episode's table."""
+    phase: str
+    """The phase after it."""
+    stop_reason: str | None
+    """Why the episode is over; `None` while it goes on."""
+    at: datetime
+    """UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +144,47 @@ class EpisodeSummary:
     finished_at: datetime | None
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """What is known of an episode beside its steps."""
+
+    origin: EpisodeOrigin
+    summary: EpisodeSummary
+    """The latest figures; final once the record is closed."""
+    prompt: tuple[TextBlock | ImageBlock, ...] | None = None
+    """What the agent was told; `None` if nobody asked for it."""
+    transitions: tuple[Transition, ...] = ()
+    """Every move of the episode, in order."""
+    is_closed: bool = False
+    """Whether the session is gone and nothing will be added."""
+
+
+def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:
+    """Return the figures of an episode in which nothing has happened yet.
+
+    Args:
+        origin: Where it comes from.
+    """
+    return EpisodeSummary(
+        phase="created",
+        steps=0,
+        episode_return=0.0,
+        reward_sum=0.0,
+        penalty_sum=0.0,
+        penalties={},
+        discounted_return=0.0,
+        last_reward=None,
+        best_reward=None,
+        ungraded_steps=0,
+        failed_steps=0,
+        stop_reason=None,
+        created_at=origin.created_at,
+        started_at=None,
+        last_call_at=None,
+        finished_at=None,
+    )
 
 
 def summary_as_json(summary: EpisodeSummary) -> dict[str, Any]:

@@ -136,6 +136,8 @@ class EnvironmentDefinition:
     """What the sandbox of every session may use; `None` for sessions without one."""
     reward: Reward | None = None
     """What the class says that an episode is worth; one object for all sessions."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Versions of Python and of the distribution that carries the class."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
         """Return what the sandbox of a session may use; `None` if it needs none.

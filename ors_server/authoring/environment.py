@@ -1,6 +1,7 @@
 """The class that an author derives from."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
 from typing import Any, ClassVar, TypeAlias
 
 from ors_server.authoring.judging import ask_reward, own_episode
@@ -63,6 +64,7 @@ class Environment:
     finishes the episode and has no reward of its own. One that takes `rollouts` scores groups."""
 
     _sandbox: Sandbox | None = None
+    _rng: Random | None = None
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Keep the task and the secrets; do slow work in `setup`.
@@ -122,6 +124,23 @@ class Environment:
         if episode is None:
             raise RuntimeError(f"{type(self).__name__} has no context here: use it in setup or later")
         return episode.context
+
+    @property
+    def rng(self) -> Random:
+        """The source of chance of the session: there from `setup` to the end of `teardown`.
+
+        It begins with the episode's seed, which is recorded: whoever draws every chance from it plays the
+        same episode again when the same calls come.
+
+        Raises:
+            RuntimeError: If the instance was made outside of a session.
+        """
+        if self._rng is None:
+            episode = own_episode(self)
+            if episode is None:
+                raise RuntimeError(f"{type(self).__name__} has no rng here: use it in setup or later")
+            self._rng = Random(episode.seed)  # noqa: S311  (chances of a game, no secrets)
+        return self._rng
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str] | Awaitable[Sequence[Split | str]]:

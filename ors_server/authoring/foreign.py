@@ -23,6 +23,7 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.native import adopt_scores, read_splits
 from ors_server.authoring.native_tools import make_parser, merge_tools, terminal_argument
+from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.schema import read_signature
 from ors_server.authoring.tasks import ClassTasks
@@ -76,6 +77,7 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     splits = read_splits(cls)
     return EnvironmentDefinition(
         name=cls.__name__.lower(),
+        packages=packages_of(cls),
         version=str(getattr(cls, "version", "0")),
         description=inspect.cleandoc(cls.__doc__ or ""),
         policy=EpisodePolicy(),

@@ -51,6 +51,11 @@ class OwnEpisode(Protocol):
         ...
 
     @property
+    def seed(self) -> int:
+        """What the episode's chances are drawn from."""
+        ...
+
+    @property
     def step(self) -> int | None:
         """The number of the running call; `None` outside of calls."""
         ...

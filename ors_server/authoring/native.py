@@ -22,6 +22,7 @@ from ors_server.authoring.judging import grade_group, read_reward
 from ors_server.authoring.named import find_toolset
 from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
 from ors_server.authoring.offers import read_offers
+from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.tool import Toolset
@@ -73,6 +74,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     splits = read_splits(cls)
     return EnvironmentDefinition(
         name=cls.name or cls.__name__.lower(),
+        packages=packages_of(cls),
         version=cls.version,
         description=_own_description(cls),
         policy=cls.policy,

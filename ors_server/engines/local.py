@@ -23,7 +23,7 @@ from ors_server.sessions.session import ReadResource
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import Step
+from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 
@@ -279,11 +279,10 @@ class LocalEngine:
         session = self._manager.peek(session_id)
         if session is not None:
             return session.status()
-        origin = await self._store.origin(session_id)
-        summary = await self._store.summary(session_id)
-        if origin is None or summary is None:
-            raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
-        return SessionStatus(origin, summary, Visibility.META, None, 0, None)
+        record = await self._recorded(session_id)
+        return SessionStatus(
+            record.origin, record.summary, Visibility(record.origin.visibility), None, 0, None
+        )
 
     async def sessions(self) -> Sequence[SessionStatus]:
         """Return all live sessions, oldest first."""
@@ -297,9 +296,15 @@ class LocalEngine:
             start: First position, from 0.
             stop: Last position, exclusive.
         """
-        if self._manager.peek(session_id) is None and await self._store.origin(session_id) is None:
+        session = self._manager.peek(session_id)
+        origin = (await self._recorded(session_id)).origin if session is None else session.book.origin
+        return await self._store.steps(origin.episode_id, start, stop)
+
+    async def _recorded(self, session_id: str) -> EpisodeRecord:
+        record = await self._store.find(session_id)
+        if record is None:
             raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
-        return await self._store.steps(session_id, start, stop)
+        return record
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
 from ors_server.sessions.output import EPISODE_KEY, state_episode, tell_agent
 from ors_server.sessions.services import Services
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
 from ors_server.wire import ToolOutput
 
 _STATUS = {
@@ -103,7 +103,7 @@ class EpisodeBook:
         await self.open()
         summary = self._summarise(state)
         for step in steps:
-            await self.services.store.append(self.origin.session_id, step, summary)
+            await self.services.store.append(self.origin.episode_id, step, summary)
 
     def note(self, event: Event, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment.
@@ -112,7 +112,7 @@ class EpisodeBook:
             event: What happened.
             reason: Why the episode ended, for events that end it.
         """
-        self.state = move(self.standing(), event, self.now, reason)
+        self._turn(move(self.standing(), event, self.now, reason), event)
 
     def standing(self) -> EpisodeState:
         """Return the episode as it stands now; looking changes nothing, though its time may be up."""
@@ -151,7 +151,9 @@ class EpisodeBook:
             state, charge = settle(self.state, self.policy, entry.outcome, now)
             result = self._result(entry, charge, state, now)
             step = self._step(call, entry, charge, result, now)
-            await self.services.store.append(self.origin.session_id, step, self._summarise(state))
+            await self.services.store.append(self.origin.episode_id, step, self._summarise(state))
+            if state.phase is not self.state.phase:
+                self._turn(state, Event.END if state.is_over else Event.STEP)
             self.state = state
             self.went_back_to = None
             return result
@@ -162,11 +164,21 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
-        await self.services.store.close(self.origin.session_id, self.summary())
+        await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
         """Return the authoritative figures as they stand."""
         return self._summarise(self.standing())
+
+    def _turn(self, state: EpisodeState, event: Event) -> None:
+        self.state = state
+        transition = Transition(
+            event=event.value,
+            phase=state.phase.value,
+            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+            at=self._wall(self.now),
+        )
+        self.services.store.note(self.origin.episode_id, transition, self._summarise(state))
 
     def _result(self, entry: Entry, charge: Charge, state: EpisodeState, now: float) -> CallResult:
         if entry.error is not None:

@@ -11,7 +11,7 @@ from ors_server.sessions.copies import copy_json
 from ors_server.sessions.lifecycle import make_instance
 from ors_server.sessions.session import Session
 from ors_server.sessions.snapshots import SessionSnapshot
-from ors_server.trajectory import Fork, Step
+from ors_server.trajectory import Fork, Step, make_episode_id
 
 
 async def make_fork(
@@ -40,6 +40,7 @@ async def make_fork(
     origin = replace(
         before,
         session_id=session_id,
+        episode_id=make_episode_id(),
         created_at=services.clock.now(),
         credential_id=credential_id,
         forked_from=Fork(before.session_id, snapshot.state.steps),

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from secrets import randbelow
 from types import MappingProxyType
 from uuid import uuid4
 
@@ -32,6 +33,9 @@ from ors_server.sessions.session import Session
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
+
+SEEDS = 2**53
+"""How many seeds there are: as many integers as every JSON reader keeps exact."""
 
 
 class _Birth:
@@ -144,7 +148,8 @@ class SessionManager:
         snapshot = kept or await parent.snapshots.take()
         children: list[Session] = []
         try:
-            steps = await self._services.store.steps(session_id, 0, snapshot.state.steps)
+            shared = parent.book.origin.episode_id
+            steps = await self._services.store.steps(shared, 0, snapshot.state.steps)
             for _ in range(wish.count):
                 child_id = uuid4().hex
                 make = partial(make_fork, parent, child_id, wish.credential_id, snapshot, steps)
@@ -273,6 +278,7 @@ class SessionManager:
         if needs_sandbox:
             sandboxes.require()
         policy = definition.policy.override(order.policy)
+        visibility = order.visibility or definition.visibility or self._visibility
         task_spec = await _task(definition, order)
         origin = EpisodeOrigin(
             session_id=session_id,
@@ -287,6 +293,11 @@ class SessionManager:
             policy=self._policies[definition.name] if policy is definition.policy else _dump(policy),
             credential_id=order.credential_id,
             sandbox=sandboxes.tier if needs_sandbox else None,
+            seed=randbelow(SEEDS) if order.seed is None else order.seed,
+            visibility=visibility.value,
+            toolset=order.toolset,
+            labels=dict(order.labels),
+            packages=definition.packages,
         )
         book = EpisodeBook(origin, policy, self._services)
         copied = _copy_task(task_spec)
@@ -301,7 +312,7 @@ class SessionManager:
             book,
             definition,
             instance,
-            visibility=order.visibility or definition.visibility or self._visibility,
+            visibility=visibility,
             task_spec=copied,
             toolset=toolset,
         )

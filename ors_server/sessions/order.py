@@ -29,6 +29,10 @@ class SessionOrder:
     """Overrides of the environment's policy, by field name."""
     visibility: Visibility | None = None
     credential_id: str | None = None
+    seed: int | None = None
+    """What the environment draws its chances from, in [0, 2**53); `None` draws one."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the creator calls the episode; recorded, and never shown to the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class SessionStatus:
         origin = self.origin
         return {
             "session_id": origin.session_id,
+            "episode_id": origin.episode_id,
             "environment": origin.environment,
             "environment_version": origin.environment_version,
             "server_version": origin.server_version,
@@ -67,6 +72,10 @@ class SessionStatus:
             "index": origin.index,
             "policy": origin.policy,
             "credential_id": origin.credential_id,
+            "seed": origin.seed,
+            "toolset": origin.toolset,
+            "labels": dict(origin.labels),
+            "packages": dict(origin.packages),
             "sandbox": origin.sandbox,
             "forked_from": None if origin.forked_from is None else asdict(origin.forked_from),
             "visibility": self.visibility.value,

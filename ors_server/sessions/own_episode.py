@@ -62,6 +62,11 @@ class OwnEpisode:
         return self._context
 
     @property
+    def seed(self) -> int:
+        """What the episode's chances are drawn from."""
+        return self._book.origin.seed
+
+    @property
     def step(self) -> int | None:
         """The number of the running call; `None` outside of calls."""
         call = running_call.get()
@@ -82,7 +87,7 @@ class OwnEpisode:
         origin = self._book.origin
         return trajectory_of(
             origin,
-            await self._book.services.store.steps(origin.session_id),
+            await self._book.services.store.steps(origin.episode_id),
             self._book.summary(),
             prompt=prompt,
             final_response=final_response,
@@ -121,6 +126,7 @@ class OwnEpisode:
         """
         if self._prompt is None:
             self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+            self._book.services.store.note_prompt(self._book.origin.episode_id, blocks)
 
     async def _read_prompt(self) -> str:
         if self._prompt is None:

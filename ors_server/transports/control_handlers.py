@@ -173,6 +173,8 @@ class ControlHandlers:
             secrets=wanted.secrets or {},
             policy=wanted.policy or {},
             visibility=wanted.visibility,
+            seed=wanted.seed,
+            labels=wanted.labels or {},
             credential_id=request.caller.credential_id,
         )
         status = await self._engine.create(order)

@@ -247,6 +247,16 @@ class SessionView(Answer):
     """The rules in force, overrides included."""
     credential_id: str | None
     """Id of the key that created the session; never the key."""
+    episode_id: str
+    """Id of the session's record; no other episode ever has it."""
+    seed: int
+    """What the environment draws its chances from."""
+    toolset: str | None
+    """The toolset that was ordered."""
+    labels: dict[str, str]
+    """What the creator calls the episode."""
+    packages: dict[str, str]
+    """Versions of Python and of the distribution that the environment comes from."""
     sandbox: Isolation | None
     """What isolated the agent's commands; `None` where the environment runs none."""
     forked_from: ForkView | None

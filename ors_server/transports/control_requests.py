@@ -94,6 +94,10 @@ class SessionOrderBody(Body):
     visibility: Annotated[Visibility, Field(strict=False)] | None = None
     """What the agent sees of rewards."""
     toolset: str | None = None
+    seed: Position | None = None
+    """What the environment draws its chances from; the server draws one otherwise."""
+    labels: dict[str, str] | None = None
+    """What you call the episode: its run, attempt, group; recorded, and never shown to the agent."""
     session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
     """Your own id; the server makes one otherwise."""
 

@@ -193,13 +193,13 @@ class FailingStore(MemoryStore):
         self._fail("open")
         await super().open(origin)
 
-    async def append(self, session_id: str, step: Any, summary: Any) -> None:
+    async def append(self, episode_id: str, step: Any, summary: Any) -> None:
         self._fail("append")
-        await super().append(session_id, step, summary)
+        await super().append(episode_id, step, summary)
 
-    async def close(self, session_id: str, summary: Any) -> None:
+    async def close(self, episode_id: str, summary: Any) -> None:
         self._fail("close")
-        await super().close(session_id, summary)
+        await super().close(episode_id, summary)
 
     def _fail(self, what: str) -> None:
         if what in self.fails:

@@ -1,0 +1,1 @@
+"""A client of ORS and MCP servers that checks its own sums."""

@@ -1,0 +1,1 @@
+"""Evaluation: agents play tasks, and figures say how well."""

@@ -1,0 +1,1 @@
+"""Records in the forms that trainers and other tools read, and back."""

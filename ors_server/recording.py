@@ -1,0 +1,87 @@
+"""A record in writing: JSON of every part of it, and back, without losing anything.
+
+Times are ISO 8601 with their offset; field names are those of `ors_server.trajectory`.
+"""
+
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from ors_server.errors import RecordError
+from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
+from ors_server.wire import ImageBlock, TextBlock
+
+Part = TypeVar("Part")
+
+
+class Script(Generic[Part]):
+    """How one kind of part is written and read."""
+
+    def __init__(self, kind: Any, name: str) -> None:
+        """Write and read one kind.
+
+        Args:
+            kind: The type.
+            name: How messages call it.
+        """
+        self._adapter: TypeAdapter[Part] = TypeAdapter(kind)
+        self._name = name
+
+    def write(self, part: Part) -> bytes:
+        """Return a part as one line of JSON in UTF-8.
+
+        Args:
+            part: The part.
+        """
+        return self._adapter.dump_json(part)
+
+    def as_json(self, part: Part) -> Any:
+        """Return a part as JSON types.
+
+        Args:
+            part: The part.
+        """
+        return self._adapter.dump_python(part, mode="json")
+
+    def read(self, text: str | bytes) -> Part:
+        """Read what `write` wrote.
+
+        Args:
+            text: One JSON value.
+
+        Raises:
+            RecordError: If it is none of ours.
+        """
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise RecordError(self._complaint(error)) from error
+
+    def of_json(self, value: object) -> Part:
+        """Read what `as_json` gave.
+
+        Args:
+            value: A JSON value.
+
+        Raises:
+            RecordError: If it is none of ours.
+        """
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise RecordError(self._complaint(error)) from error
+
+    def _complaint(self, error: ValidationError) -> str:
+        first = cast("dict[str, Any]", error.errors(include_url=False, include_input=False)[0])
+        place = ".".join(str(part) for part in first["loc"]) or "the whole"
+        return f"this is no {self._name} as this server writes it: {place}: {first['msg']}"
+
+
+STEP: Script[Step] = Script(Step, "step")
+ORIGIN: Script[EpisodeOrigin] = Script(EpisodeOrigin, "origin of an episode")
+SUMMARY: Script[EpisodeSummary] = Script(EpisodeSummary, "summary of an episode")
+TRANSITION: Script[Transition] = Script(Transition, "transition of an episode")
+BLOCKS: Script[tuple[TextBlock | ImageBlock, ...]] = Script(
+    tuple[TextBlock | ImageBlock, ...], "list of blocks"
+)
+RECORD: Script[EpisodeRecord] = Script(EpisodeRecord, "record of an episode")

@@ -1,0 +1,1 @@
+"""Episodes played again from their record, and judged again."""
