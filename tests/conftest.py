@@ -4,6 +4,7 @@ Also which tests stay together when several processes share them out.
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ import uvicorn
 
 from ors_server.app import App, create_app
 from ors_server.settings import Settings
+
+# Neither the tests' own applications nor the servers that they start write into somebody's record.
+os.environ["ORS_STORE"] = "memory"
 
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
