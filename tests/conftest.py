@@ -18,6 +18,7 @@ from ors_server.settings import Settings
 # Neither the tests' own applications nor the servers that they start write into somebody's record.
 os.environ["ORS_STORE"] = "memory"
 
+pytest_plugins = ["tests.postgres"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
 START_LIMIT = 30.0
 """Seconds that a server in a thread may take to start or to stop."""
