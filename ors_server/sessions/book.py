@@ -1,6 +1,7 @@
 """The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,7 +20,7 @@ from ors_server.episode import (
     remaining_time,
     settle,
 )
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
@@ -50,10 +51,21 @@ class Entry:
     """The fault that is nobody's but the author's or the caller's."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A counted call on its way to the store."""
+
+    call: Call
+    step: Step
+    state: EpisodeState
+    """The standing after the step."""
+    result: CallResult
+
+
 class EpisodeBook:
     """Keeps an episode's standing and its record in step."""
 
-    __slots__ = ("_counting", "origin", "policy", "services", "state", "went_back_to")
+    __slots__ = ("_counting", "_unwritten", "origin", "policy", "services", "state", "went_back_to")
 
     def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
         """Open an episode that is still being set up.
@@ -67,6 +79,7 @@ class EpisodeBook:
         self.policy = policy
         self.services = services
         self._counting = anyio.Lock(fast_acquire=True)
+        self._unwritten: _Page | None = None
         self.state = EpisodeState(created_at=services.clock.monotonic())
         self.went_back_to: int | None = None
         """Number of the step after which a snapshot was taken that was restored since the last step."""
@@ -141,22 +154,51 @@ class EpisodeBook:
             paid.
 
         Raises:
-            StoreError: If the step could not be written; then the standing has not moved.
+            StoreError: If the step could not be written; then the standing has not moved, and the step waits
+                for `catch_up`.
         """
-        async with self._counting:
-            if self.state.is_over:
-                text = f"the result of {call.tool!r} was discarded: {_ending(self.state)}"
-                return Refusal(RefusalReason.EPISODE_FINISHED, text)
-            now = self.now
-            state, charge = settle(self.state, self.policy, entry.outcome, now)
-            result = self._result(entry, charge, state, now)
-            step = self._step(call, entry, charge, result, now)
-            await self.services.store.append(self.origin.episode_id, step, self._summarise(state))
-            if state.phase is not self.state.phase:
-                self._turn(state, Event.END if state.is_over else Event.STEP)
-            self.state = state
-            self.went_back_to = None
-            return result
+        with call.seal():
+            async with self._counting:
+                await self._write()
+                if self.state.is_over:
+                    text = f"the result of {call.tool!r} was discarded: {_ending(self.state)}"
+                    return Refusal(RefusalReason.EPISODE_FINISHED, text)
+                now = self.now
+                state, charge = settle(self.state, self.policy, entry.outcome, now)
+                result = self._result(entry, charge, state, now)
+                self._unwritten = _Page(call, self._step(call, entry, charge, result, now), state, result)
+                await self._write()
+                return result
+
+    async def catch_up(self, call: Call) -> CallResult | None:
+        """Write the step that the store would not take, so that no tool runs before what it did is on record.
+
+        Args:
+            call: A call that is about to run.
+
+        Returns:
+            The result of the step that was written, if it is this very call's, asked for again.
+
+        Raises:
+            StoreError: If the store still fails.
+        """
+        if self._unwritten is None:
+            return None
+        with anyio.CancelScope(shield=True):
+            async with self._counting:
+                page = await self._write()
+        return page.result if page is not None and page.call.id == call.id else None
+
+    async def end(self, event: Event, reason: StopReason) -> None:
+        """Move an episode whose session is ending, after its last step was written if that is possible.
+
+        Args:
+            event: What ends it.
+            reason: Why, if it was not over yet.
+        """
+        with suppress(StoreError):  # closing the record tries once more, and says so
+            await self._write()
+        self.note(event, reason)
 
     async def close(self) -> None:
         """Write the final figures.
@@ -164,11 +206,33 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
+        if self._unwritten is not None:
+            raise StoreError(f"step {self._unwritten.step.number} could not be written before the end")
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
         """Return the authoritative figures as they stand."""
         return self._summarise(self.standing())
+
+    async def _write(self) -> _Page | None:
+        page = self._unwritten
+        if page is None:
+            return None
+        try:
+            await self.services.store.append(self.origin.episode_id, page.step, self._summarise(page.state))
+        except StoreError:
+            raise
+        except Exception:
+            self._unwritten = None  # a defect would only happen again
+            raise
+        self._unwritten = None
+        if page.call.is_unwritten:
+            page.call.mend(page.result)
+        self.went_back_to = None
+        if page.state.phase is not self.state.phase:
+            self._turn(page.state, Event.END if page.state.is_over else Event.STEP)
+        self.state = page.state
+        return page
 
     def _turn(self, state: EpisodeState, event: Event) -> None:
         self.state = state

@@ -9,7 +9,7 @@ import anyio
 
 from ors_server.authoring.client import CallingClient, NoClient
 from ors_server.authoring.context import ProgressListener
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, StoreError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
 
 
@@ -80,6 +80,11 @@ class Call:
     _done: anyio.Event | None = None
 
     @property
+    def is_unwritten(self) -> bool:
+        """Whether the step could not be written, so that asking again under the same id is worth while."""
+        return isinstance(self.result, Fault) and isinstance(self.result.error, StoreError)
+
+    @property
     def is_done(self) -> bool:
         """Whether the result is there."""
         return self.result is not None
@@ -98,6 +103,14 @@ class Call:
         if self._done is not None:
             self._done.set()
             self._done = None  # the call is kept for replays; what woke its readers is not
+
+    def mend(self, result: CallResult) -> None:
+        """Replace the fault of a call whose step was written in the end.
+
+        Args:
+            result: What the call came to.
+        """
+        self.result = result
 
     async def wait(self) -> CallResult:
         """Return the result, waiting for it as long as it takes."""

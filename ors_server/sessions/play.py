@@ -65,8 +65,12 @@ class Play:
             call: The call.
 
         Raises:
-            StoreError: If the step could not be written.
+            StoreError: If the step could not be written, or the one before it still cannot; then the tool did
+                not run.
         """
+        written = await self._book.catch_up(call)
+        if written is not None:
+            return written
         over = self._book.refusal(call.tool)
         if over is not None:
             return over
@@ -134,8 +138,7 @@ class Play:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
-        with call.seal():
-            return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
+        return await self._book.count(call, Entry(run.outcome, started, run.output, error=run.error))
 
     async def _count_refusal(
         self, call: Call, reason: RefusalReason, text: str, started: float

@@ -261,7 +261,7 @@ class Session:
         """
         self._setup.check()
         call = self._calls.get(call_id)
-        if call is None:
+        if call is None or call.is_unwritten:
             call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
             self._calls.start(call, self._perform)
         if listener is not None and not call.is_done:
@@ -325,7 +325,7 @@ class Session:
         try:
             with anyio.CancelScope(shield=True):
                 await self._stop_everything()
-                self.book.note(event, reason)
+                await self.book.end(event, reason)
                 await tear_down(self.definition, self._instance, self._services, self.id)
                 await self._own.aclose()
                 await self.snapshots.aclose()

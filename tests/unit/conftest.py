@@ -226,8 +226,8 @@ class Player:
             call = await self.engine.call(session_id, tool_name, arguments, call_id=call_id)
             return await call.wait()
 
-    async def act(self, session_id: str, act: str, tool_name: str = "do") -> Any:
-        return await self.call(session_id, tool_name, act=act)
+    async def act(self, session_id: str, act: str, tool_name: str = "do", call_id: str | None = None) -> Any:
+        return await self.call(session_id, tool_name, call_id, act=act)
 
     async def summary(self, session_id: str) -> Any:
         return (await self.engine.status(session_id)).summary

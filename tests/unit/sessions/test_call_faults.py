@@ -128,11 +128,65 @@ async def test_a_step_that_cannot_be_stored_is_not_paid_and_the_episode_stands_w
     store.fails = {"append"}
     lost = await player.call(session, "pay", "lost", reward=5.0, finished=True)
     assert isinstance(lost.error, StoreError)
-    store.fails = set()
-    assert await player.call(session, "pay", "lost", reward=5.0) is lost
-    assert (await player.call(session, "pay", reward=1.0)).output.metadata["episode"]["return"] == 2.0
     summary = await player.summary(session)
-    assert (summary.steps, summary.episode_return, summary.phase) == (2, 2.0, "playing")
+    assert (summary.steps, summary.episode_return, summary.phase) == (1, 1.0, "playing")
+
+
+async def test_a_step_that_could_not_be_stored_is_written_when_it_is_asked_for_again(player, store, stage):
+    stage.acts["work"] = lambda *_: "done"
+    session = await player.create()
+    store.fails = {"append"}
+    for _ in range(2):
+        assert isinstance((await player.act(session, "work", "say", call_id="lost")).error, StoreError)
+    store.fails = set()
+    written = await player.act(session, "work", "say", call_id="lost")
+    assert written.step == 1
+    assert await player.act(session, "work", "say", call_id="lost") is written
+    assert stage.happened.count("work") == 1
+
+
+async def test_no_tool_runs_before_the_step_before_it_is_on_record(player, store, stage):
+    stage.acts.update(first=lambda *_: "one", second=lambda *_: "two")
+    session = await player.create()
+    store.fails = {"append"}
+    await player.act(session, "first", "say", call_id="first")
+    assert isinstance((await player.act(session, "second", "say", call_id="second")).error, StoreError)
+    assert "second" not in stage.happened
+    store.fails = set()
+    second = await player.act(session, "second", "say", call_id="second")
+    first = await player.act(session, "first", "say", call_id="first")
+    assert (first.step, second.step) == (1, 2)
+    assert [step.call_id for step in await player.engine.steps(session)] == ["first", "second"]
+    assert (stage.happened.count("first"), stage.happened.count("second")) == (1, 1)
+
+
+async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_call(player, store):
+    session = await player.create()
+    store.fails = {"append"}
+    await player.call(session, "pay", "end", reward=5.0, finished=True)
+    store.fails = set()
+    assert (await player.call(session, "pay", reward=1.0)).reason is RefusalReason.EPISODE_FINISHED
+    assert (await player.call(session, "pay", "end", reward=5.0)).output.reward == 5.0
+    assert (await player.summary(session)).episode_return == 5.0
+
+
+async def test_a_step_that_could_not_be_stored_is_written_before_its_session_ends(player, store):
+    session = await player.create()
+    store.fails = {"append"}
+    await player.call(session, "pay", reward=5.0)
+    store.fails = set()
+    await player.engine.delete(session)
+    summary = (await player.engine.status(session)).summary
+    assert (summary.steps, summary.episode_return, summary.phase) == (1, 5.0, "deleted")
+
+
+async def test_a_record_whose_last_step_is_missing_is_never_closed(player, store):
+    session = await player.create()
+    store.fails = {"append"}
+    await player.call(session, "pay", reward=5.0)
+    await player.engine.delete(session)
+    record = await store.find(session)
+    assert (record.is_closed, record.summary.steps, record.summary.phase) == (False, 0, "deleted")
 
 
 async def test_a_refusal_that_cannot_be_stored_is_no_refusal(player, store):
