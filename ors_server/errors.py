@@ -113,6 +113,12 @@ class EpisodeNotFoundError(ClientError):
     code = "episode_not_found"
 
 
+class AmbiguousEpisodeError(ClientError):
+    """Several episodes begin with what was given for one."""
+
+    code = "ambiguous_episode"
+
+
 class RecordError(ClientError):
     """A text is no record of an episode as this server writes it."""
 

@@ -61,6 +61,7 @@ FAULTS = MappingProxyType(
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
         errors.UnknownSnapshotError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.EpisodeNotFoundError: Fault(404, JSONRPC_INVALID_PARAMS),
+        errors.AmbiguousEpisodeError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.RecordError: Fault(400, JSONRPC_INVALID_PARAMS, control=422),
         errors.EpisodeOverError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.PayloadTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
