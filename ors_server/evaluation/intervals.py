@@ -1,0 +1,157 @@
+"""Intervals around one figure, by formula: what is known of a rate or a mean from so many tasks.
+
+Nothing here draws at random; `ors_server.evaluation.resampling` does. Confidences lie in (0, 1).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+FEWEST_TASKS = 2
+"""Below this, nothing is known of how much a mean would vary."""
+_STANDARD = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where the true figure lies, as far as the attempts tell."""
+
+    low: float
+    high: float
+    method: str
+    """`wilson`, `normal`, `t`, `bca` or `percentile`."""
+
+
+def z_of(confidence: float) -> float:
+    """Return how many standard errors the two-sided interval of a normal figure reaches to each side.
+
+    Args:
+        confidence: Such as 0.95, for which it is 1.96.
+
+    Raises:
+        ValueError: If it is not between 0 and 1.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
+    return _STANDARD.inv_cdf(0.5 + confidence / 2)
+
+
+def wilson(rate: float, trials: float, confidence: float = 0.95) -> Interval:
+    """Return the score interval of a rate (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212).
+
+    It stays inside [0, 1], and is wider than a point where all trials went alike.
+
+    Args:
+        rate: In [0, 1].
+        trials: How many independent trials it was found in; above 0, and need not be whole, so that it can be
+            an effective number.
+        confidence: Of the interval.
+    """
+    z = z_of(confidence)
+    shrink = 1.0 + z * z / trials
+    middle = (rate + z * z / (2 * trials)) / shrink
+    half = z / shrink * math.sqrt(rate * (1 - rate) / trials + (z / (2 * trials)) ** 2)
+    return Interval(
+        low=0.0 if rate <= 0.0 else max(0.0, middle - half),
+        high=1.0 if rate >= 1.0 else min(1.0, middle + half),
+        method="wilson",
+    )
+
+
+def standard_error(means: Sequence[float]) -> float | None:
+    """Return the standard error of the mean of task means, which is the one clustered by task.
+
+    Attempts at one task resemble each other, so tasks and not attempts are what was drawn independently
+    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, section 2). Since every task weighs the same
+    here, that is the standard deviation of the task means over the root of their number.
+
+    Args:
+        means: One per task.
+
+    Returns:
+        It; `None` for fewer than two tasks.
+    """
+    count = len(means)
+    if count < FEWEST_TASKS:
+        return None
+    middle = math.fsum(means) / count
+    return math.sqrt(math.fsum((mean - middle) ** 2 for mean in means) / (count - 1) / count)
+
+
+def normal(mean: float, error: float, confidence: float = 0.95) -> Interval:
+    """Return a mean more or less its standard errors.
+
+    Args:
+        mean: The middle.
+        error: Its standard error, at least 0.
+        confidence: Of the interval.
+    """
+    half = z_of(confidence) * error
+    return Interval(mean - half, mean + half, "normal")
+
+
+def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
+    """Return how many independent attempts would tell as much of the success rate as these clustered ones.
+
+    Kish's design effect (Kish 1965, "Survey Sampling", section 8.2): the variance of the rate by its clusters
+    over the one that independent attempts would have. The result is kept between the number of tasks (further
+    attempts at a task tell nothing new) and the number of attempts (they are independent); it is the number
+    of tasks where all attempts went alike, since then nothing tells whether they are independent.
+
+    Args:
+        rates: The success rate of each task, in [0, 1].
+        attempts: How many attempts each of them has, at least 1.
+    """
+    tasks, total = len(rates), sum(attempts)
+    rate = math.fsum(rates) / tasks
+    error = standard_error(rates)
+    if error is None or error <= 0.0 or total == tasks:
+        return float(tasks)
+    return min(float(total), max(float(tasks), rate * (1 - rate) / error**2))
+
+
+def student_t(mean: float, error: float, count: int, confidence: float = 0.95) -> Interval:
+    """Return the interval of the mean of a few numbers, by Student's distribution.
+
+    Args:
+        mean: The middle.
+        error: Its standard error.
+        count: Of how many numbers; at least 2.
+        confidence: Of the interval.
+    """
+    half = t_of(confidence, count - 1) * error
+    return Interval(mean - half, mean + half, "t")
+
+
+def t_of(confidence: float, freedom: int) -> float:
+    """Return how many standard errors a two-sided interval of Student's distribution reaches to each side.
+
+    Args:
+        confidence: Of the interval.
+        freedom: Degrees of freedom, at least 1.
+    """
+    low, high = 0.0, math.pi / 2
+    for _ in range(80):  # halvings of an angle; 53 would already be all that a float can tell apart
+        middle = (low + high) / 2
+        if _inside(middle, freedom) < confidence:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(freedom) * math.tan((low + high) / 2)
+
+
+def _inside(angle: float, freedom: int) -> float:
+    """Return how probable |t| < sqrt(freedom) * tan(angle) is.
+
+    Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: a finite sum over powers
+    of the cosine, even ones for even degrees of freedom and odd ones for odd.
+    """
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = freedom % 2
+    term = cosine if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for power in range(2 + odd, freedom - 1, 2):
+        term *= cosine * cosine * (power - 1) / power
+        total += term
+    return (2 / math.pi) * (angle + sine * total) if odd else sine * total

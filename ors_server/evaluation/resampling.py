@@ -1,0 +1,181 @@
+"""Intervals by resampling: many means are bootstrapped over the tasks at once, seeded and without numpy.
+
+All the figures of a task become one large integer, 64 bits for each of them, so that one sum over the drawn
+tasks is the sum of every figure. The sums are exact; only the figures themselves are rounded, to less than
+2**-38 of their range.
+"""
+
+import math
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TypeAlias
+
+from ors_server.evaluation.intervals import FEWEST_TASKS, Interval
+
+RESAMPLES = 10_000
+"""Resamples of a bootstrap by default."""
+MAX_DRAWS = 20_000_000
+"""Tasks that are drawn in all; of very many tasks fewer resamples are made."""
+FEWEST_RESAMPLES = 1_000
+"""And yet so many, however many tasks there are."""
+_FIELD = 64
+"""Bits of one sum."""
+_FINEST = 40
+"""Bits of one rounded figure, at most."""
+_STANDARD = NormalDist()
+
+Column: TypeAlias = Sequence[float | None]
+"""One figure of every task, in the order of the tasks; `None` for a task that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are resampled."""
+
+    resamples: int = RESAMPLES
+    confidence: float = 0.95
+    seed: int = 0
+
+    def resamples_of(self, tasks: int) -> int:
+        """Return how many resamples are made.
+
+        Args:
+            tasks: Of so many tasks, at least 1.
+        """
+        return min(self.resamples, max(FEWEST_RESAMPLES, MAX_DRAWS // tasks))
+
+
+def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Interval | None]:
+    """Return the interval of the mean over tasks of each figure.
+
+    Tasks are drawn with all their attempts, so that the interval is clustered by task. It is corrected for
+    bias and skewness (BCa; Efron 1987, J. Am. Stat. Assoc. 82, 171-185); where all resamples lie on one side
+    of the mean that is not defined, and it is the plain percentile one.
+
+    Args:
+        columns: The figures by name, all of the same tasks.
+        how: How many resamples, which confidence, which seed.
+
+    Returns:
+        The intervals by name; `None` where fewer than two tasks have the figure.
+    """
+    tasks = max((len(column) for column in columns.values()), default=0)
+    packed = _Packed(
+        {name: column for name, column in columns.items() if _known(column) >= FEWEST_TASKS}, tasks
+    )
+    found: dict[str, Interval | None] = dict.fromkeys(columns)
+    if not packed.names:
+        return found
+    means = packed.resampled_means(random.Random(how.seed), how.resamples_of(tasks))  # noqa: S311  (no secret)
+    for name, resampled in zip(packed.names, means, strict=True):
+        values = [value for value in columns[name] if value is not None]
+        found[name] = bca(values, resampled, how.confidence)
+    return found
+
+
+def bca(values: Sequence[float], resampled: Sequence[float], confidence: float) -> Interval:
+    """Return the interval of a mean, given the means of resamples.
+
+    Args:
+        values: What it is the mean of; at least two.
+        resampled: The means of resamples, in any order.
+        confidence: Of the interval.
+    """
+    rising = sorted(resampled)
+    tail = (1 - confidence) / 2
+    tails = _corrected(values, rising, tail)
+    low, high = tails or (tail, 1 - tail)
+    return Interval(quantile(rising, low), quantile(rising, high), "percentile" if tails is None else "bca")
+
+
+def quantile(rising: Sequence[float], share: float) -> float:
+    """Return the value below which a share of the values lies, interpolated as numpy does by default.
+
+    Args:
+        rising: The values, the smallest first; at least one.
+        share: In [0, 1].
+    """
+    place = (len(rising) - 1) * share
+    below = math.floor(place)
+    above = min(below + 1, len(rising) - 1)
+    return rising[below] + (rising[above] - rising[below]) * (place - below)
+
+
+def _known(column: Column) -> int:
+    return sum(value is not None for value in column)
+
+
+def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) -> tuple[float, float] | None:
+    mean = math.fsum(values) / len(values)
+    away = [value - mean for value in values]
+    square = math.fsum(part * part for part in away)
+    if square <= 0.0:
+        return None
+    near = max(map(abs, away)) * 2.0**-30  # what is rounded is not counted as lying on a side
+    below = sum(value < mean - near for value in rising)
+    ties = sum(abs(value - mean) <= near for value in rising)
+    share = (below + ties / 2) / len(rising)
+    if not 0.0 < share < 1.0:
+        return None
+    bias = _STANDARD.inv_cdf(share)
+    # The jackknife's leave-one-out means differ from the mean by these, up to a factor that cancels.
+    skew = math.fsum(part**3 for part in away) / (6 * square**1.5)
+    z = _STANDARD.inv_cdf(tail)
+    low, high = (_STANDARD.cdf(bias + (bias + end) / (1 - skew * (bias + end))) for end in (z, -z))
+    return low, high
+
+
+class _Packed:
+    """Columns as one integer per task; one that some tasks lack takes a second field, for their number."""
+
+    def __init__(self, columns: Mapping[str, Column], tasks: int) -> None:
+        self.names = tuple(columns)
+        self._tasks = tasks
+        bits = min(_FINEST, _FIELD - 1 - tasks.bit_length())
+        self._scales: list[tuple[float, float]] = []
+        self._counts: list[int | None] = []
+        """For each column the place of the field that counts its tasks."""
+        fields: list[Sequence[int]] = []
+        for column in columns.values():
+            known = [value for value in column if value is not None]
+            least = min(known)
+            unit = (max(known) - least) / 2**bits
+            self._scales.append((least, unit))
+            fields.append([_rounded(value, least, unit) for value in column])
+            whole = len(known) == tasks
+            self._counts.append(None if whole else len(fields))
+            if not whole:
+                fields.append([int(value is not None) for value in column])
+        self._width = len(fields)
+        self._rows = [
+            sum(value << (_FIELD * place) for place, value in enumerate(row))
+            for row in zip(*fields, strict=True)
+        ]
+
+    def resampled_means(self, source: random.Random, resamples: int) -> list[list[float]]:
+        """Draw tasks, as many as there are, again and again; return each column's means."""
+        unpack = struct.Struct(f"<{self._width}Q").unpack
+        rows, tasks, size = self._rows, self._tasks, 8 * self._width
+        sums = [unpack(sum(source.choices(rows, k=tasks)).to_bytes(size, "little")) for _ in range(resamples)]
+        by_field = list(zip(*sums, strict=True))
+        return [self._means(by_field, place) for place in range(len(self.names))]
+
+    def _means(self, by_field: Sequence[Sequence[int]], column: int) -> list[float]:
+        least, unit = self._scales[column]
+        counter = self._counts[column]
+        before = sum(count is not None for count in self._counts[:column])
+        totals = by_field[column + before]
+        if counter is None:
+            return [least + unit * (total / self._tasks) for total in totals]
+        return [
+            least + unit * (total / count)
+            for total, count in zip(totals, by_field[counter], strict=True)
+            if count
+        ]
+
+
+def _rounded(value: float | None, least: float, unit: float) -> int:
+    return 0 if value is None or unit <= 0.0 else round((value - least) / unit)
