@@ -26,6 +26,10 @@ _HEADERS = [
 ]
 
 
+PATIENCE = 0.025
+"""Seconds that the call's id is held back for a call that may end with it."""
+
+
 class CallStreams:
     """Writes answers as event streams."""
 
@@ -51,7 +55,7 @@ class CallStreams:
     async def follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
         """Send a call's id and, when it is there, its result.
 
-        A call that needs no waiting is given one chance to end first, so that it costs one write.
+        A call that ends at once, or as soon as its step is on record, costs one write.
 
         Args:
             call: The call.
@@ -62,6 +66,9 @@ class CallStreams:
         opening = event("task_id", call.id)
         if not call.is_done:
             await checkpoint()
+        if not call.is_done:
+            with anyio.move_on_after(PATIENCE):
+                await call.wait()
         if call.result is not None:
             await self.send_whole(send, opening + _encode(call, caller, visibility))
             return
