@@ -138,6 +138,8 @@ class EnvironmentDefinition:
     """What the class says that an episode is worth; one object for all sessions."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Versions of Python and of the distribution that carries the class."""
+    volatile: tuple[str, ...] = ()
+    """Regular expressions of what may differ between two plays of the same calls."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
         """Return what the sandbox of a session may use; `None` if it needs none.

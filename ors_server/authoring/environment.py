@@ -63,6 +63,10 @@ class Environment:
     """What the episode is worth in the end: asked by `grade`, by the `submit` toolset, and for an output that
     finishes the episode and has no reward of its own. One that takes `rollouts` scores groups."""
 
+    volatile: ClassVar[Sequence[str]] = ()
+    """Regular expressions of what in a text may differ between two plays of the same calls: a clock, an
+    address, a measured duration. A replay compares texts without what they match."""
+
     _sandbox: Sandbox | None = None
     _rng: Random | None = None
 

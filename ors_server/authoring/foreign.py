@@ -27,6 +27,7 @@ from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.schema import read_signature
 from ors_server.authoring.tasks import ClassTasks
+from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.wire import (
@@ -78,6 +79,7 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     return EnvironmentDefinition(
         name=cls.__name__.lower(),
         packages=packages_of(cls),
+        volatile=_read_volatile(cls),
         version=str(getattr(cls, "version", "0")),
         description=inspect.cleandoc(cls.__doc__ or ""),
         policy=EpisodePolicy(),
@@ -91,6 +93,11 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
         hooks=_hooks(cls, base, scores_groups=scores_groups),
         listing=make_listing(everything, supports_score_group=scores_groups),
     )
+
+
+def _read_volatile(cls: type) -> tuple[str, ...]:
+    """Something else of that name, in a class that knows nothing of us, declares nothing."""
+    return read_volatile(cls) if isinstance(getattr(cls, "volatile", None), list | tuple) else ()
 
 
 def _read_tools(cls: type) -> dict[str, ToolDefinition]:

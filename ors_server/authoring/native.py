@@ -26,6 +26,7 @@ from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.tool import Toolset
+from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import takes_group
@@ -75,6 +76,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     return EnvironmentDefinition(
         name=cls.name or cls.__name__.lower(),
         packages=packages_of(cls),
+        volatile=read_volatile(cls),
         version=cls.version,
         description=_own_description(cls),
         policy=cls.policy,
