@@ -1,0 +1,143 @@
+"""Messages in the form of OpenAI's chat completions, and the rows of its fine-tuning files.
+
+Source: the package `openai`, `openai.types.chat.ChatCompletionMessageParam`, for messages; for rows the
+`FineTuneChatRequestInput` of OpenAI's API reference: `messages`, `tools` and `parallel_tool_calls`, and in an
+assistant's message `weight`, 0 or 1, which says whether it is trained on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ors_server.export.announcing import Announced, as_functions
+from ors_server.export.conversation import Blocks, Conversation, ToolUse, Turn, read_conversation, text_of
+from ors_server.export.episodes import NO_CALLS, NO_PROMPT, LeftOutError, describe
+from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.wire import ImageBlock, JSONObject
+
+
+class Trained(StrEnum):
+    """Which of the agent's calls are trained on."""
+
+    ALL = "all"
+    """Every call that the agent made."""
+    RAN = "ran"
+    """Those that were run: not what was refused, failed in the environment or was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """What the forms that are conversations have in common."""
+
+    announced: Announced
+    """Tools by environment."""
+    trained: Trained = Trained.ALL
+    keeps_last_result: bool = False
+    """Whether the result of the last call is written. Trainers want the agent's message to be the last."""
+
+
+def telling(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
+    """Return the conversation that a row tells.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+
+    Raises:
+        LeftOutError: If nobody asked for the prompt, so that it is not on record, or there was no call.
+    """
+    conversation = read_conversation(record, steps)
+    if not conversation.prompt:
+        raise LeftOutError(NO_PROMPT)
+    if not conversation.play:
+        raise LeftOutError(NO_CALLS)
+    return conversation if options.keeps_last_result else conversation.up_to_last_call()
+
+
+def is_trained(turn: Turn, trained: Trained) -> bool:
+    """Say whether a message is one that the agent should learn to write.
+
+    Args:
+        turn: The message.
+        trained: Which of the agent's calls count.
+    """
+    return turn.is_agents and (turn.has_run or trained is Trained.ALL)
+
+
+def openai_row(
+    record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions, *, with_episode: bool = False
+) -> JSONObject:
+    """Return an episode as one line of a fine-tuning file.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+        with_episode: Whether the key `episode` says the rest: ids, rewards, components. It is no part of the
+            fine-tuning format.
+
+    Raises:
+        LeftOutError: If the episode has no place in it.
+    """
+    turns = telling(record, steps, options).turns
+    row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
+    tools = options.announced.get(record.origin.environment)
+    if tools:
+        row["tools"] = as_functions(tools)
+        row["parallel_tool_calls"] = False
+    if with_episode:
+        row["episode"] = describe(record, steps)
+    return row
+
+
+def _weighed(turn: Turn, trained: Trained) -> JSONObject:
+    message = openai_message(turn)
+    if turn.role == "assistant":
+        message["weight"] = int(is_trained(turn, trained))
+    return message
+
+
+def openai_message(turn: Turn) -> JSONObject:
+    """Return one message as the chat completions API takes it; arguments are JSON in a string.
+
+    Only a user's message can hold images there; elsewhere a note stands in their place.
+
+    Args:
+        turn: The message.
+    """
+    message: dict[str, Any] = {"role": turn.role, "content": _content(turn)}
+    if turn.role == "assistant" and turn.calls:
+        message["content"] = message["content"] or None
+        message["tool_calls"] = [
+            call_message(use, json.dumps(use.arguments, ensure_ascii=False)) for use in turn.calls
+        ]
+    if turn.answers is not None:
+        message["tool_call_id"] = turn.answers.id
+    return message
+
+
+def call_message(use: ToolUse, arguments: str | Mapping[str, Any]) -> JSONObject:
+    """Return one call as it stands in an assistant's message.
+
+    Args:
+        use: The call.
+        arguments: Its arguments, in JSON or as an object.
+    """
+    return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
+
+
+def _content(turn: Turn) -> str | list[JSONObject]:
+    has_images = any(isinstance(block, ImageBlock) for block in turn.blocks)
+    return _parts(turn.blocks) if has_images and turn.role == "user" else text_of(turn.blocks)
+
+
+def _parts(blocks: Blocks) -> list[JSONObject]:
+    return [
+        {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
+        if isinstance(block, ImageBlock)
+        else {"type": "text", "text": block.text}
+        for block in blocks
+    ]

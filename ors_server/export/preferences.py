@@ -1,0 +1,128 @@
+"""Pairs of episodes of one task, the better one and the worse one.
+
+A group is the episodes of one environment that played the same task (`task_hash`) and, if a label is named,
+bear the same value of it. Within a group the episodes are ranked by their returns, the earlier one first
+among equals. The first is paired with the last, the second with the last but one, and so on, as often as
+wanted, as long as the better one's return is greater by more than the margin. So a tie makes no pair, and no
+episode is in two. An episode in which nothing was judged is in no group.
+
+Groups may be spread over the whole record. An index of ids and returns is kept in a temporary database on
+disk, so that memory does not grow with their number.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+
+from ors_server.export.chat import ChatOptions
+from ors_server.export.episodes import UNFINISHED, LeftOutError, Tally, is_played_out, judged_return
+from ors_server.export.trl import preference_row
+from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.wire import JSONObject
+
+PAGE = 500
+"""Episodes that are asked for at once while the index is made."""
+UNJUDGED = "without a judgement"
+TIED = "groups without a pair"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """How groups become pairs."""
+
+    label: str | None = None
+    """Label on whose value the episodes of one group agree, too."""
+    most: int = 1
+    """Most pairs of one group, at least 1."""
+    margin: float = 0.0
+    """By more than this the better return is greater; at least 0."""
+
+
+async def export_preferences(
+    reader: RecordReader,
+    wanted: EpisodeFilter,
+    pairing: Pairing,
+    options: ChatOptions,
+    tally: Tally,
+) -> AsyncIterator[JSONObject]:
+    """Go through the pairs that a record holds, as rows of a preference dataset.
+
+    Episodes that were not played to their end are left out.
+
+    Args:
+        reader: Where the record is; it is gone through without steps first.
+        wanted: Which episodes.
+        pairing: How groups become pairs.
+        options: What the rows say.
+        tally: Counts what became of the episodes.
+
+    Raises:
+        StoreError: If the record cannot be read.
+    """
+    with closing(sqlite3.connect("")) as index:  # a database without a name is a temporary file's
+        index.execute("CREATE TABLE played (grouped TEXT, worth REAL, place INTEGER, episode_id TEXT)")
+        await _fill(index, reader, wanted, pairing, tally)
+        for better, worse in _pairs(index, pairing, tally):
+            try:
+                chosen, rejected = await _fetch(reader, better), await _fetch(reader, worse)
+                row = preference_row(chosen, rejected, options)
+            except LeftOutError as reason:
+                tally.left_out[str(reason)] += 1
+                continue
+            tally.rows += 1
+            tally.steps += len(chosen[1]) + len(rejected[1])
+            yield row
+
+
+async def _fill(
+    index: sqlite3.Connection,
+    reader: RecordReader,
+    wanted: EpisodeFilter,
+    pairing: Pairing,
+    tally: Tally,
+) -> None:
+    after: str | None = None
+    while page := await reader.page(wanted, after=after, limit=PAGE, newest_first=False):
+        rows = [_entry(record, pairing, tally) for record in page]
+        index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])
+        after = page[-1].origin.episode_id
+
+
+def _entry(record: EpisodeRecord, pairing: Pairing, tally: Tally) -> tuple[str, float, int, str] | None:
+    tally.episodes += 1
+    worth = judged_return(record.summary)
+    if worth is None or not is_played_out(record.summary):
+        tally.left_out[UNJUDGED if worth is None else UNFINISHED] += 1
+        return None
+    origin = record.origin
+    mark = "" if pairing.label is None else origin.labels.get(pairing.label, "")
+    grouped = f"{origin.environment} {origin.task_hash} {mark}"  # neither of the first two has a space
+    return grouped, worth, tally.episodes, origin.episode_id
+
+
+def _pairs(index: sqlite3.Connection, pairing: Pairing, tally: Tally) -> Iterator[tuple[str, str]]:
+    ranked = index.execute(
+        "SELECT grouped, worth, episode_id FROM played ORDER BY grouped, worth DESC, place"
+    )
+    for _, group in groupby(ranked, key=lambda row: row[0]):
+        found = list(_match([(worth, episode_id) for _, worth, episode_id in group], pairing))
+        if not found:
+            tally.left_out[TIED] += 1
+        yield from found
+
+
+def _match(ranked: Sequence[tuple[float, str]], pairing: Pairing) -> Iterator[tuple[str, str]]:
+    for place in range(min(pairing.most, len(ranked) // 2)):
+        (best, better), (worst, worse) = ranked[place], ranked[-1 - place]
+        if best - worst > pairing.margin:
+            yield better, worse
+
+
+async def _fetch(reader: RecordReader, episode_id: str) -> tuple[EpisodeRecord, Sequence[Step]]:
+    record = await reader.find(episode_id)
+    if record is None:  # forgotten since the index was made
+        raise LeftOutError("episodes that were forgotten meanwhile")
+    return record, await reader.steps(episode_id)

@@ -1,0 +1,73 @@
+"""Rows in the form that is called ShareGPT: `conversations` of `from` and `value`.
+
+Source: `data/README.md` and `src/llamafactory/data/converter.py` of LLaMA-Factory: `human` and `observation`
+stand at odd places, `gpt` and `function_call` at even ones, the number of messages is even, the system prompt
+and the tools (JSON in a string) stand beside them. `train` in each message is what axolotl reads with
+`message_field_training: train`; LLaMA-Factory passes over it.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ors_server.export.announcing import as_function
+from ors_server.export.chat import ChatOptions, Trained, is_trained, telling
+from ors_server.export.conversation import ToolUse, Turn, text_of
+from ors_server.export.episodes import LeftOutError, describe
+from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.wire import JSONObject
+
+OUT_OF_TURN = "whose prompt does not alternate as this form demands"
+
+_HEARD = frozenset({"human", "observation"})
+_NAMES = {"user": "human", "tool": "observation", "assistant": "gpt"}
+
+
+def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
+    """Return an episode as one line.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+
+    Raises:
+        LeftOutError: If the episode has no place in the form.
+    """
+    turns = list(telling(record, steps, options).turns)
+    system = text_of(turns.pop(0).blocks) if turns[0].role == "system" else ""
+    said = _joined([_say(turn, options.trained) for turn in turns])
+    if any((message["from"] in _HEARD) != (place % 2 == 0) for place, message in enumerate(said)):
+        raise LeftOutError(OUT_OF_TURN)
+    tools = options.announced.get(record.origin.environment)
+    return {
+        "conversations": said,
+        "system": system,
+        "tools": json.dumps([as_function(tool) for tool in tools], ensure_ascii=False) if tools else "",
+        "episode": describe(record, steps),
+    }
+
+
+def _say(turn: Turn, trained: Trained) -> JSONObject:
+    if turn.role == "system" or (turn.calls and turn.blocks):
+        raise LeftOutError(OUT_OF_TURN)
+    message: dict[str, Any] = {"from": _NAMES[turn.role], "value": text_of(turn.blocks)}
+    if turn.calls:
+        calls = [_spell(use) for use in turn.calls]
+        message = {"from": "function_call", "value": json.dumps(calls if calls[1:] else calls[0])}
+    return message | {"train": is_trained(turn, trained)}
+
+
+def _spell(use: ToolUse) -> JSONObject:
+    return {"name": use.name, "arguments": use.arguments}
+
+
+def _joined(said: Sequence[JSONObject]) -> list[JSONObject]:
+    """Make one message of users' messages that follow one another, and of results that do."""
+    joined: list[JSONObject] = []
+    for message in said:
+        if joined and message["from"] in _HEARD and joined[-1]["from"] == message["from"]:
+            joined[-1]["value"] += f"\n{message['value']}"
+        else:
+            joined.append(dict(message))
+    return joined

@@ -1,0 +1,190 @@
+"""Parquet files, written by groups of rows so that memory does not grow with them.
+
+pyarrow is an extra; nothing else of the package imports it.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import IO, Any, Self
+
+from ors_server.errors import ClientError
+from ors_server.wire import JSONObject
+
+ROWS = 1024
+"""Most rows of one group."""
+WEIGHT = 8 << 20
+"""Characters, roughly, at which a group is written before it has that many rows."""
+
+
+class ExtraMissingError(ClientError):
+    """A package is needed that comes with an extra."""
+
+    code = "extra_missing"
+
+
+def load_pyarrow() -> Any:
+    """Import pyarrow.
+
+    Raises:
+        ExtraMissingError: If it is not installed.
+    """
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise ExtraMissingError(
+            "parquet files need pyarrow: install the extra with pip install 'ors-server[export]'"
+        ) from error
+
+
+class TableWriter:
+    """Writes rows into one parquet file; the end of a with statement completes it."""
+
+    def __init__(self, sink: IO[bytes], columns: Mapping[str, str]) -> None:
+        """Begin a file.
+
+        Args:
+            sink: Where it goes; it stays open.
+            columns: Types by name, in the words of `type_of`.
+
+        Raises:
+            ExtraMissingError: If pyarrow is not installed.
+        """
+        self._arrow = load_pyarrow()
+        fields = [(name, type_of(spelled, self._arrow)) for name, spelled in columns.items()]
+        self._schema = self._arrow.schema(fields)
+        self._writer = self._arrow.parquet.ParquetWriter(sink, self._schema, compression="zstd")
+        self._rows: list[JSONObject] = []
+        self._weight = 0
+
+    def __enter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Complete the file, or leave it as it is if something went wrong."""
+        if error is None:
+            self._flush()
+        self._writer.close()
+
+    def write(self, row: JSONObject) -> None:
+        """Take one row.
+
+        Args:
+            row: Values by column; a column that is missing is null.
+        """
+        self._rows.append(row)
+        self._weight += weigh(row)
+        if len(self._rows) >= ROWS or self._weight >= WEIGHT:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows, self._weight = [], 0
+
+
+def weigh(value: object) -> int:
+    """Return roughly how many characters a JSON value has.
+
+    Args:
+        value: The value.
+    """
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(weigh, value.values()))  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, Sequence):
+        return sum(map(weigh, value))  # pyright: ignore[reportUnknownArgumentType]
+    return 8
+
+
+def type_of(spelled: str, arrow: Any) -> Any:
+    """Return an Arrow type.
+
+    Args:
+        spelled: `text`, `number`, `whole`, `truth`, `time` (UTC, microseconds), or one of the shapes below.
+        arrow: The module.
+    """
+    text, whole = arrow.string(), arrow.int64()
+    call = arrow.struct([("name", text), ("arguments", text)])
+    calls = arrow.list_(arrow.struct([("id", text), ("type", text), ("function", call)]))
+    message = [("role", text), ("content", text)]
+    told = [*message, ("tool_calls", calls), ("tool_call_id", text), ("name", text)]
+    truth, number = arrow.bool_(), arrow.float64()
+    words = ("episode_id", "environment", "split", "task_hash", "stop_reason", "task_spec", "labels")
+    extra = [("index", whole), ("seed", whole), ("is_played_out", truth), *((word, text) for word in words)]
+    return {
+        "text": text,
+        "number": number,
+        "whole": whole,
+        "truth": truth,
+        "time": arrow.timestamp("us", tz="UTC"),
+        "texts": arrow.list_(text),
+        "numbers": arrow.list_(number),
+        "mask": arrow.list_(arrow.int8()),
+        "prompt": arrow.list_(arrow.struct(message)),
+        "messages": arrow.list_(arrow.struct(told)),
+        "reward_model": arrow.struct([("style", text), ("ground_truth", text)]),
+        "extra_info": arrow.struct(extra),
+    }[spelled]
+
+
+VERL = {
+    "data_source": "text",
+    "prompt": "prompt",
+    "ability": "text",
+    "reward_model": "reward_model",
+    "extra_info": "extra_info",
+    "messages": "messages",
+    "train_mask": "mask",
+    "tools": "text",
+    "responses": "texts",
+    "reward": "number",
+    "rewards": "numbers",
+    "components": "text",
+}
+EPISODES = {
+    "episode_id": "text",
+    "session_id": "text",
+    "environment": "text",
+    "environment_version": "text",
+    "split": "text",
+    "index": "whole",
+    "task_hash": "text",
+    "task_spec": "text",
+    "seed": "whole",
+    "labels": "text",
+    "phase": "text",
+    "stop_reason": "text",
+    "is_played_out": "truth",
+    "is_closed": "truth",
+    "steps": "whole",
+    "return": "number",
+    "penalty_sum": "number",
+    "rewards": "numbers",
+    "ungraded_steps": "whole",
+    "failed_steps": "whole",
+    "created_at": "time",
+    "finished_at": "time",
+    "prompt": "text",
+}
+STEPS = {
+    "episode_id": "text",
+    "number": "whole",
+    "call_id": "text",
+    "tool": "text",
+    "arguments": "text",
+    "status": "text",
+    "result": "text",
+    "reward": "number",
+    "components": "text",
+    "finished": "truth",
+    "error_code": "text",
+    "metadata": "text",
+    "started_at": "time",
+    "duration": "number",
+}

@@ -1,0 +1,106 @@
+"""Rows as TRL's trainers take them: conversational prompts and completions, and preferences.
+
+Source: "Dataset formats and types" in TRL's documentation, and `trl/data_utils.py` of TRL 1.16. `arguments`
+are objects there, and `tools` may be JSON in one string, which every trainer reads. Contents are texts
+throughout, for a column has one type and chat templates join texts; a note stands in the place of each
+image.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ors_server.export.announcing import as_text
+from ors_server.export.chat import ChatOptions, call_message, telling
+from ors_server.export.conversation import Conversation, Turn, text_of
+from ors_server.export.episodes import LeftOutError, describe, judged_return
+from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.wire import JSONObject
+
+NOTHING_ASKED = "whose prompt ends with a system message"
+
+
+def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
+    """Return an episode as one line of a prompt-completion dataset, with its reward beside it.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+
+    Returns:
+        `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON in a
+        string, or null) and `episode`.
+
+    Raises:
+        LeftOutError: If the episode has no place in it.
+    """
+    conversation = trl_conversation(record, steps, options)
+    return {
+        "prompt": [trl_message(turn) for turn in conversation.prompt],
+        "completion": [trl_message(turn) for turn in conversation.play],
+        "reward": judged_return(record.summary),
+        "tools": as_text(options.announced.get(record.origin.environment)),
+        "episode": describe(record, steps),
+    }
+
+
+def preference_row(
+    chosen: tuple[EpisodeRecord, Sequence[Step]],
+    rejected: tuple[EpisodeRecord, Sequence[Step]],
+    options: ChatOptions,
+) -> JSONObject:
+    """Return two episodes of one task as one line of a preference dataset.
+
+    Args:
+        chosen: The episode with the greater return.
+        rejected: The other.
+        options: What is wanted.
+
+    Raises:
+        LeftOutError: If one of them has no place in it, or they were told different things.
+    """
+    better, worse = (trl_conversation(*episode, options) for episode in (chosen, rejected))
+    prompt = [trl_message(turn) for turn in better.prompt]
+    if prompt != [trl_message(turn) for turn in worse.prompt]:
+        raise LeftOutError("pairs with different prompts")
+    return {
+        "prompt": prompt,
+        "chosen": [trl_message(turn) for turn in better.play],
+        "rejected": [trl_message(turn) for turn in worse.play],
+        "tools": as_text(options.announced.get(chosen[0].origin.environment)),
+        "chosen_return": judged_return(chosen[0].summary),
+        "rejected_return": judged_return(rejected[0].summary),
+        "chosen_episode": describe(*chosen),
+        "rejected_episode": describe(*rejected),
+    }
+
+
+def trl_conversation(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
+    """Return the conversation of a row, whose prompt can be completed.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+
+    Raises:
+        LeftOutError: If it has no place in TRL, which completes only what a user or a tool said.
+    """
+    conversation = telling(record, steps, options)
+    if conversation.prompt[-1].role == "system":
+        raise LeftOutError(NOTHING_ASKED)
+    return conversation
+
+
+def trl_message(turn: Turn) -> JSONObject:
+    """Return one message as chat templates take it.
+
+    Args:
+        turn: The message.
+    """
+    message: dict[str, Any] = {"role": turn.role, "content": text_of(turn.blocks)}
+    if turn.calls:
+        message["tool_calls"] = [call_message(use, use.arguments) for use in turn.calls]
+    if turn.answers is not None:
+        message |= {"name": turn.answers.name, "tool_call_id": turn.answers.id}
+    return message

@@ -1,0 +1,87 @@
+"""Rows of verl's parquet files.
+
+Source: "Prepare Data for Post-Training" in verl's documentation for `data_source`, `prompt`, `ability`,
+`reward_model` and `extra_info`; `verl/trainer/main_eval.py` for `responses`, a list of texts; and
+`verl/utils/dataset/multiturn_sft_dataset.py` for `messages` and `tools`, in which what the assistant says is
+trained on and nothing else.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.export.announcing import as_text
+from ors_server.export.chat import ChatOptions, call_message, is_trained
+from ors_server.export.conversation import Turn
+from ors_server.export.episodes import describe, judged_return
+from ors_server.export.trl import trl_conversation, trl_message
+from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.wire import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class VerlOptions:
+    """What only verl asks for."""
+
+    ground_truth: str | None = None
+    """Key of the task that holds the answer; without it, or where a task lacks it, the answer is null."""
+    ability: str = "tool_use"
+    """The category of the tasks."""
+    data_source: str | None = None
+    """What chooses verl's reward function; the environment's name if not given."""
+
+
+def verl_row(
+    record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions, extra: VerlOptions
+) -> JSONObject:
+    """Return an episode as one row.
+
+    Args:
+        record: The episode.
+        steps: Its steps.
+        options: What is wanted.
+        extra: What only verl asks for.
+
+    Raises:
+        LeftOutError: If the episode has no place in it.
+    """
+    conversation = trl_conversation(record, steps, options)
+    origin, about = record.origin, describe(record, steps)
+    play = [_message(turn) for turn in conversation.play]
+    prompt = [_message(turn) for turn in conversation.prompt]
+    return {
+        "data_source": extra.data_source or origin.environment,
+        "prompt": [{"role": message["role"], "content": message["content"]} for message in prompt],
+        "ability": extra.ability,
+        "reward_model": {"style": "rule", "ground_truth": _ground_truth(origin.task_spec, extra)},
+        "extra_info": {
+            **{name: about[name] for name in ("episode_id", "environment", "split", "index", "task_hash")},
+            **{name: about[name] for name in ("seed", "stop_reason", "is_played_out")},
+            "task_spec": json.dumps(origin.task_spec, ensure_ascii=False),
+            "labels": json.dumps(about["labels"], ensure_ascii=False),
+        },
+        "messages": [*prompt, *play],
+        "train_mask": [int(is_trained(turn, options.trained)) for turn in conversation.turns],
+        "tools": as_text(options.announced.get(origin.environment)),
+        "responses": [json.dumps(play, ensure_ascii=False)],
+        "reward": judged_return(record.summary),
+        "rewards": about["rewards"],
+        "components": json.dumps(about["components"]),
+    }
+
+
+def _message(turn: Turn) -> JSONObject:
+    message = trl_message(turn)
+    if turn.calls:
+        message["tool_calls"] = [
+            call_message(use, json.dumps(use.arguments, ensure_ascii=False)) for use in turn.calls
+        ]
+    return message
+
+
+def _ground_truth(task_spec: JSONObject, extra: VerlOptions) -> str | None:
+    if extra.ground_truth is None or task_spec.get(extra.ground_truth) is None:
+        return None
+    value: Any = task_spec[extra.ground_truth]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
