@@ -12,6 +12,7 @@ CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 GRADERS := math_verify inspect_math mathruler
 JOBS ?= 2
 SYSTEM_PACKAGES := bubblewrap git
+TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium postgresql
 TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -29,23 +30,23 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1
 
 .PHONY: test
 test: ## From nothing to a verdict: lint, every test but the stress ones, the coverage floor.
-	scripts/system_packages.sh $(SYSTEM_PACKAGES)
+	scripts/system_packages.sh $(TEST_PACKAGES)
 	$(MAKE) --no-print-directory -j$(JOBS) clients node
 	scripts/test.sh --lint
 
 .PHONY: coverage
 coverage: $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
-	scripts/system_packages.sh $(SYSTEM_PACKAGES)
+	scripts/system_packages.sh $(TEST_PACKAGES)
 	scripts/test.sh
 
 .PHONY: unit
 unit: $(VENV)/.dev ## The tests that need no client environments, without coverage.
-	scripts/system_packages.sh $(SYSTEM_PACKAGES)
+	scripts/system_packages.sh $(TEST_PACKAGES)
 	$(BIN)/pytest tests/unit tests/contract
 
 .PHONY: stress
 stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
-	scripts/system_packages.sh $(SYSTEM_PACKAGES)
+	scripts/system_packages.sh $(TEST_PACKAGES)
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: lint
@@ -59,7 +60,7 @@ format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mec
 
 .PHONY: bench
 bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TEST_VENVS)/%/.installed) ## Speed and memory, as ratios in one run (ARGS="imports --json").
-	scripts/system_packages.sh wrk
+	scripts/system_packages.sh wrk postgresql
 	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs

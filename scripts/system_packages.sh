@@ -10,13 +10,19 @@ if [ "${1:-}" = --try ]; then
   shift
 fi
 
+is_there() {
+  case $1 in
+    bubblewrap) command -v bwrap ;;
+    chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
+    # Debian keeps the server's programs away from PATH.
+    postgresql) command -v initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" ;;
+    *) command -v "$1" || dpkg -s "$1" ;;
+  esac >/dev/null 2>&1
+}
+
 missing=()
 for package in "$@"; do
-  program=$package
-  if [ "$package" = bubblewrap ]; then program=bwrap; fi
-  if ! command -v "$program" >/dev/null 2>&1 && ! dpkg -s "$package" >/dev/null 2>&1; then
-    missing+=("$package")
-  fi
+  if ! is_there "$package"; then missing+=("$package"); fi
 done
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
@@ -48,6 +54,15 @@ give_up() {
 
 if [ "$(id -u)" -ne 0 ]; then give_up "Only root may install them."; fi
 if [[ "$install" != apt-get* ]]; then give_up "They are not installed from here."; fi
+
+# Debian's package makes a cluster and starts it on port 5432. Tests start servers of their own, so that here it
+# makes none; its own way of saying so is a file, which is gone again afterwards.
+if [[ " ${missing[*]} " == *" postgresql "* ]]; then
+  folder=${ORS_CREATECLUSTER:-/etc/postgresql-common/createcluster.d}
+  mkdir -p "$folder"
+  trap 'rm -f "$folder/no-main-cluster.conf"' EXIT
+  echo "create_main_cluster = false" >"$folder/no-main-cluster.conf"
+fi
 
 export DEBIAN_FRONTEND=noninteractive
 if ! { apt-get update -qq && $install -qq "${missing[@]}"; } </dev/null >&2; then

@@ -76,6 +76,27 @@ def test_an_installation_that_fails_says_the_command_too(run):
     assert f"To install, type: apt-get install -y --no-install-recommends {ABSENT}\n" in said
 
 
+def test_postgresql_is_installed_without_a_cluster_of_its_own(tmp_path):
+    folder, wishes, said = tmp_path / "bin", tmp_path / "createcluster.d", tmp_path / "wish"
+    folder.mkdir()
+    for name in ("bash", "mkdir", "rm", "uname", "cat"):
+        (folder / name).symlink_to(f"/bin/{name}")
+    # `compgen` stands for a machine on which the server is not installed.
+    for name, body in {"id": "echo 0", "apt-get": f"cat {wishes}/*.conf >{said}"}.items():
+        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name).chmod(0o755)
+    nowhere = "compgen() { return 1; }; export -f compgen; exec bash"
+    environment = {"PATH": str(folder), "ORS_CREATECLUSTER": str(wishes)}
+    subprocess.run(
+        ["/bin/bash", "-c", f"{nowhere} {SCRIPT} postgresql"],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    assert said.read_text() == "create_main_cluster = false\n"
+    assert list(wishes.iterdir()) == []
+
+
 def test_bubblewrap_is_there_where_its_program_is(run, tmp_path):
     folder = tmp_path / "bin"
     run("bash")
