@@ -25,6 +25,7 @@ from ors_server.store.memory import MemoryStore
 from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlDoor
+from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.mcp.http import PATHS, McpHttp
 from ors_server.transports.ors import OrsDoor
 
@@ -109,7 +110,15 @@ class App:
             mcp = McpHttp(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
-            self._doors[CONTROL_ROOT] = ControlDoor(engine, self.keyring, settings, shutdown=self.on_shutdown)
+            self._doors[CONTROL_ROOT] = ControlDoor(
+                engine,
+                self.keyring,
+                settings,
+                episodes=EpisodeHandlers(
+                    self._store, clock=self._clock, ping_seconds=settings.sse_ping_seconds
+                ),
+                shutdown=self.on_shutdown,
+            )
             self._ors = OrsDoor(
                 engine,
                 self.keyring,

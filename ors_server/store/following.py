@@ -31,7 +31,7 @@ class News:
     """What one look at an episode showed."""
 
     record: EpisodeRecord
-    """The record; its figures may be older than the last step, never newer."""
+    """The record as it stood just before the steps were read."""
     steps: Sequence[Step]
     """Steps that no look before has shown, in order; empty where nothing was new."""
 

@@ -5,26 +5,29 @@ from collections.abc import Callable, Mapping
 from pydantic import BaseModel
 
 from ors_server.engines.base import Engine
-from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
 from ors_server.settings import Settings
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_models import Description, Problem
 from ors_server.transports.control_openapi import describe
 from ors_server.transports.control_routes import (
+    EventStream,
     MethodNotAllowedError,
     Operation,
     Request,
     UnknownPathError,
     WrongRequestError,
     check_path,
+    encode,
     segments_of,
 )
+from ors_server.transports.control_streams import send_events
 from ors_server.transports.control_table import make_table
 from ors_server.transports.faults import extra_headers, look_up
-from ors_server.transports.sse import compact_json
 
 log = get_logger("ors_server.control")
 
@@ -38,6 +41,7 @@ class ControlDoor:
         keyring: Keyring,
         settings: Settings,
         *,
+        episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
     ) -> None:
         """Open the door.
@@ -46,6 +50,7 @@ class ControlDoor:
             engine: Where sessions live.
             keyring: Identifies callers.
             settings: The server's settings.
+            episodes: Answers what is asked of the record.
             shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
         self._keyring = keyring
@@ -53,7 +58,7 @@ class ControlDoor:
         self._max_body_bytes = settings.max_body_bytes
         self._description: Description | None = None
         self.table = make_table(
-            ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown)
+            ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
         )
         """Every route."""
 
@@ -67,17 +72,22 @@ class ControlDoor:
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
         try:
-            status, body = await self._answer(scope, receive)
-            await http.send_bytes(send, status, body, b"application/json")
+            status, answer = await self._answer(scope, receive)
+            if not isinstance(answer, EventStream):
+                await http.send_bytes(send, status, encode(answer).encode(), b"application/json")
+                return
         except http.ClientGoneError:
             return
         except OrsServerError as error:
             await _send_problem(send, error)
+            return
         except Exception:  # the border between a defect of ours and the caller
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
+            return
+        await send_events(answer, receive, send, has_body=scope["method"] != "HEAD")
 
-    async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, bytes]:
+    async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, BaseModel | EventStream]:
         operation, values = self._find(scope)
         headers = http.headers_of(scope)
         caller = OPEN_CALLER
@@ -92,8 +102,9 @@ class ControlDoor:
             base_url=self._public_url or base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes),
+            headers=headers,
         )
-        return operation.status, encode(await operation.handler(request))
+        return operation.status, await operation.handler(request)
 
     def _find(self, scope: http.Scope) -> tuple[Operation, Mapping[str, str]]:
         segments = segments_of(scope.get("raw_path") or scope["path"].encode())
@@ -103,7 +114,7 @@ class ControlDoor:
             values = None if segments is None else operation.match(segments)
             if values is not None and operation.method == method:
                 return operation, values
-            if values is not None:
+            if values is not None and operation.method not in allowed:
                 allowed.append(operation.method)
         if not allowed:
             raise UnknownPathError(f"nothing is at {scope['path']!r}; see /_ors/openapi.json")
@@ -122,21 +133,6 @@ def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
 
 OPEN_CALLER = Caller(Role.AGENT)
 """Who asks for what needs no credential."""
-
-
-def encode(answer: BaseModel) -> bytes:
-    """Write an answer as JSON.
-
-    Args:
-        answer: Any answer; what authors put into it may be no JSON at all.
-
-    Raises:
-        EnvironmentFailedError: If it is none.
-    """
-    try:
-        return compact_json(answer.model_dump(mode="json", by_alias=True)).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EnvironmentFailedError("the environment gave something that is not JSON") from error
 
 
 async def _send_problem(send: http.Send, error: OrsServerError) -> None:

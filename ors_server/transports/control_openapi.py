@@ -110,7 +110,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
-    answer = {"application/json": {"schema": schemas[operation.answer, "serialization"]}}
+    answer = _content(operation, schemas)
     problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
     responses: dict[str, Any] = {
         str(int(operation.status)): {"description": operation.summary, "content": answer}
@@ -121,6 +121,16 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         if headers:
             responses[str(status)]["headers"] = headers
     return responses
+
+
+def _content(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    if operation.is_stream:
+        name = operation.answer.__name__
+        told = (
+            f"Events `step` (data: {name}, id: its number), `summary`, then one `end` or `error` (Problem)."
+        )
+        return {"text/event-stream": {"schema": {"type": "string", "description": told}}}
+    return {"application/json": {"schema": schemas[operation.answer, "serialization"]}}
 
 
 def _headers(status: int) -> dict[str, Any]:

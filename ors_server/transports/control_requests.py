@@ -3,7 +3,7 @@
 Bodies are strict: a number in quotes is no number, and an unknown field is a mistake worth telling.
 """
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -39,6 +39,9 @@ class Query(BaseModel):
     """Base of query parameters, which travel as text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    repeatable: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that may be given several times, each of which is a list."""
 
 
 class PageQuery(Query):

@@ -1,7 +1,7 @@
 """What a row of the control API's table is, and how a request finds and satisfies it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from ors_server.errors import ClientError, InvalidRequestError
+from ors_server.errors import ClientError, EnvironmentFailedError, InvalidRequestError
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.control_models import Mistake
 from ors_server.transports.control_requests import MAX_INTEGER, Body, Query
@@ -28,6 +28,15 @@ PATH_PARAMETERS: Mapping[str, TypeAdapter[Any]] = {
     ),
     "session_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A session's id.")]),
     "snapshot_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A snapshot's id.")]),
+    "episode": TypeAdapter(
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                description="An episode's id, at least 6 digits of its beginning, or its session's id.",
+            ),
+        ]
+    ),
     "call_id": TypeAdapter(Annotated[str, Field(min_length=1, description="A call's id.")]),
 }
 """Every name that may stand in braces in a path."""
@@ -98,6 +107,8 @@ class Request:
     """Scheme, host and mount point, as the caller spelled them."""
     query_string: str
     raw_body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By lower-case name."""
 
     @property
     def session_id(self) -> str:
@@ -112,11 +123,13 @@ class Request:
             model: What they should be.
 
         Raises:
-            WrongRequestError: If they are not, or one is given twice.
+            WrongRequestError: If they are not, or one that stands alone is given twice.
         """
         pairs = parse_qsl(self.query_string, keep_blank_values=True)
-        values = dict(pairs)
-        if len(values) < len(pairs):
+        lists = {name: [value for key, value in pairs if key == name] for name in model.repeatable}
+        single = [(key, value) for key, value in pairs if key not in lists]
+        values: dict[str, Any] = {**dict(single), **{name: found for name, found in lists.items() if found}}
+        if len(dict(single)) < len(single):
             raise WrongRequestError(
                 [Mistake(place=["query"], message="a parameter is given twice", code="twice")]
             )
@@ -147,7 +160,15 @@ class Request:
             raise WrongRequestError(mistakes_of("body", error)) from error
 
 
-Handler: TypeAlias = Callable[[Request], Awaitable[BaseModel]]
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer that goes on: server-sent events, until there are no more or the reader leaves."""
+
+    pieces: AsyncGenerator[bytes, None]
+    """Whole events; closed by whoever sends them, wherever they stand."""
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[BaseModel | EventStream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +181,7 @@ class Operation:
     handler: Handler
     summary: str
     answer: type[BaseModel]
+    """What comes back; of an event stream, what the data of its `step` events is."""
     role: Role | None = Role.TRAINER
     """The least role that may; `None` needs no credential."""
     query: type[Query] | None = None
@@ -167,6 +189,8 @@ class Operation:
     status: int = HTTPStatus.OK
     failures: tuple[int, ...] = ()
     """Statuses of failures beside those that its role, path, query and body imply."""
+    is_stream: bool = False
+    """Whether it answers with server-sent events."""
 
     @property
     def id(self) -> str:
@@ -207,6 +231,21 @@ def segments_of(raw_path: bytes) -> list[str] | None:
     """
     pieces = [unquote(piece) for piece in raw_path.decode("latin-1").split("/")]
     return pieces[2:] if pieces[:2] == PREFIX.split("/") else None
+
+
+def encode(answer: BaseModel) -> str:
+    """Write an answer as compact JSON.
+
+    Args:
+        answer: Any answer; what authors put into it may be no JSON at all.
+
+    Raises:
+        EnvironmentFailedError: If it is none.
+    """
+    try:
+        return compact_json(answer.model_dump(mode="json", by_alias=True))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError("the environment gave something that is not JSON") from error
 
 
 def check_path(values: Mapping[str, str]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from http import HTTPStatus
 
 from ors_server.transports import control_models as m
+from ors_server.transports import control_models_episodes as me
 from ors_server.transports.access import Role
+from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_requests import (
     CallBody,
@@ -12,22 +14,31 @@ from ors_server.transports.control_requests import (
     SessionOrderBody,
     SessionsQuery,
 )
+from ors_server.transports.control_requests_episodes import EpisodeSelection, EpisodesQuery, TailQuery
 from ors_server.transports.control_routes import Operation
 from ors_server.wire import ToolListing
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
 SESSION = "/sessions/{session_id}"
+EPISODE = "/episodes/{episode}"
 SNAPSHOT = SESSION + "/snapshots/{snapshot_id}"
 
 
-def make_table(handlers: ControlHandlers) -> tuple[Operation, ...]:
-    """Return every route.
+def make_table(handlers: ControlHandlers, episodes: EpisodeHandlers) -> tuple[Operation, ...]:
+    """Return every route; of two that fit a path, the first one counts.
 
     Args:
         handlers: Who answers.
+        episodes: Who answers what is asked of the record.
     """
-    return (*_server(handlers), *_environments(handlers), *_sessions(handlers), *_play(handlers))
+    return (
+        *_server(handlers),
+        *_environments(handlers),
+        *_sessions(handlers),
+        *_play(handlers),
+        *_episodes(episodes),
+    )
 
 
 def _server(h: ControlHandlers) -> tuple[Operation, ...]:
@@ -227,5 +238,55 @@ def _play(h: ControlHandlers) -> tuple[Operation, ...]:
             m.CancelAnswer,
             role=Role.AGENT,
             failures=(404,),
+        ),
+    )
+
+
+def _episodes(h: EpisodeHandlers) -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "GET",
+            "/episodes",
+            h.list_episodes,
+            "Episodes on record, live and ended",
+            me.EpisodePage,
+            query=EpisodesQuery,
+            failures=(404, 503),
+        ),
+        Operation(
+            "GET",
+            "/episodes/totals",
+            h.sum_up_episodes,
+            "Figures over episodes on record",
+            me.EpisodeTotalsView,
+            query=EpisodeSelection,
+            failures=(503,),
+        ),
+        Operation(
+            "GET",
+            EPISODE,
+            h.get_episode,
+            "An episode in full, but for its steps",
+            me.EpisodeRecordView,
+            failures=(404, 409, 503),
+        ),
+        Operation(
+            "GET",
+            EPISODE + "/steps",
+            h.list_episode_steps,
+            "A slice of an episode's steps",
+            me.EpisodeStepPage,
+            query=PageQuery,
+            failures=(404, 409, 503),
+        ),
+        Operation(
+            "GET",
+            EPISODE + "/events",
+            h.follow_episode,
+            "An episode's steps, then each new one as it comes, until the record is closed",
+            m.StepView,
+            query=TailQuery,
+            failures=(404, 409, 503),
+            is_stream=True,
         ),
     )

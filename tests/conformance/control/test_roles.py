@@ -28,6 +28,11 @@ TRAIN = [
     "fork_session",
     "discard_snapshot",
     "mint_token",
+    "list_episodes",
+    "sum_up_episodes",
+    "get_episode",
+    "list_episode_steps",
+    "follow_episode",
 ]
 ADMIN = ["get_settings", "shut_down"]
 ROUTES = [*OPEN, *PLAY, *TRAIN, *ADMIN]
@@ -50,13 +55,20 @@ BODIES = {
     ForkBody: {"count": 2},
     CallBody: {"name": "pay", "arguments": {"reward": 0.25}},
 }
-VALUES = {"{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
+PAST = "past"
+"""A session that is gone, so that whoever follows its episode comes to an end."""
+VALUES = {"{episode}": PAST, "{name}": "gate", "{split}": "train", "{index}": "0", "{call_id}": "known"}
 
 
 def table(control):
     door = control.app._doors["_ors"]
     assert isinstance(door, ControlDoor)
     return {operation.id: operation for operation in door.table}
+
+
+async def make_past(control, key=None):
+    await control.create(key=key, session_id=PAST)
+    assert (await control.ask("DELETE", f"/sessions/{PAST}", key=key)).status_code == 200
 
 
 @pytest.fixture
@@ -67,6 +79,7 @@ async def stage(open_control, keys, api_keys):
     other = await control.create(key=keys["trainer"])
     assert (await control.post(f"/sessions/{session_id}/snapshots", key=keys["trainer"])).status_code == 201
     await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"}, key=keys["trainer"])
+    await make_past(control, keys["trainer"])
     mint = control.app.keyring.mint
     token = mint(session_id)
     credentials = {
@@ -139,6 +152,7 @@ async def test_without_keys_everybody_is_a_trainer(open_control, route):
     session_id = await control.create()
     await control.post(f"/sessions/{session_id}/snapshots")
     await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"})
+    await make_past(control)
     operation = table(control)[route]
     answer = await visit(control, operation, session_id, None)
     assert answer.status_code == (403 if route in ADMIN else operation.status)

@@ -10,13 +10,18 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 
 from ors_server import Environment, Split, ToolOutput, tool
+from ors_server.clock import SystemClock
 from ors_server.engines.base import Engine
 from ors_server.settings import Settings
+from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import ApiKey, Keyring, Role
 from ors_server.transports.control import ControlDoor
+from ors_server.transports.control_episodes import EpisodeHandlers
 
 TRAINER, ADMIN = "trainer-key-0123456789", "admin-key-0123456789"
 SESSION = "fuzzed-session"
+PAST = "fuzzed-past"
+"""A session that is gone, and whose record therefore ends."""
 EXAMPLES = 20
 """Requests per route and test."""
 
@@ -30,9 +35,12 @@ database = "none"
 use_after_free = { enabled = false }
 ensure_resource_availability = { enabled = false }
 
-# What no schema can say is told by 422: what a policy lets a session override, and which cursors are ours.
+# What no schema can say is told by 422: what a policy lets a session override, which cursors are ours, which
+# days a month has, and that one label has one value.
 [[operations]]
-include-name = ["POST /_ors/sessions", "GET /_ors/sessions"]
+include-name = [
+  "POST /_ors/sessions", "GET /_ors/sessions", "GET /_ors/episodes", "GET /_ors/episodes/totals"
+]
 [operations.checks]
 positive_data_acceptance = { expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"] }
 """
@@ -40,6 +48,7 @@ positive_data_acceptance = { expected-statuses = ["2xx", "401", "403", "404", "4
 KNOWN = f"""
 [parameters]
 session_id = "{SESSION}"
+episode = "{PAST}"
 name = "fuzzed"
 split = "train"
 """
@@ -69,14 +78,25 @@ class Fuzzed(Environment):
 
 @pytest.fixture(scope="module")
 def server(serve_live):
-    """A keyed server on a socket, too small to be filled without anybody noticing."""
-    return serve_live(Fuzzed, api_keys=f"trainer:t:{TRAINER},admin:a:{ADMIN}", max_sessions=50)
+    """A keyed server on a socket, too small to be filled without anybody noticing, with an ended session."""
+    live = serve_live(Fuzzed, api_keys=f"trainer:t:{TRAINER},admin:a:{ADMIN}", max_sessions=50)
+    headers = {"X-API-Key": TRAINER}
+    order = {"session_id": PAST, "task_spec": {}}
+    sessions = f"{live.url}/_ors/sessions"
+    requests.post(sessions, json=order, headers=headers, timeout=10).raise_for_status()
+    calls = f"{sessions}/{PAST}/calls"
+    requests.post(calls, json={"name": "echo"}, headers=headers, timeout=10).raise_for_status()
+    requests.delete(f"{sessions}/{PAST}", headers=headers, timeout=10).raise_for_status()
+    return live
+
+
+NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=10)
 
 
 def description(*config):
     """The description, made before there is a server, so that every route is a test of its own."""
     keyring = Keyring([ApiKey("t", Role.TRAINER, b"")])
-    door = ControlDoor(cast("Engine", None), keyring, Settings())
+    door = ControlDoor(cast("Engine", None), keyring, Settings(), episodes=NO_EPISODES)
     loaded = SchemathesisConfig.from_str("\n".join([*config, CONFIG]))
     return schemathesis.openapi.from_dict(door.describe().model_dump(), config=loaded)
 

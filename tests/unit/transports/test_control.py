@@ -4,14 +4,20 @@ from typing import Any, cast
 
 import pytest
 
+from ors_server.clock import SystemClock
 from ors_server.engines.base import Engine
 from ors_server.settings import Settings
+from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import Keyring
 from ors_server.transports.control import ControlDoor
+from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_models import Answer
 from ors_server.transports.control_routes import Operation
 
 pytestmark = pytest.mark.anyio
+
+
+NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=10)
 
 
 class Anything(Answer):
@@ -51,7 +57,7 @@ class Connection:
 
 
 def door_to(handler):
-    door = ControlDoor(cast("Engine", None), Keyring(), Settings())
+    door = ControlDoor(cast("Engine", None), Keyring(), Settings(), episodes=NO_EPISODES)
     door.table = (Operation("GET", "/thing", handler, "A thing", Anything),)
     return door
 

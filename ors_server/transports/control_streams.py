@@ -1,0 +1,41 @@
+"""Sends an answer that goes on, as long as somebody reads it."""
+
+from contextlib import aclosing
+
+import anyio
+
+from ors_server.transports import http
+from ors_server.transports.control_routes import EventStream
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+async def send_events(
+    stream: EventStream, receive: http.Receive, send: http.Send, *, has_body: bool = True
+) -> None:
+    """Send events until there are no more, or until the reader has left.
+
+    Args:
+        stream: The events; closed when this returns.
+        receive: The ASGI channel of a request whose body was read.
+        send: The ASGI channel.
+        has_body: Whether the answer has a body; without one, no event is made.
+    """
+    async with aclosing(stream.pieces) as pieces, anyio.create_task_group() as tasks:
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
+        if has_body:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        tasks.cancel_scope.cancel()
+
+
+async def _leave_with_the_reader(receive: http.Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
