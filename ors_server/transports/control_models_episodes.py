@@ -136,7 +136,8 @@ def step_of(view: StepView) -> Step:
         view: How the control API shows it.
     """
     fields: dict[str, Any] = dict(view)
-    return Step(**fields | {"blocks": tuple(view.blocks)})
+    fields["blocks"] = tuple(view.blocks)
+    return Step(**fields)
 
 
 _OF_ORIGIN = (
