@@ -1,0 +1,86 @@
+"""What there is to sum up: the attempts of one run, or of several of one agent in one environment."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ors_server.errors import RecordError
+from ors_server.evaluation.folder import read_attempts, read_run
+from ors_server.evaluation.outcomes import Attempt, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Runs of one agent in one environment, and what came of them."""
+
+    runs: tuple[Run, ...]
+    """At least one."""
+    attempts: tuple[Attempt, ...]
+    """In the order in which they ended; one for each place of each run."""
+
+
+def gather(folders: Sequence[str | Path]) -> Outcome:
+    """Read the folders of runs that are to be summed up together.
+
+    Args:
+        folders: At least one.
+
+    Raises:
+        RecordError: If one of them is no folder of a run, or they are runs of different things.
+    """
+    runs = [read_run(folder) for folder in folders]
+    attempts = [attempt for folder in folders for attempt in read_attempts(folder)]
+    return outcome_of(runs, attempts)
+
+
+def outcome_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> Outcome:
+    """Put runs and their attempts together.
+
+    Args:
+        runs: At least one.
+        attempts: Theirs, in the order in which they were written: of two for the same place the later one
+            stands, for it was made when the run went on.
+
+    Raises:
+        RecordError: If the runs are not of one agent in one environment, or disagree about a task.
+    """
+    _check_alike(runs)
+    latest = {(attempt.run_id, *attempt.place): attempt for attempt in attempts}
+    standing = sorted(latest.values(), key=lambda attempt: (ended_at(attempt), attempt.run_id, attempt.place))
+    _check_tasks(standing)
+    return Outcome(tuple(runs), tuple(standing))
+
+
+def ended_at(attempt: Attempt) -> float:
+    """Return when an attempt ended, in seconds since 1970.
+
+    Args:
+        attempt: It.
+    """
+    return attempt.started_at.timestamp() + attempt.seconds
+
+
+def _check_alike(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        for name in ("environment", "agent"):
+            if getattr(run, name) != getattr(first, name):
+                raise RecordError(
+                    f"runs are summed up together only if they are of one {name}; {run.run_id} has "
+                    f"{getattr(run, name)} and {first.run_id} has {getattr(first, name)}: compare them"
+                )
+    if len({run.run_id for run in runs}) < len(runs):
+        raise RecordError("the same run is named twice; name each folder once")
+
+
+def _check_tasks(attempts: Sequence[Attempt]) -> None:
+    hashes: dict[tuple[str, int], str] = {}
+    for attempt in attempts:
+        task = (attempt.split, attempt.index)
+        known = hashes.setdefault(task, attempt.task_hash)
+        if known and attempt.task_hash and known != attempt.task_hash:
+            raise RecordError(
+                f"task {attempt.index} of the split {attempt.split} is not the same in all attempts: its "
+                f"hash is {known[:12]} in some and {attempt.task_hash[:12]} in others; sum them up apart"
+            )
+        hashes[task] = known or attempt.task_hash

@@ -1,0 +1,252 @@
+"""Makes the figures of a run from its attempts."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ors_server.evaluation.figures import best_of_k, chosen_ks, pass_at_k, pass_hat_k
+from ors_server.evaluation.gathering import Outcome
+from ors_server.evaluation.intervals import (
+    Interval,
+    effective_trials,
+    normal,
+    standard_error,
+    student_t,
+    wilson,
+)
+from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
+from ors_server.evaluation.played import AMOUNTS, PlayedTask, Quantity, Reader, mean_of
+from ors_server.evaluation.resampling import bootstrap
+from ors_server.evaluation.summary import (
+    Amount,
+    AtK,
+    Counts,
+    Estimate,
+    Figures,
+    Rate,
+    Reading,
+    Share,
+    Summary,
+    TaskFigures,
+)
+
+
+def summarise(outcome: Outcome, reading: Reading | None = None) -> Summary:
+    """Compute every figure of a run; the same attempts give the same figures, in whatever order they ended.
+
+    Args:
+        outcome: The runs and their attempts.
+        reading: How to read them; as the runs say by default.
+    """
+    reading = reading or Reading()
+    tasks = Reader(reading).tasks(outcome.attempts)
+    is_binary = all(value in {0.0, 1.0} for task in tasks for value in task.returns)
+    splits = {
+        split: _figures(list(group), [run for run in outcome.runs if run.split == split], reading)
+        for split, group in groupby(tasks, key=lambda task: task.split)
+    }
+    alone = len(splits) == 1 and {run.split for run in outcome.runs} == set(splits)
+    return Summary(
+        runs=outcome.runs,
+        reading=reading,
+        resamples=reading.resampling.resamples_of(max(1, len(tasks))),
+        overall=next(iter(splits.values())) if alone else _figures(tasks, outcome.runs, reading),
+        splits=splits,
+        tasks=tuple(task_figures(task, reading, is_binary=is_binary) for task in tasks),
+    )
+
+
+def task_figures(task: PlayedTask, reading: Reading, *, is_binary: bool) -> TaskFigures:
+    """Compute the figures of one task.
+
+    Args:
+        task: It.
+        reading: How attempts are read.
+        is_binary: Whether every return of the runs is 0 or 1.
+    """
+    returns, counted = task.returns, len(task.counted)
+    rate = task.successes / counted if counted else None
+    confidence = reading.resampling.confidence
+    return TaskFigures(
+        split=task.split,
+        index=task.index,
+        task_hash=task.task_hash,
+        recorded=len(task.recorded),
+        counted=counted,
+        errored=task.errored,
+        over_budget=task.over_budget,
+        successes=task.successes,
+        reward=mean_of(returns) if returns else None,
+        interval=_interval_of_returns(returns, confidence, is_binary=is_binary),
+        least=min(returns, default=None),
+        greatest=max(returns, default=None),
+        success_rate=rate,
+        success_interval=None if rate is None else wilson(rate, counted, confidence),
+        pass_at_k=tuple(pass_at_k(counted, task.successes)),
+        pass_hat_k=tuple(pass_hat_k(counted, task.successes)),
+        steps=task.mean(AMOUNTS["steps"]),
+        seconds=task.mean(AMOUNTS["seconds"]),
+        tokens=task.mean(AMOUNTS["tokens"]),
+        cost=task.mean(AMOUNTS["cost"]),
+    )
+
+
+def _interval_of_returns(returns: Sequence[float], confidence: float, *, is_binary: bool) -> Interval | None:
+    if is_binary and returns:
+        return wilson(mean_of(returns), len(returns), confidence)
+    error = standard_error(returns)
+    return None if error is None else student_t(mean_of(returns), error, len(returns), confidence)
+
+
+Columns = dict[str, list[float | None]]
+
+
+def _figures(tasks: Sequence[PlayedTask], runs: Sequence[Run], reading: Reading) -> Figures:
+    most = max((len(task.counted) for task in tasks), default=0)
+    ks = chosen_ks(most)
+    columns: Columns = {
+        "reward": [task.mean(lambda attempt: attempt.episode_return) for task in tasks],
+        "success_rate": [_rate(task.successes, len(task.counted)) for task in tasks],
+        "pessimistic": [_rate(task.successes, len(task.counted) + task.errored) for task in tasks],
+        **{name: [task.mean(amount) for task in tasks] for name, amount in AMOUNTS.items()},
+        **_columns_at_k(tasks, ks),
+    }
+    maker = _Maker(tasks, columns, bootstrap(columns, reading.resampling), reading)
+    counted = [len(task.counted) for task in tasks]
+    return Figures(
+        counts=_counts(tasks, runs),
+        reward=maker.estimate("reward", lambda attempt: attempt.episode_return),
+        success_rate=maker.rate("success_rate", counted),
+        success_rate_errors_as_failures=maker.rate(
+            "pessimistic", [count + task.errored for count, task in zip(counted, tasks, strict=True)]
+        ),
+        at_k=tuple(maker.at_k(k) for k in ks),
+        stop_reasons=_stop_reasons(tasks),
+        metrics=_metrics([attempt for task in tasks for attempt in task.counted]),
+        **{name: maker.amount(name, amount) for name, amount in AMOUNTS.items()},
+    )
+
+
+def _rate(successes: int, attempts: int) -> float | None:
+    return successes / attempts if attempts else None
+
+
+def _columns_at_k(tasks: Sequence[PlayedTask], ks: Sequence[int]) -> Columns:
+    columns: Columns = {f"{name}/{k}": [] for k in ks for name in ("pass_at", "pass_hat", "best_of")}
+    for task in tasks:
+        count = len(task.counted)
+        some, every = pass_at_k(count, task.successes), pass_hat_k(count, task.successes)
+        within = [k for k in ks if k <= count]
+        best = dict(zip(within, best_of_k(task.returns, within), strict=True))
+        for k in ks:
+            columns[f"pass_at/{k}"].append(some[k - 1] if k <= count else None)
+            columns[f"pass_hat/{k}"].append(every[k - 1] if k <= count else None)
+            columns[f"best_of/{k}"].append(best.get(k))
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Puts the figures of a group together from its columns and their intervals."""
+
+    tasks: Sequence[PlayedTask]
+    columns: Columns
+    intervals: Mapping[str, Interval | None]
+    reading: Reading
+
+    def known(self, name: str) -> list[float]:
+        return [value for value in self.columns[name] if value is not None]
+
+    def share(self, name: str) -> Share:
+        return Share(mean_of(self.known(name)), self.intervals[name])
+
+    def at_k(self, k: int) -> AtK:
+        return AtK(
+            k=k,
+            tasks=len(self.known(f"pass_at/{k}")),
+            pass_at_k=self.share(f"pass_at/{k}"),
+            pass_hat_k=self.share(f"pass_hat/{k}"),
+            best_of_k=self.share(f"best_of/{k}"),
+        )
+
+    def estimate(self, name: str, amount: Quantity) -> Estimate | None:
+        means = self.known(name)
+        if not means:
+            return None
+        single = [
+            value
+            for task in self.tasks
+            for one in task.counted
+            for value in [amount(one)]
+            if value is not None
+        ]
+        error, value = standard_error(means), mean_of(means)
+        return Estimate(
+            value=value,
+            interval=self.intervals[name],
+            standard_error=error,
+            normal=None if error is None else normal(value, error, self.reading.resampling.confidence),
+            least=min(single),
+            greatest=max(single),
+            tasks=len(means),
+        )
+
+    def amount(self, name: str, amount: Quantity) -> Amount | None:
+        mean = self.estimate(name, amount)
+        everything = (amount(attempt) for task in self.tasks for attempt in task.recorded)
+        total = math.fsum(value for value in everything if value is not None)
+        return None if mean is None else Amount(mean, total)
+
+    def rate(self, name: str, attempts: Sequence[int]) -> Rate | None:
+        rates = self.known(name)
+        if not rates:
+            return None
+        value, confidence = mean_of(rates), self.reading.resampling.confidence
+        made = [count for count in attempts if count]
+        effective = effective_trials(rates, made)
+        return Rate(
+            value=value,
+            interval=wilson(value, effective, confidence),
+            wilson=wilson(value, sum(made), confidence),
+            bootstrap=self.intervals[name],
+            standard_error=standard_error(rates),
+            attempts=sum(made),
+            effective_attempts=effective,
+            tasks=len(rates),
+        )
+
+
+def _counts(tasks: Sequence[PlayedTask], runs: Sequence[Run]) -> Counts:
+    statuses = Counter(attempt.status for task in tasks for attempt in task.recorded)
+    recorded, planned = statuses.total(), sum(run.planned for run in runs)
+    return Counts(
+        tasks=len(tasks),
+        planned=planned,
+        recorded=recorded,
+        counted=sum(len(task.counted) for task in tasks),
+        done=statuses[AttemptStatus.DONE],
+        errored=statuses[AttemptStatus.ERRORED],
+        over_budget=statuses[AttemptStatus.OVER_BUDGET],
+        missing=max(0, planned - recorded),
+    )
+
+
+def _stop_reasons(tasks: Sequence[PlayedTask]) -> dict[str, int]:
+    reasons = Counter(attempt.stop_reason or "unknown" for task in tasks for attempt in task.recorded)
+    return dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _metrics(attempts: Sequence[Attempt]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for attempt in attempts:
+        for name, value in attempt.metrics.items():
+            found.setdefault(name, []).append(value)
+    return {name: _over_attempts(name, found[name]) for name in sorted(found)}
+
+
+def _over_attempts(name: str, values: Sequence[float]) -> float:
+    if name.endswith("/max"):
+        return max(values)
+    return min(values) if name.endswith("/min") else mean_of(values)
