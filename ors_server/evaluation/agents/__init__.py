@@ -1,0 +1,1 @@
+"""Who plays: scripted baselines, language models, MCP hosts, and any Python callable."""

@@ -1,0 +1,59 @@
+"""What a run asks of an agent."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ors_server.errors import ClientError
+from ors_server.evaluation.seat import Seat
+from ors_server.wire import JSONObject
+
+
+class AgentError(ClientError):
+    """An agent cannot play, or failed while it played; the attempt has no return."""
+
+    code = "agent"
+
+
+class AgentSettingsError(ClientError):
+    """An agent cannot be made of what it was told."""
+
+    code = "agent_settings"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What an agent says of an attempt that it has played to the end."""
+
+    stop_reason: str = "agent"
+    """Why the agent stopped, where the episode was not over; one word, or several joined by `_`."""
+    tokens_in: int | None = None
+    """Tokens that a model read, where the seat was not told already."""
+    tokens_out: int | None = None
+    cost: float | None = None
+
+
+class Agent(Protocol):
+    """Plays attempts, many at the same time."""
+
+    plays_outside: bool
+    """Whether the calls do not go through the seat, so that the episode itself must keep a limit on steps."""
+
+    def describe(self) -> JSONObject:
+        """Return what the agent is, for the record: `kind`, `name`, settings; no secrets."""
+        ...
+
+    async def play(self, seat: Seat) -> AgentReport:
+        """Play one attempt until the episode is over or the agent gives up.
+
+        Args:
+            seat: Where it sits.
+
+        Raises:
+            BudgetSpentError: If the attempt has used up what it was given; an agent lets it pass.
+            Exception: Anything else: the attempt has errored.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of every resource."""
+        ...

@@ -1,0 +1,73 @@
+"""Plays what another episode recorded, call by call."""
+
+from collections.abc import Sequence
+
+from ors_server.evaluation.agents.base import AgentError, AgentReport
+from ors_server.evaluation.agents.scripted import make_calls
+from ors_server.evaluation.seat import Seat
+from ors_server.store.base import EpisodeFilter, RecordReader
+from ors_server.trajectory import EpisodeRecord
+from ors_server.wire import JSONObject
+
+PAGE = 200
+"""Episodes that are looked at for one attempt, the newest first."""
+
+
+class ReplayAgent:
+    """Makes the calls of the newest recorded episode of the same task."""
+
+    plays_outside = False
+
+    def __init__(self, reader: RecordReader, place: str, run_id: str | None = None) -> None:
+        """Read a record.
+
+        Args:
+            reader: The record; closed together with the agent.
+            place: Where it is, for the description.
+            run_id: Only episodes of that run count: those with the label `run`. An attempt then replays the
+                one with its own number, as far as there is one.
+        """
+        self._reader = reader
+        self._place = place
+        self._run_id = run_id
+
+    def describe(self) -> JSONObject:
+        """Return where the record is."""
+        return {"kind": "replay", "name": "replay", "record": self._place, "run": self._run_id}
+
+    async def play(self, seat: Seat) -> AgentReport:
+        """Make the recorded calls.
+
+        Args:
+            seat: Where it sits.
+
+        Raises:
+            AgentError: If no episode of the task is on record.
+        """
+        record = await self._find(seat)
+        steps = await self._reader.steps(record.origin.episode_id)
+        seat.log.append(f"replays the episode {record.origin.episode_id}")
+        return await make_calls(seat, [(step.tool, step.arguments) for step in steps])
+
+    async def aclose(self) -> None:
+        """Close the record."""
+        await self._reader.aclose()
+
+    async def _find(self, seat: Seat) -> EpisodeRecord:
+        labels = {} if self._run_id is None else {"run": self._run_id}
+        wanted = EpisodeFilter(
+            environment=seat.environment, split=seat.split, index=seat.index, labels=labels, closed=True
+        )
+        found = await self._reader.page(wanted, limit=PAGE)
+        chosen = _choose([one for one in found if one.summary.steps], seat.attempt)
+        if chosen is None:
+            raise AgentError(
+                f"{self._place} has no ended episode of task {seat.index} of {seat.environment!r}, split "
+                f"{seat.split!r}, so there is nothing to replay"
+            )
+        return chosen
+
+
+def _choose(records: Sequence[EpisodeRecord], attempt: int) -> EpisodeRecord | None:
+    same = (record for record in records if record.origin.labels.get("attempt") == str(attempt))
+    return next(same, records[0] if records else None)

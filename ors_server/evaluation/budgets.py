@@ -1,0 +1,176 @@
+"""What attempts and runs may use up, and the sums that tell when they have."""
+
+import math
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TypeVar
+
+from ors_server.errors import ClientError
+from ors_server.evaluation.outcomes import Attempt, AttemptStatus
+
+
+class Limit(StrEnum):
+    """Which budget was spent; the stop reason of whoever spent it."""
+
+    STEPS = "step_budget"
+    TOKENS = "token_budget"
+    COST = "cost_budget"
+    SECONDS = "time_budget"
+    ERRORS = "error_budget"
+
+
+class BudgetSpentError(Exception):
+    """An attempt has used up what it was given; whoever plays it stops.
+
+    Attributes:
+        limit: Which budget it was.
+    """
+
+    def __init__(self, limit: Limit) -> None:
+        """Keep the budget.
+
+        Args:
+            limit: Which one was spent.
+        """
+        super().__init__(f"the attempt's {limit.value.replace('_', ' ')} is spent")
+        self.limit = limit
+
+
+class BudgetError(ClientError):
+    """A budget is not a positive number, or cannot be kept."""
+
+    code = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Most that may be used up; `None` sets no limit."""
+
+    steps: int | None = None
+    """Tool calls."""
+    tokens: int | None = None
+    """Read and written, together."""
+    cost: float | None = None
+    """In the currency of the agent's prices."""
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse nonsense.
+
+        Raises:
+            BudgetError: If a limit is not a positive number.
+        """
+        for each in fields(self):
+            limit = getattr(self, each.name)
+            if limit is not None and not (math.isfinite(limit) and limit > 0):
+                raise BudgetError(f"a budget of {each.name} is a positive number, not {limit}")
+
+
+NO_BUDGET = Budget()
+Number = TypeVar("Number", int, float)
+
+
+class Meter:
+    """Counts what one attempt uses up; numbers stay `None` until somebody reports one."""
+
+    def __init__(self, budget: Budget = NO_BUDGET) -> None:
+        """Start at nothing.
+
+        Args:
+            budget: What the attempt may use up.
+        """
+        self.budget = budget
+        self.calls = 0
+        self.tokens_in: int | None = None
+        self.tokens_out: int | None = None
+        self.cost: float | None = None
+
+    def begin_call(self) -> None:
+        """Count a tool call that is about to be made.
+
+        Raises:
+            BudgetSpentError: If it would be one too many; then it is not counted.
+        """
+        if self.budget.steps is not None and self.calls >= self.budget.steps:
+            raise BudgetSpentError(Limit.STEPS)
+        self.calls += 1
+
+    def spend(
+        self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None
+    ) -> None:
+        """Count what a model used.
+
+        Args:
+            tokens_in: Tokens that it read; `None` where nobody counted.
+            tokens_out: Tokens that it wrote.
+            cost: What they cost.
+
+        Raises:
+            BudgetSpentError: If more is used up than was given; it is counted nevertheless.
+        """
+        self.tokens_in = _sum(self.tokens_in, tokens_in)
+        self.tokens_out = _sum(self.tokens_out, tokens_out)
+        self.cost = _sum(self.cost, cost)
+        if _is_over((self.tokens_in or 0) + (self.tokens_out or 0), self.budget.tokens):
+            raise BudgetSpentError(Limit.TOKENS)
+        if _is_over(self.cost or 0.0, self.budget.cost):
+            raise BudgetSpentError(Limit.COST)
+
+
+class RunMeter:
+    """Counts what a whole run uses up, attempt by attempt."""
+
+    def __init__(self, budget: Budget = NO_BUDGET, most_errors: int | None = None) -> None:
+        """Start at nothing.
+
+        Args:
+            budget: What the run may use up.
+            most_errors: Attempts that may error one after another, at least 1.
+
+        Raises:
+            BudgetError: If `most_errors` is less than 1.
+        """
+        if most_errors is not None and most_errors < 1:
+            raise BudgetError(f"the number of errors that are borne is at least 1, not {most_errors}")
+        self._budget = budget
+        self._most_errors = most_errors
+        self._steps = self._tokens = self._errors = 0
+        self._cost = 0.0
+
+    def add(self, attempt: Attempt) -> None:
+        """Count an attempt that has ended.
+
+        Args:
+            attempt: The attempt.
+        """
+        self._steps += attempt.steps
+        self._tokens += (attempt.tokens_in or 0) + (attempt.tokens_out or 0)
+        self._cost += attempt.cost or 0.0
+        self._errors = self._errors + 1 if attempt.status is AttemptStatus.ERRORED else 0
+
+    def forgive(self) -> None:
+        """Forget how many attempts errored last: a new sitting begins."""
+        self._errors = 0
+
+    def spent(self, seconds: float) -> Limit | None:
+        """Return the budget that is used up, so that no new attempt may begin.
+
+        Args:
+            seconds: How long the run has been going on.
+        """
+        used = (
+            (Limit.ERRORS, self._errors, self._most_errors),
+            (Limit.STEPS, self._steps, self._budget.steps),
+            (Limit.TOKENS, self._tokens, self._budget.tokens),
+            (Limit.COST, self._cost, self._budget.cost),
+            (Limit.SECONDS, seconds, self._budget.seconds),
+        )
+        return next((limit for limit, amount, most in used if most is not None and amount >= most), None)
+
+
+def _sum(one: Number | None, other: Number | None) -> Number | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _is_over(amount: float, most: float | None) -> bool:
+    return most is not None and amount > most
