@@ -102,11 +102,15 @@ $(VENV)/.runtime: $(VENV)/.locked pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.locked requirements/dev.lock | $(VENV)/.runtime
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/dev.lock
+$(VENV)/.installer: $(VENV)/.locked requirements/install.lock
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/install.lock
 	touch $@
 
-$(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.sh
+$(VENV)/.dev: $(VENV)/.installer requirements/dev.lock | $(VENV)/.runtime
+	scripts/install_locked.sh $(VENV) requirements/dev.lock
+	touch $@
+
+$(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.sh | $(VENV)/.installer
 	PYTHON=$(PYTHON) scripts/make_client.sh $* $(ORS_TEST_VENVS)/$*
 	touch $@
 

@@ -5,13 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! uv=$(command -v uv); then
-  uv=.venvs/uv/bin/uv
-  if [ ! -x "$uv" ]; then
-    scripts/make_venv.sh .venvs/uv
-    .venvs/uv/bin/python -m pip install -q uv
-  fi
-fi
+uv=$(command -v uv || echo .venv/bin/uv)
 
 compile() {
   "$uv" pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -22,6 +16,7 @@ locks=requirements
 # `grading` is in it, for the bundled environments that are graded by hidden tests.
 compile "$@" pyproject.toml --extra grading -o $locks/runtime.lock
 compile "$@" --group pyproject.toml:build -o $locks/build.lock
+compile "$@" --group pyproject.toml:install -o $locks/install.lock
 compile "$@" pyproject.toml --group dev --group build -c $locks/runtime.lock -c $locks/build.lock -o $locks/dev.lock
 for input in $locks/clients/*.txt; do
   overrides=()

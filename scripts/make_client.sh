@@ -6,5 +6,5 @@ name=$1 folder=$2
 here=$(dirname "$0")
 requirements=$here/../requirements/clients
 
-if [ ! -x "$folder/bin/python" ]; then "$here/make_venv.sh" "$folder"; fi
-"$folder/bin/python" -m pip install -q --no-deps --require-hashes -r "$requirements/$name.lock"
+if [ ! -x "$folder/bin/python" ]; then "$here/make_venv.sh" "$folder" --without-pip; fi
+"$here/install_locked.sh" "$folder" "$requirements/$name.lock"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with the first Python from 3.11 on that stands here.
-# Usage: [PYTHON=python3] make_venv.sh FOLDER
+# Usage: [PYTHON=python3] make_venv.sh FOLDER [VENV ARGUMENT...]
 set -euo pipefail
 folder=$1
+shift
 
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2])' >/dev/null 2>&1; }
 
@@ -18,4 +19,4 @@ fi
 if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
   "$(dirname "$0")/system_packages.sh" python3-venv
 fi
-"$python" -m venv "$folder"
+"$python" -m venv "$@" "$folder"
