@@ -189,6 +189,26 @@ class PostgresServer:
             self._process.wait(STOP_LIMIT)
             self._process = None
 
+    def kill_backend(self, application: str) -> int:
+        """Send SIGKILL to a process that serves a connection; the server then breaks every connection.
+
+        Args:
+            application: Whose connection it is, as it calls itself.
+
+        Returns:
+            The pid.
+
+        Raises:
+            PostgresError: If nobody of that name is connected.
+        """
+        query = b"SELECT pid FROM pg_stat_activity WHERE application_name = %s ORDER BY pid LIMIT 1"
+        with psycopg.connect(self.url) as connection:
+            row = connection.execute(query, [application]).fetchone()
+        if row is None:
+            raise PostgresError(f"nobody who calls himself {application!r} is connected")
+        os.kill(row[0], signal.SIGKILL)
+        return int(row[0])
+
     def backends(self) -> list[int]:
         """Return the pids of the processes that the server started: one per connection, and its own."""
         if self._process is None:

@@ -1,0 +1,69 @@
+"""Crashes of the server and of the database: what was acknowledged is on record, once, and adds up."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.record_crashes import Killer
+from tests.postgres import PostgresServer, running_postgres
+
+pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1800)]
+KILLS = 100
+KILLS_AT_THE_EDGES = 25
+SEED = 20261121
+
+
+@pytest.fixture(scope="module")
+def durable_postgres() -> Iterator[PostgresServer]:
+    """A server that puts what was committed on the disk."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request, tmp_path) -> str:
+    """An empty record."""
+    if request.param == "sqlite":
+        return str(tmp_path / "episodes.db")
+    return request.getfixturevalue("durable_postgres").create_database()
+
+
+@pytest.fixture
+def killer(where) -> Iterator[Killer]:
+    """Kills servers over the record."""
+    found = Killer(where, SEED)
+    yield found
+    found.close()
+
+
+def tell(request: pytest.FixtureRequest, figures: object) -> None:
+    """Prints what a test came to, which `-rP` or `-s` shows."""
+    sys.stdout.write(f"{request.node.name}: {figures}\n")
+
+
+async def test_every_acknowledged_step_survives_kills_under_load(killer, request):
+    for _ in range(KILLS):
+        await killer.kill_under_load()
+    toll = await killer.judge()
+    tell(request, toll)
+    assert toll.kills == KILLS
+    assert toll.final.acknowledged > KILLS
+
+
+async def test_kills_while_the_server_starts_or_stops_leave_a_record_that_the_next_one_takes_up(
+    killer, request
+):
+    for _ in range(KILLS_AT_THE_EDGES):
+        await killer.kill_while_starting()
+        await killer.kill_while_stopping()
+    toll = await killer.judge()
+    tell(request, toll)
+    assert toll.kills == 2 * KILLS_AT_THE_EDGES
+
+
+async def test_a_first_start_that_is_killed_leaves_nothing_that_hinders_the_next(killer, request):
+    for _ in range(KILLS_AT_THE_EDGES):
+        await killer.kill_while_starting()
+    await killer.kill_under_load()
+    tell(request, await killer.judge())
