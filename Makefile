@@ -72,7 +72,7 @@ matrix: ## The unit tests on every Python from 3.11 to 3.14 that this machine ha
 	scripts/matrix.sh $(ARGS)
 
 .PHONY: lock
-lock: $(VENV)/.dev ## Compile the lock files again (needs uv).
+lock: $(VENV)/.dev ## Compile the lock files again.
 	scripts/lock.sh $(ARGS)
 
 .PHONY: clean
