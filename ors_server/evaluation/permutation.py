@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-DRAWS = 100_000
+DRAWS = 20_000
 """Signs that are drawn, for every task each time."""
-MAX_SUMS = 60_000
+MAX_SUMS = 40_000
 """So many different sums are followed through all signs."""
-MAX_WORK = 6_000_000
+MAX_WORK = 1_500_000
 """And so many steps may that take."""
 _FINEST_PART = 1_000
 """Differences are taken for fractions with denominators up to this, where they are."""

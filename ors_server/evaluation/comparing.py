@@ -1,0 +1,338 @@
+"""Two runs compared task by task: what changed, and whether chance would do as much.
+
+Only tasks that both played are compared, each with its own mean in both, because most of what varies between
+scores is how hard the tasks are, and that cancels (Miller 2024, arXiv:2411.00640, section 4). A difference is
+always the second run's figure less the first one's.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import StatisticsError, correlation
+
+from ors_server.errors import ClientError
+from ors_server.evaluation.figures import pass_at_k, pass_hat_k
+from ors_server.evaluation.gathering import Outcome
+from ors_server.evaluation.intervals import Interval, normal, standard_error
+from ors_server.evaluation.outcomes import Run
+from ors_server.evaluation.permutation import SignTest, sign_flip_test
+from ors_server.evaluation.played import AMOUNTS, PlayedTask, Quantity, Reader, mean_of
+from ors_server.evaluation.resampling import bootstrap
+from ors_server.evaluation.summary import Reading
+from ors_server.recording import Script
+
+FORM = 1
+"""Version of the JSON; it grows when a reader of older ones would misread it."""
+_SAME = 1e-9
+"""Task means that are closer than this are a tie."""
+_TOLD_VERSIONS = ("environment", "ors-server")
+"""Versions whose difference is worth a word."""
+
+
+class ComparisonError(ClientError):
+    """Two runs have nothing in common that could be compared."""
+
+    code = "comparison"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one figure differs over the matched tasks that have it in both runs."""
+
+    first: float
+    """Mean over tasks in the first run."""
+    second: float
+    """Mean over tasks in the second run."""
+    difference: float
+    """The second less the first."""
+    interval: Interval | None
+    """Of the difference, by paired bootstrap over tasks; `None` for fewer than two tasks."""
+    standard_error: float | None
+    """Of the difference, paired and clustered by task."""
+    normal: Interval | None
+    """The difference more or less its standard errors."""
+    test: SignTest
+    """Of the sign-flip test: whether the difference is chance."""
+    correlation: float | None
+    """Between the task means of both runs: the closer to 1, the more pairing gains; `None` if all are alike."""
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How many matched tasks the second run does better, alike and worse, by mean return."""
+
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """Successes of both runs where each played every matched task once."""
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    p: float
+    """Exact and two-sided: how probable so unequal a split of the tasks that changed is by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """One matched task in both runs."""
+
+    split: str
+    index: int
+    first: float
+    """Mean return in the first run."""
+    second: float
+    """Mean return in the second run."""
+    difference: float
+    first_attempts: int
+    second_attempts: int
+    first_success_rate: float
+    second_success_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Tasks that are not compared, as `split/index`."""
+
+    only_first: tuple[str, ...]
+    """The second run has no attempt at them."""
+    only_second: tuple[str, ...]
+    """The first run has no attempt at them."""
+    changed: tuple[str, ...]
+    """Their hashes differ: what stands at this place is another task."""
+    uncounted: tuple[str, ...]
+    """One of the runs has attempts at them, but none that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs compared."""
+
+    first: tuple[Run, ...]
+    second: tuple[Run, ...]
+    reading: Reading
+    resamples: int
+    matched: int
+    """Tasks that are compared."""
+    unmatched: Unmatched
+    notes: tuple[str, ...]
+    """What else differs between the runs and may be the reason."""
+    figures: Mapping[str, Difference]
+    """By name: `reward`, `success_rate`, `steps`, `seconds`, ..., as far as both runs have them."""
+    k: int
+    """The k of `pass_at_k` and `pass_hat_k`: the fewest counted attempts of a matched task in either run."""
+    record: Record
+    mcnemar: McNemar | None
+    tasks: tuple[TaskChange, ...]
+    """The matched tasks, those that changed most first."""
+    form: int = FORM
+
+
+COMPARISON: Script[Comparison] = Script(Comparison, "comparison of runs")
+
+_Pair = tuple[PlayedTask, PlayedTask]
+_Figure = Callable[[PlayedTask], float | None]
+
+
+def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> Comparison:
+    """Compare two runs.
+
+    Args:
+        first: What is compared with: the baseline.
+        second: What is compared.
+        reading: How to read the attempts of both; as the runs say by default.
+
+    Raises:
+        ComparisonError: If they are of different environments, count successes differently, or have no task
+            in common.
+    """
+    reading = reading or Reading()
+    _check(first, second, reading)
+    pairs, unmatched = _match(first, second, reading)
+    if not pairs:
+        raise ComparisonError(
+            "the runs have no task in common that both played: "
+            f"{len(unmatched.only_first)} are only in the first, {len(unmatched.only_second)} only in the "
+            f"second, {len(unmatched.changed)} changed, {len(unmatched.uncounted)} have no attempt that counts"
+        )
+    k = min(len(task.counted) for pair in pairs for task in pair)
+    changes = [_change(*pair) for pair in pairs]
+    return Comparison(
+        first=first.runs,
+        second=second.runs,
+        reading=reading,
+        resamples=reading.resampling.resamples_of(len(pairs)),
+        matched=len(pairs),
+        unmatched=unmatched,
+        notes=_notes(first.runs[-1], second.runs[-1]),
+        figures=_differences(pairs, k, reading),
+        k=k,
+        record=_record(changes),
+        mcnemar=_mcnemar(pairs),
+        tasks=tuple(sorted(changes, key=lambda one: (-abs(one.difference), one.split, one.index))),
+    )
+
+
+def _check(first: Outcome, second: Outcome, reading: Reading) -> None:
+    names = [outcome.runs[0].environment for outcome in (first, second)]
+    if names[0] != names[1]:
+        raise ComparisonError(f"runs of one environment are compared; these are of {names[0]} and {names[1]}")
+    thresholds = {run.success_at for outcome in (first, second) for run in outcome.runs}
+    if reading.success_at is None and len(thresholds) > 1:
+        told = ", ".join(f"{threshold:g}" for threshold in sorted(thresholds))
+        raise ComparisonError(
+            f"the runs call different returns a success (from {told}); "
+            "say which one holds for both, with --success-at"
+        )
+
+
+def _match(first: Outcome, second: Outcome, reading: Reading) -> tuple[list[_Pair], Unmatched]:
+    reader = Reader(reading)
+    ours, theirs = (
+        {(task.split, task.index): task for task in reader.tasks(outcome.attempts)}
+        for outcome in (first, second)
+    )
+    pairs: list[_Pair] = []
+    changed: list[str] = []
+    uncounted: list[str] = []
+    for place in sorted(ours.keys() & theirs.keys()):
+        pair = ours[place], theirs[place]
+        hashes = {task.task_hash for task in pair} - {""}
+        if len(hashes) > 1:
+            changed.append(_name(place))
+        elif not all(task.counted for task in pair):
+            uncounted.append(_name(place))
+        else:
+            pairs.append(pair)
+    return pairs, Unmatched(
+        only_first=tuple(map(_name, sorted(ours.keys() - theirs.keys()))),
+        only_second=tuple(map(_name, sorted(theirs.keys() - ours.keys()))),
+        changed=tuple(changed),
+        uncounted=tuple(uncounted),
+    )
+
+
+def _name(place: tuple[str, int]) -> str:
+    return f"{place[0]}/{place[1]}"
+
+
+def _notes(first: Run, second: Run) -> tuple[str, ...]:
+    pairs: list[tuple[str, object, object]] = [
+        (f"the version of {name}", first.versions.get(name), second.versions.get(name))
+        for name in _TOLD_VERSIONS
+    ]
+    pairs.extend(
+        (what, getattr(first, name), getattr(second, name))
+        for what, name in (
+            ("the split", "split"),
+            ("attempts at each task", "attempts"),
+            ("the seed", "seed"),
+        )
+    )
+    keys = sorted(first.config.keys() | second.config.keys())
+    pairs.extend((f"the setting {key}", first.config.get(key), second.config.get(key)) for key in keys)
+    return tuple(f"{what} differs: {ours} and {theirs}" for what, ours, theirs in pairs if ours != theirs)
+
+
+def _differences(pairs: Sequence[_Pair], k: int, reading: Reading) -> dict[str, Difference]:
+    found = {
+        name: [(figure(ours), figure(theirs)) for ours, theirs in pairs]
+        for name, figure in _figures(k).items()
+    }
+    changes = {
+        name: [None if first is None or second is None else second - first for first, second in both]
+        for name, both in found.items()
+    }
+    intervals = bootstrap(changes, reading.resampling)
+    return {
+        name: _difference(
+            [(first, second) for first, second in both if first is not None and second is not None],
+            intervals[name],
+            reading,
+        )
+        for name, both in found.items()
+        if any(change is not None for change in changes[name])
+    }
+
+
+def _figures(k: int) -> dict[str, _Figure]:
+    figures: dict[str, _Figure] = {
+        "reward": lambda task: mean_of(task.returns),
+        "success_rate": lambda task: task.successes / len(task.counted),
+    }
+    if k > 1:
+        figures["pass_at_k"] = lambda task: pass_at_k(len(task.counted), task.successes)[k - 1]
+        figures["pass_hat_k"] = lambda task: pass_hat_k(len(task.counted), task.successes)[k - 1]
+    return figures | {name: _mean_of_amount(amount) for name, amount in AMOUNTS.items()}
+
+
+def _mean_of_amount(amount: Quantity) -> _Figure:
+    return lambda task: task.mean(amount)
+
+
+def _difference(
+    both: Sequence[tuple[float, float]], interval: Interval | None, reading: Reading
+) -> Difference:
+    firsts, seconds = [first for first, _ in both], [second for _, second in both]
+    changes = [second - first for first, second in both]
+    value, error, how = mean_of(changes), standard_error(changes), reading.resampling
+    return Difference(
+        first=mean_of(firsts),
+        second=mean_of(seconds),
+        difference=value,
+        interval=interval,
+        standard_error=error,
+        normal=None if error is None else normal(value, error, how.confidence),
+        test=sign_flip_test(changes, how.seed),
+        correlation=_correlation(firsts, seconds),
+        tasks=len(both),
+    )
+
+
+def _correlation(firsts: Sequence[float], seconds: Sequence[float]) -> float | None:
+    try:
+        return correlation(firsts, seconds)
+    except StatisticsError:  # fewer than two tasks, or all alike
+        return None
+
+
+def _change(first: PlayedTask, second: PlayedTask) -> TaskChange:
+    before, after = mean_of(first.returns), mean_of(second.returns)
+    return TaskChange(
+        split=first.split,
+        index=first.index,
+        first=before,
+        second=after,
+        difference=after - before,
+        first_attempts=len(first.counted),
+        second_attempts=len(second.counted),
+        first_success_rate=first.successes / len(first.counted),
+        second_success_rate=second.successes / len(second.counted),
+    )
+
+
+def _record(changes: Sequence[TaskChange]) -> Record:
+    wins = sum(change.difference > _SAME for change in changes)
+    losses = sum(change.difference < -_SAME for change in changes)
+    return Record(wins=wins, ties=len(changes) - wins - losses, losses=losses)
+
+
+def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:
+    """McNemar 1947 (Psychometrika 12, 153-157), by the binomial distribution instead of chi-squared."""
+    if any(len(task.counted) > 1 for pair in pairs for task in pair):
+        return None
+    tally = Counter((first.successes, second.successes) for first, second in pairs)
+    only_first, only_second = tally[1, 0], tally[0, 1]
+    return McNemar(
+        both=tally[1, 1],
+        only_first=only_first,
+        only_second=only_second,
+        neither=tally[0, 0],
+        p=sign_flip_test([1.0] * only_second + [-1.0] * only_first).p,
+    )
