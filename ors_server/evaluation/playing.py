@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -148,9 +148,8 @@ class _Play:
         given = self._manner.policy.get("step_limit")
         return {**self._manner.policy, "step_limit": most if given is None else min(most, given)}
 
-    def _fail(self, error: Exception) -> None:
-        while isinstance(error, ExceptionGroup):
-            error = error.exceptions[0]
+    def _fail(self, failure: Exception) -> None:
+        error = first_of(failure)
         if isinstance(error, BudgetSpentError):
             self.end(Ending.over_budget(error.limit))
             return
@@ -198,6 +197,17 @@ class _Play:
             cost=meter.cost,
         )
         return judge(story, standing, self._manner.success_at)
+
+
+def first_of(error: Exception) -> Exception:
+    """Return what failed first, where several things did together.
+
+    Args:
+        error: An exception, or a group of them.
+    """
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
 
 
 def describe(error: BaseException) -> str:

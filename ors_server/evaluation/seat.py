@@ -131,7 +131,12 @@ class Seat:
     @property
     def counts_tokens(self) -> bool:
         """Whether a budget of tokens or cost has to be kept."""
-        return self._meter.budget.tokens is not None or self._meter.budget.cost is not None
+        return self._meter.budget.tokens is not None or self.counts_cost
+
+    @property
+    def counts_cost(self) -> bool:
+        """Whether a budget of cost has to be kept."""
+        return self._meter.budget.cost is not None
 
     async def agent_url(self) -> str:
         """Return an MCP endpoint for a program that plays; its calls are not counted here.

@@ -1,0 +1,173 @@
+"""Asks an OpenAI-compatible endpoint for replies, through the `openai` package, imported on first use.
+
+A request that failed in passing is sent again; what the model asked for before has run already and is part of
+the request, so no tool call is ever repeated by that.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import anyio
+
+from ors_server.clock import Clock, SystemClock
+from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
+
+BASE_URL = "OPENAI_BASE_URL"
+API_KEY = "OPENAI_API_KEY"
+PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which the same request may work later."""
+LONGEST_WAIT = 60.0
+"""Seconds of one pause at most, also where the endpoint asks for more."""
+FIRST_WAIT = 0.5
+MOST_QUOTED = 500
+"""Characters of an endpoint's own message that an error shows."""
+TOO_LONG = re.compile(
+    r"context_length_exceeded|(maximum|max) (context|model) ?len|context (length|window|size)"
+    r"|(prompt|input)( is|s are)? too long|too many (input )?tokens"
+    r"|exceeds? the (available|maximum) (context|number)",
+    re.IGNORECASE,
+)
+"""How endpoints say that a conversation does not fit: OpenAI's code, and the words of vLLM, llama.cpp and
+others."""
+
+
+class ContextOverflowError(AgentError):
+    """The conversation no longer fits into the model's context."""
+
+
+class _PassingError(Exception):
+    def __init__(self, problem: str, wait: float | None = None) -> None:
+        super().__init__(problem)
+        self.wait = wait
+
+
+class ChatEndpoint:
+    """An endpoint that completes chats."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key_env: str = API_KEY,
+        tries: int = 6,
+        time_limit: float = 600.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """Name an endpoint; nothing is sent yet.
+
+        Args:
+            base_url: Up to and without `/chat/completions`; what `OPENAI_BASE_URL` says by default, and
+                OpenAI's own where it says nothing.
+            api_key_env: The environment variable that has the key; endpoints that want none need none.
+            tries: How often one request is sent at most.
+            time_limit: Seconds that one try may take.
+            clock: What waits.
+        """
+        self.base_url = base_url or os.environ.get(BASE_URL) or None
+        self._api_key_env = api_key_env
+        self._tries = tries
+        self._time_limit = time_limit
+        self._clock = clock or SystemClock()
+        self._chance = Random()  # noqa: S311  (spreads out retries)
+        self._client: Any = None
+
+    async def complete(self, body: Mapping[str, Any]) -> Any:
+        """Send a request until it is answered, and return the answer's JSON.
+
+        Args:
+            body: The request's.
+
+        Raises:
+            ContextOverflowError: If the conversation is too long.
+            AgentError: If the endpoint refuses, or failed as often as it was tried.
+            AgentSettingsError: If the `openai` package or the key is missing.
+        """
+        for attempt in range(1, self._tries + 1):
+            try:
+                return await self._try(body)
+            except _PassingError as error:
+                if attempt == self._tries:
+                    where = self.base_url or "the endpoint"
+                    raise AgentError(f"{where} failed {attempt} times, the last time: {error}") from error
+                await self._clock.sleep(self._pause(attempt, error.wait))
+        raise AgentSettingsError("a request is sent at least once; set tries to 1 or more")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _pause(self, attempt: int, wished: float | None) -> float:
+        own: float = FIRST_WAIT * 2.0 ** (attempt - 1) * self._chance.uniform(0.5, 1.0)
+        return min(LONGEST_WAIT, max(own, wished or 0.0))
+
+    async def _try(self, body: Mapping[str, Any]) -> Any:
+        openai = load_openai()
+        if self._client is None:
+            self._client = self._open(openai)
+        rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
+        try:
+            with anyio.fail_after(self._time_limit):
+                raw = await self._client.chat.completions.with_raw_response.create(
+                    model=body["model"], messages=body["messages"], extra_body=rest
+                )
+            text: str = raw.http_response.text
+        except openai.APIStatusError as error:
+            raise _by_status(error) from error
+        except (openai.APIConnectionError, TimeoutError) as error:
+            raise _PassingError(f"no answer: {error.__cause__ or error}") from error
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise _PassingError(f"an answer that is no JSON: {text[:MOST_QUOTED]}") from error
+
+    def _open(self, openai: Any) -> Any:
+        key = os.environ.get(self._api_key_env)
+        if not key and self.base_url is None:
+            raise AgentSettingsError(
+                f"no API key: set {self._api_key_env}, or name an endpoint that needs none as base_url"
+            )
+        return openai.AsyncOpenAI(
+            base_url=self.base_url, api_key=key or "none", max_retries=0, timeout=self._time_limit
+        )
+
+
+def load_openai() -> Any:
+    """Return the `openai` package.
+
+    Raises:
+        AgentSettingsError: If it is not installed.
+    """
+    try:
+        return import_module("openai")
+    except ImportError as error:
+        raise AgentSettingsError(
+            "language models play through the package openai; install the extra: "
+            "pip install 'ors-server[eval]'"
+        ) from error
+
+
+def _by_status(error: Any) -> Exception:
+    status: int = error.status_code
+    said = " ".join(str(error.message).split())[:MOST_QUOTED]
+    code = str(getattr(error, "code", None) or "")
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LONG.search(f"{code} {said}"):
+        return ContextOverflowError(f"the conversation does not fit into the model's context: {said}")
+    is_passing = status in PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_passing and code != "insufficient_quota":
+        return _PassingError(f"{status}: {said}", _retry_after(error.response.headers))
+    return AgentError(f"the endpoint refused with {status}: {said}")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    try:
+        return float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
