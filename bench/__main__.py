@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from bench import idle_sessions, imports, math_graders, mcp_calls, ors_calls, sandboxes, servers
+from bench import idle_sessions, imports, math_graders, mcp_calls, ors_calls, recording, sandboxes, servers
 from bench.report import Row, as_table
 
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
@@ -23,6 +23,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "idle_sessions": idle_sessions.measure,
         "imports": imports.measure,
         "sandboxes": sandboxes.measure,
+        "recording": recording.measure,
         "math_graders": math_graders.measure,
     }
 )

@@ -80,7 +80,7 @@ def measure(seconds: int = 2, rounds: int = 5) -> list[Row]:
 
         samples = {server: Samples() for server in (ours, openreward, bare)}
         for server in samples:
-            _load(server, sessions, 1)
+            load(server, sessions, 1)
         for _ in range(rounds):
             for server, found in samples.items():
                 _sample(server, sessions, seconds, found)
@@ -109,13 +109,26 @@ async def _one_answer(port: int, session_id: str) -> bytes:
 
 def _sample(server: servers.Server, sessions: Path, seconds: int, samples: Samples) -> None:
     before = server.cpu_seconds()
-    done = _load(server, sessions, seconds)
+    done = load(server, sessions, seconds)
     samples.rates.append(done["requests"] / done["seconds"])
     samples.costs.append((server.cpu_seconds() - before) / done["requests"])
     samples.tails.append(done["p99_ms"])
 
 
-def _load(server: servers.Server, sessions: Path, seconds: int) -> dict[str, float]:
+def load(server: servers.Server, sessions: Path, seconds: int) -> dict[str, float]:
+    """Load a server from another core with as many connections as there are sessions.
+
+    Args:
+        server: The server; its sessions are there.
+        sessions: File of their ids, one per line.
+        seconds: How long.
+
+    Returns:
+        `requests`, `seconds`, `p50_ms` and `p99_ms`.
+
+    Raises:
+        RuntimeError: If a call failed.
+    """
     script = str(servers.PROGRAMS / "calls.lua")
     pinned = ["taskset", "--cpu-list", str(servers.LOAD_CORE)]
     wrk = [

@@ -64,11 +64,13 @@ def find_programs() -> Path:
 class PostgresServer:
     """One cluster and the server that runs over it, or does not."""
 
-    def __init__(self, *, durable: bool = True) -> None:
+    def __init__(self, *, durable: bool = True, within: Path | None = None) -> None:
         """Make the cluster; the server is not started.
 
         Args:
             durable: Whether what was committed is on the disk; without it everything is faster.
+            within: Folder to make the cluster's in, which the server's user must be able to enter; by default
+                that of temporary files.
 
         Raises:
             PostgresError: If PostgreSQL is missing or the cluster cannot be made.
@@ -79,7 +81,7 @@ class PostgresServer:
         self._password = secrets.token_hex(16)
         self._databases = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self.folder = Path(tempfile.mkdtemp(prefix="ors-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="ors-postgres-", dir=within))
         """Holds the cluster, `data`, and what the server says, `log`."""
         self.port = _free_port()
         if self._account is not None:
@@ -292,13 +294,14 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_postgres(*, durable: bool = True) -> Iterator[PostgresServer]:
+def running_postgres(*, durable: bool = True, within: Path | None = None) -> Iterator[PostgresServer]:
     """Run a cluster for the length of a with statement.
 
     Args:
         durable: Whether what was committed is on the disk.
+        within: Folder to make the cluster's in.
     """
-    server = PostgresServer(durable=durable)
+    server = PostgresServer(durable=durable, within=within)
     try:
         server.start()
         yield server
