@@ -132,6 +132,7 @@ class ControlHandlers:
             ],
             tools=definition.listing,
             toolsets=list(definition.session_toolsets),
+            volatile=list(definition.volatile),
         )
 
     async def list_tasks(self, request: Request) -> m.TaskPage:

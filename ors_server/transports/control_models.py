@@ -143,6 +143,8 @@ class EnvironmentView(EnvironmentBrief):
     """What every session offers; a task may add tools of its own."""
     toolsets: list[str]
     """Names that a session may order."""
+    volatile: list[str]
+    """Regular expressions of what may differ between two plays of the same calls."""
 
 
 class TaskView(Answer):
