@@ -1,1 +1,1 @@
-"""Episodes played again from their record, and judged again."""
+"""Episodes played again by their records, and judged again by other rewards."""

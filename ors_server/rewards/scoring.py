@@ -11,6 +11,7 @@ import anyio.to_thread
 from ors_server.errors import OrsServerError
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.recorded import fields_of_row
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.trajectory import Trajectory, cut, read_trajectory
 
@@ -99,7 +100,8 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
 
     A reward that wants a trajectory where none was given gets one made of the fields: `task`, `steps`,
     `metadata`, the final response as `outcome`, and every other field as metadata. One that wants the final
-    response where only a trajectory was given gets it from there.
+    response where only a trajectory was given gets it from there. Fields that are a recorded episode
+    (`record` and `steps`) are read as one.
 
     Args:
         reward: Who is asked.
@@ -108,8 +110,9 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
 
     Raises:
         RewardFieldError: If the trajectory is none.
+        RecordError: If a recorded episode is none.
     """
-    given = dict(fields)
+    given = fields_of_row(fields)
     if trajectory is None:
         trajectory = given.pop("trajectory", None)
     wanted = reward.signature.required | reward.signature.optional

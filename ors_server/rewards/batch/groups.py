@@ -7,6 +7,7 @@ from typing import cast
 from typing_extensions import override
 
 from ors_server.rewards.batch.rows import MAX_ROW, Row, Source
+from ors_server.rewards.recorded import find_in_row
 
 
 @dataclass(slots=True)
@@ -97,6 +98,8 @@ class GroupSource(Source):
             fields: object = json.loads(row.text)
         except (ValueError, RecursionError) as error:
             return None, f"{row.where} is no JSON that can be read: {error}"
-        if not isinstance(fields, dict) or self._key not in fields:
+        known = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+        try:
+            return json.dumps(find_in_row(known, self._key), sort_keys=True), ""
+        except KeyError:
             return None, f"{row.where} has no {self._key}"
-        return json.dumps(cast("dict[str, object]", fields)[self._key], sort_keys=True), ""

@@ -111,11 +111,12 @@ class BatchScorer:
         """
         yield from self._run(LineSource(descriptor), group_by)
 
-    async def ascore(self, rows: Rows) -> AsyncGenerator[RewardResult, None]:
+    async def ascore(self, rows: Rows, *, group_by: str | None = None) -> AsyncGenerator[RewardResult, None]:
         """Judge rows without blocking the event loop.
 
         Args:
             rows: As for `score`; asked for in a worker thread.
+            group_by: As for `score`.
 
         Yields:
             As `score`.
@@ -123,7 +124,7 @@ class BatchScorer:
         Raises:
             BatchError: As `score`.
         """
-        self._pool.begin(MappingSource(rows))
+        self._begin(MappingSource(rows), group_by)
         try:
             while not self._pool.is_finished:
                 for result in await anyio.to_thread.run_sync(self._pump_briefly):
@@ -150,12 +151,15 @@ class BatchScorer:
         self.close()
 
     def _run(self, source: Source, group_by: str | None) -> Generator[RewardResult, None, None]:
-        self._pool.begin(source if group_by is None else GroupSource(source, group_by))
+        self._begin(source, group_by)
         try:
             while not self._pool.is_finished:
                 yield from self._pool.pump()
         finally:
             self._pool.abandon()
+
+    def _begin(self, source: Source, group_by: str | None) -> None:
+        self._pool.begin(source if group_by is None else GroupSource(source, group_by))
 
     def _pump_briefly(self) -> list[RewardResult]:
         return list(self._pool.pump(_PATIENCE))

@@ -24,6 +24,7 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
 from ors_server.rewards.group import evaluate_group, score_group_with, takes_group
 from ors_server.rewards.reading.plain import plain
+from ors_server.rewards.recorded import fields_of_row
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, cut
@@ -213,10 +214,11 @@ def read_group(
 
     Raises:
         RewardFieldError: If the reward judges no groups, or a row is no rollout.
+        RecordError: If a row is a recorded episode that cannot be read.
     """
     if not takes_group(asked):
         raise RewardFieldError(f"{asked.name} judges each rollout by itself and takes no group")
-    rows: list[dict[str, Any]] = fields["rows"]
+    rows = [fields_of_row(row) for row in fields["rows"]]
     return [_rollout(row) for row in rows], {**rows[0], **keywords}
 
 

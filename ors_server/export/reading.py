@@ -1,0 +1,120 @@
+"""Reads episodes back from plain trajectory JSON lines: one episode a line, with all its steps.
+
+A line is `{"record": ..., "steps": [...]}`, each part as `ors_server.recording` writes it. One line is held
+at a time, so a file may be of any length.
+"""
+
+import json
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from ors_server.errors import RecordError
+from ors_server.recording import RECORD, STEP
+from ors_server.trajectory import EpisodeRecord, Step
+
+Episode: TypeAlias = tuple[EpisodeRecord, tuple[Step, ...]]
+"""An episode and its steps, in order."""
+
+
+def read_episode(line: str | bytes, where: str = "the line") -> Episode:
+    """Read one episode.
+
+    Args:
+        line: A JSON object.
+        where: How to name it in errors: `line 7`.
+
+    Raises:
+        RecordError: If it is no episode as this server writes it, or its steps are not numbered from 1.
+    """
+    parts = _parse(line, where)
+    try:
+        record = RECORD.of_json(parts["record"])
+        steps = tuple(STEP.of_json(step) for step in parts["steps"])
+    except RecordError as error:
+        raise RecordError(f"{where}: {error}") from error
+    for place, step in enumerate(steps, 1):
+        if step.number != place:
+            raise RecordError(
+                f"{where}: step {place} has the number {step.number}; steps count from 1, in order"
+            )
+    return record, steps
+
+
+def read_episodes(lines: Iterable[bytes]) -> Generator[Episode, None, None]:
+    """Read episodes, one at a time; blank lines are passed over, and counted.
+
+    Args:
+        lines: Of an open file, or any other source of lines of UTF-8.
+
+    Raises:
+        RecordError: If a line is no episode; the message has its number.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield read_episode(line, f"line {number}")
+
+
+class EpisodeFile:
+    """A file of episodes that can be gone through again, and of which single lines can be found again."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: The file.
+        """
+        self.path = Path(path)
+
+    def episodes(self) -> Generator[Episode, None, None]:
+        """Go through all episodes.
+
+        Raises:
+            OSError: If the file cannot be read.
+            RecordError: If a line is no episode.
+        """
+        with self.path.open("rb") as file:
+            yield from read_episodes(file)
+
+    def places(self) -> Generator[tuple[int, Episode], None, None]:
+        """Go through all episodes with the place of each, for `at`.
+
+        Raises:
+            OSError: If the file cannot be read.
+            RecordError: If a line is no episode.
+        """
+        with self.path.open("rb") as file:
+            place = 0
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield place, read_episode(line, f"line {number}")
+                place += len(line)
+
+    def at(self, places: Iterable[int]) -> Generator[Episode, None, None]:
+        """Read the episodes at some places.
+
+        Args:
+            places: As `places` gave them, in any order.
+
+        Raises:
+            OSError: If the file cannot be read.
+            RecordError: If no episode stands there.
+        """
+        with self.path.open("rb") as file:
+            yield from (_read_at(file, place) for place in places)
+
+
+def _read_at(file: IO[bytes], place: int) -> Episode:
+    file.seek(place)
+    return read_episode(file.readline(), f"the line at byte {place}")
+
+
+def _parse(line: str | bytes, where: str) -> dict[str, Any]:
+    try:
+        parts: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{where} is no JSON that can be read: {error}") from error
+    known = cast("dict[str, Any]", parts) if isinstance(parts, dict) else {}
+    if "record" in known and isinstance(known.get("steps"), list):
+        return known
+    raise RecordError(f'{where} is no episode: expected an object with "record" and "steps"')

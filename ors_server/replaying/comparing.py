@@ -1,0 +1,121 @@
+"""Two plays of one call, compared: a pure function of two steps.
+
+Compared are what the agent was shown and what was paid. Times, durations and the metadata, which states the
+episode's time among other things that no agent sees, are not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.replaying.normalising import Normaliser
+from ors_server.trajectory import EpisodeOrigin, Step
+from ors_server.wire import ImageBlock, TextBlock
+
+COMPARED = ("status", "error_code", "blocks", "reward", "components", "finished")
+"""Fields of a step that are compared, in the order in which differences are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is otherwise."""
+
+    field: str
+    """`prompt`, `setup`, or a field of a step."""
+    was: Any
+    """What the record has; a JSON value, its texts brought into form."""
+    now: Any
+    """What the replay gave."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Render it with JSON types."""
+        return {"field": self.field, "was": self.was, "now": self.now}
+
+
+def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[Difference, ...]:
+    """Compare what one call came to, twice.
+
+    Args:
+        was: The recorded step.
+        now: The replayed one; its number and call id may be others.
+        normaliser: Brings texts into form.
+
+    Returns:
+        What is otherwise; nothing if they are the same. Rewards are the same if every bit of them is.
+    """
+    pairs = ((name, _shown(was, name, normaliser), _shown(now, name, normaliser)) for name in COMPARED)
+    return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
+
+
+def compare_blocks(
+    field: str,
+    was: Sequence[TextBlock | ImageBlock],
+    now: Sequence[TextBlock | ImageBlock],
+    normaliser: Normaliser,
+) -> tuple[Difference, ...]:
+    """Compare two lists of blocks.
+
+    Args:
+        field: What they are.
+        was: The recorded ones.
+        now: The replayed ones.
+        normaliser: Brings texts into form.
+    """
+    before, after = normaliser.blocks(was), normaliser.blocks(now)
+    return () if before == after else (Difference(field, before, after),)
+
+
+def compare_origins(was: EpisodeOrigin, now: EpisodeOrigin) -> tuple[str, ...]:
+    """Say in which surroundings the two plays differ; none of them makes a replay different by itself.
+
+    Args:
+        was: Of the record.
+        now: Of the replay.
+
+    Returns:
+        One sentence each: versions, packages, isolation, rules.
+    """
+    told = [
+        _changed(f"the version of {was.environment}", was.environment_version, now.environment_version),
+        _changed("the environment", was.environment, now.environment),
+        _changed("the server's version", was.server_version, now.server_version),
+        *(
+            _changed(f"the version of {name}", was.packages.get(name), now.packages.get(name))
+            for name in sorted({*was.packages, *now.packages})
+        ),
+        _changed("the isolation", _backend(was), _backend(now)),
+        *(
+            _changed(f"the policy's {name}", was.policy.get(name), now.policy.get(name))
+            for name in sorted({*was.policy, *now.policy})
+            if not _same_rule(was.policy.get(name), now.policy.get(name))
+        ),
+        _changed("the visibility", was.visibility, now.visibility),
+        _changed("the task's hash", was.task_hash, now.task_hash),
+    ]
+    return tuple(sentence for sentence in told if sentence)
+
+
+def _shown(step: Step, name: str, normaliser: Normaliser) -> Any:
+    if name == "blocks":
+        return normaliser.blocks(step.blocks)
+    if name == "status":
+        return step.status.value
+    return dict(step.components) if name == "components" else getattr(step, name)
+
+
+def _changed(what: str, was: object, now: object) -> str:
+    return "" if was == now else f"{what} was {_word(was)} and is {_word(now)}"
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _backend(origin: EpisodeOrigin) -> object:
+    return None if origin.sandbox is None else origin.sandbox.get("backend")
+
+
+def _same_rule(was: object, now: object) -> bool:
+    if isinstance(was, list) and isinstance(now, list):  # sets have no order, and two dumps of one may differ
+        return sorted(map(repr, was)) == sorted(map(repr, now))  # pyright: ignore[reportUnknownArgumentType]  # JSON
+    return was == now

@@ -1,0 +1,78 @@
+"""Texts of two plays brought into one form, so that what may differ does not."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ors_server.wire import ImageBlock, JSONObject, TextBlock
+
+VOLATILE = "<volatile>"
+"""Stands where something was that the environment declares volatile."""
+SESSION = "<session>"
+"""Stands where a session's id was."""
+LEAST_ID = 8
+"""Characters of a session id that is looked for in texts; a shorter one may be a word of the text's own."""
+
+
+class Normaliser:
+    """Takes out of texts what two plays of the same calls need not agree on.
+
+    Nothing is taken out that nobody declared, but the ids of the two sessions: a pattern that guessed at
+    times or addresses would hide differences which an environment's author does not know of.
+    """
+
+    def __init__(self, patterns: Sequence[str] = (), session_ids: Sequence[str] = ()) -> None:
+        """Keep what is taken out.
+
+        Args:
+            patterns: Regular expressions of what the environment declares volatile.
+            session_ids: Of both plays, in any order.
+        """
+        self._patterns = tuple(map(re.compile, patterns))
+        self._ids = tuple(
+            sorted({name for name in session_ids if len(name) >= LEAST_ID}, key=len, reverse=True)
+        )
+
+    def text(self, text: str) -> str:
+        """Return a text without what may differ.
+
+        Args:
+            text: What an agent was shown.
+        """
+        for name in self._ids:
+            text = text.replace(name, SESSION)
+        for pattern in self._patterns:
+            text = pattern.sub(VOLATILE, text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with every text in it brought into form; keys stay.
+
+        Args:
+            value: The value.
+        """
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # JSON
+        if isinstance(value, dict):
+            return {key: self.value(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]  # JSON
+        return value
+
+    def blocks(self, blocks: Sequence[TextBlock | ImageBlock]) -> list[JSONObject]:
+        """Return blocks as JSON, their texts and details brought into form; pictures stay as they are.
+
+        Args:
+            blocks: What an agent was shown, in order.
+        """
+        return [self._block(block) for block in blocks]
+
+    def _block(self, block: TextBlock | ImageBlock) -> JSONObject:
+        shown: JSONObject = {"type": block.type}
+        if isinstance(block, TextBlock):
+            shown["text"] = self.text(block.text)
+        else:
+            shown |= {"mimeType": block.mimeType, "data": block.data}
+        if block.detail is not None:
+            shown["detail"] = self.value(block.detail)
+        return shown

@@ -1,0 +1,194 @@
+"""Plays a recorded episode again, call by call, and compares.
+
+The calls are made one after another, in the order of the record. What the record does not hold cannot be
+repeated: calls that were withdrawn or that the machinery failed are left out, what was done with snapshots
+between calls ends the comparison, and what a tool asked of its caller is not answered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ors_server.errors import AuthorError, OrsServerError
+from ors_server.replaying.comparing import Difference, compare_blocks, compare_origins, compare_steps
+from ors_server.replaying.normalising import Normaliser
+from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict
+from ors_server.replaying.recorded import (
+    TIMEOUT,
+    RecordedCall,
+    RecordedEpisode,
+    is_machinery,
+    overlapping,
+    restored_to,
+    why_not_comparable,
+)
+from ors_server.replaying.stage import ReplaySession, Stage
+from ors_server.sessions.manager import hash_task
+from ors_server.trajectory import Step, StepStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWish:
+    """How a replay is to be made."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Secrets by name: no record has them."""
+    volatile: tuple[str, ...] = ()
+    """Further regular expressions of what may differ, besides the environment's."""
+
+
+async def replay_episode(
+    episode: RecordedEpisode, stage: Stage, wish: ReplayWish | None = None
+) -> EpisodeReplay:
+    """Play an episode again in a fresh session, and compare.
+
+    Args:
+        episode: The record.
+        stage: Where to play.
+        wish: How.
+
+    Returns:
+        What it came to; whatever goes wrong is in it.
+    """
+    wish = wish or ReplayWish()
+    origin = episode.record.origin
+    notes = _notes_of(episode)
+    if hash_task(origin.task_spec) != origin.task_hash:
+        return EpisodeReplay(origin, notes=notes, failure="the record's task does not have the record's hash")
+    try:
+        async with stage.open(origin, wish.secrets) as session:
+            played = await _play(episode, session, wish.volatile)
+            told = (*notes, *session.notes, *compare_origins(origin, session.origin))
+            return replace(played, notes=(*told, *played.notes))
+    except AuthorError as error:
+        return EpisodeReplay(origin, notes=notes, differences=_compare_setup(episode, str(error)))
+    except OrsServerError as error:
+        return EpisodeReplay(origin, notes=notes, failure=str(error))
+
+
+async def replay_steps(
+    steps: Sequence[Step], session: ReplaySession, normaliser: Normaliser
+) -> tuple[StepReplay, ...]:
+    """Make recorded calls in a session that stands where they began, and compare; the session goes on.
+
+    Args:
+        steps: In order.
+        session: Where.
+        normaliser: Brings texts into form.
+
+    Returns:
+        What became of each step, in order.
+
+    Raises:
+        AuthorError: If the session's setup failed.
+    """
+    run = _Run(session, normaliser)
+    return tuple([await run.take(step) for step in steps])
+
+
+@dataclass(slots=True)
+class _Run:
+    """The calls of one replay, as they are made."""
+
+    session: ReplaySession
+    normaliser: Normaliser
+    ended: str | None = None
+    """Why no call is made any more."""
+    is_uncertain: bool = False
+    """Whether a call was left out whose effects nobody knows."""
+
+    async def take(self, step: Step) -> StepReplay:
+        """Make one step's call, unless it tells nothing."""
+        restored = restored_to(step)
+        if restored is not None and self.ended is None:
+            self.ended = (
+                f"before step {step.number} the session was brought back to its snapshot of step {restored}, "
+                "which calls alone do not repeat"
+            )
+        if self.ended is not None:
+            return _told(step, StepVerdict.UNPLAYED, self.ended)
+        why = why_not_comparable(step)
+        if why is not None:
+            self.is_uncertain = True
+            return _told(step, StepVerdict.SKIPPED, why)
+        try:
+            now = await self.session.call(RecordedCall(step.tool, step.arguments, step.call_id))
+        except AuthorError:
+            raise
+        except OrsServerError as error:
+            self.ended = f"the place of the replay failed step {step.number}: {error}"
+            return _told(step, StepVerdict.UNPLAYED, self.ended)
+        return self._compare(step, now)
+
+    def _compare(self, step: Step, now: Step | None) -> StepReplay:
+        if now is None:
+            self.ended = f"the replayed episode was over before step {step.number}"
+            return self._judge(
+                step, (Difference("status", step.status.value, "not run: the episode is over"),)
+            )
+        if now.status is StepStatus.FAILED and is_machinery(now.error_code):
+            self.ended = f"the machinery failed step {step.number} here ({now.error_code}): {now.error}"
+            return _told(step, StepVerdict.UNPLAYED, self.ended)
+        return self._judge(step, compare_steps(step, now, self.normaliser))
+
+    def _judge(self, step: Step, differences: tuple[Difference, ...]) -> StepReplay:
+        if not differences:
+            return _told(step, StepVerdict.SAME)
+        verdict = StepVerdict.UNCERTAIN if self.is_uncertain else StepVerdict.DIFFERENT
+        return replace(_told(step, verdict), differences=differences)
+
+
+async def _play(episode: RecordedEpisode, session: ReplaySession, volatile: tuple[str, ...]) -> EpisodeReplay:
+    record = episode.record
+    ids = (record.origin.session_id, session.origin.session_id)
+    normaliser = Normaliser((*session.volatile, *volatile), ids)
+    differences: tuple[Difference, ...] = ()
+    try:
+        if record.prompt is not None:
+            differences = compare_blocks("prompt", record.prompt, await session.prompt(), normaliser)
+        elif episode.has_failed_setup:
+            await session.prompt()  # which waits for setup
+        if episode.has_failed_setup:
+            differences = (Difference("setup", "failed", "done"),)
+        return EpisodeReplay(
+            record.origin, await replay_steps(episode.steps, session, normaliser), differences
+        )
+    except AuthorError as error:
+        setup = await session.setup_error()
+        failed = f"failed: {error}"
+        if setup is not None:
+            differences = _compare_setup(episode, setup)
+        else:
+            differences = (Difference("prompt", normaliser.blocks(record.prompt or ()), failed),)
+        steps = tuple(_told(step, StepVerdict.UNPLAYED, failed) for step in episode.steps)
+        return EpisodeReplay(record.origin, steps, differences)
+
+
+def _compare_setup(episode: RecordedEpisode, error: str) -> tuple[Difference, ...]:
+    return () if episode.has_failed_setup else (Difference("setup", "done", f"failed: {error}"),)
+
+
+def _notes_of(episode: RecordedEpisode) -> tuple[str, ...]:
+    notes: list[str] = []
+    fork = episode.record.origin.forked_from
+    if fork is not None:
+        notes.append(
+            f"it is a fork of session {fork.session_id} after step {fork.steps}; it was replayed from the "
+            "beginning, so chances that it drew from rng after the fork may differ"
+        )
+    together = overlapping(episode.steps)
+    if together:
+        which = ", ".join(map(str, together))
+        notes.append(
+            f"calls ran at the same time (steps {which} began before the one before ended); they were "
+            "replayed one after another, in the order of the record"
+        )
+    late = [str(step.number) for step in episode.steps if step.error_code == TIMEOUT]
+    if late:
+        notes.append(f"steps that ran out of time were given the same time again: {', '.join(late)}")
+    if not episode.record.is_closed:
+        notes.append("the episode was still going on when its record was read")
+    return tuple(notes)
+
+
+def _told(step: Step, verdict: StepVerdict, why: str | None = None) -> StepReplay:
+    return StepReplay(step.number, step.tool, step.arguments, verdict, why=why)
