@@ -10,6 +10,7 @@ import typer
 from ors_server import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
+from ors_server.cli.export import export
 from ors_server.cli.listing import list_environments
 from ors_server.cli.new import new
 from ors_server.cli.options import from_fields
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "check": check,
     "score": score,
     "rewards": rewards,
+    "export": export,
     "new": new,
     "version": version,
 }

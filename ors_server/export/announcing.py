@@ -16,7 +16,8 @@ from ors_server.errors import RecordError
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
 
 Announced: TypeAlias = Mapping[str, Sequence[ToolSpec]]
-"""Tools by environment."""
+"""Tools by environment; those under `ANY` for every other one."""
+ANY = "*"
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -28,6 +29,16 @@ def announced_by(definitions: Iterable[EnvironmentDefinition]) -> dict[str, list
         definitions: The environments. What one offers for some tasks only is not known without a session.
     """
     return {definition.name: _specs(definition.listing) for definition in definitions}
+
+
+def tools_of(announced: Announced, environment: str) -> Sequence[ToolSpec] | None:
+    """Return an environment's tools; `None` where they are not known.
+
+    Args:
+        announced: What was announced.
+        environment: The environment's name.
+    """
+    return announced.get(environment, announced.get(ANY))
 
 
 def read_listing(path: Path) -> list[ToolSpec]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ors_server.export.announcing import Announced, as_functions
+from ors_server.export.announcing import Announced, as_functions, tools_of
 from ors_server.export.conversation import Blocks, Conversation, ToolUse, Turn, read_conversation, text_of
 from ors_server.export.episodes import NO_CALLS, NO_PROMPT, LeftOutError, describe
 from ors_server.trajectory import EpisodeRecord, Step
@@ -84,7 +84,7 @@ def openai_row(
     """
     turns = telling(record, steps, options).turns
     row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
-    tools = options.announced.get(record.origin.environment)
+    tools = tools_of(options.announced, record.origin.environment)
     if tools:
         row["tools"] = as_functions(tools)
         row["parallel_tool_calls"] = False

@@ -7,7 +7,8 @@ async for line in export_lines(reader.stream(), make_form("trl"), Tally()):
 """
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -96,34 +97,45 @@ def make_form(name: str, options: FormOptions | None = None) -> Form:
 
 async def export_rows(
     episodes: AsyncIterable[Episode], form: Form, tally: Tally, *, include_unfinished: bool = False
-) -> AsyncIterator[JSONObject]:
+) -> AsyncGenerator[JSONObject, None]:
     """Turn episodes into rows, one after the other, keeping none of them.
 
     Args:
-        episodes: The episodes with their steps, for instance `RecordReader.stream(...)`.
+        episodes: The episodes with their steps, for instance `RecordReader.stream(...)`; a generator is
+            closed at the end.
         form: The format.
         tally: Counts what became of them.
         include_unfinished: Whether a format for training takes those that were not played to their end.
     """
-    async for record, steps in episodes:
-        tally.episodes += 1
-        if form.is_for_training and not include_unfinished and not is_played_out(record.summary):
-            tally.left_out[UNFINISHED] += 1
-            continue
-        try:
-            rows = form.rows(record, steps)
-        except LeftOutError as reason:
-            tally.left_out[str(reason)] += 1
-            continue
-        tally.steps += len(steps)
-        for row in rows:
-            tally.rows += 1
-            yield row
+    async with _closing(episodes):
+        async for record, steps in episodes:
+            tally.episodes += 1
+            if form.is_for_training and not include_unfinished and not is_played_out(record.summary):
+                tally.left_out[UNFINISHED] += 1
+                continue
+            try:
+                rows = form.rows(record, steps)
+            except LeftOutError as reason:
+                tally.left_out[str(reason)] += 1
+                continue
+            tally.steps += len(steps)
+            for row in rows:
+                tally.rows += 1
+                yield row
+
+
+@asynccontextmanager
+async def _closing(episodes: AsyncIterable[Episode]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        if isinstance(episodes, AsyncGenerator):
+            await episodes.aclose()
 
 
 async def export_lines(
     episodes: AsyncIterable[Episode], form: Form, tally: Tally, *, include_unfinished: bool = False
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Turn episodes into lines of JSON, each with its line break.
 
     Args:
@@ -132,8 +144,9 @@ async def export_lines(
         tally: Counts what became of them.
         include_unfinished: As for `export_rows`.
     """
-    async for row in export_rows(episodes, form, tally, include_unfinished=include_unfinished):
-        yield as_line(row)
+    async with aclosing(export_rows(episodes, form, tally, include_unfinished=include_unfinished)) as rows:
+        async for row in rows:
+            yield as_line(row)
 
 
 def as_line(row: JSONObject) -> str:

@@ -11,7 +11,7 @@ disk, so that memory does not grow with their number.
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -47,7 +47,7 @@ async def export_preferences(
     pairing: Pairing,
     options: ChatOptions,
     tally: Tally,
-) -> AsyncIterator[JSONObject]:
+) -> AsyncGenerator[JSONObject, None]:
     """Go through the pairs that a record holds, as rows of a preference dataset.
 
     Episodes that were not played to their end are left out.

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ors_server.export.announcing import as_function
+from ors_server.export.announcing import as_function, tools_of
 from ors_server.export.chat import ChatOptions, Trained, is_trained, telling
 from ors_server.export.conversation import ToolUse, Turn, text_of
 from ors_server.export.episodes import LeftOutError, describe
@@ -39,7 +39,7 @@ def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOpti
     said = _joined([_say(turn, options.trained) for turn in turns])
     if any((message["from"] in _HEARD) != (place % 2 == 0) for place, message in enumerate(said)):
         raise LeftOutError(OUT_OF_TURN)
-    tools = options.announced.get(record.origin.environment)
+    tools = tools_of(options.announced, record.origin.environment)
     return {
         "conversations": said,
         "system": system,

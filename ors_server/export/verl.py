@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.export.announcing import as_text
+from ors_server.export.announcing import as_text, tools_of
 from ors_server.export.chat import ChatOptions, call_message, is_trained
 from ors_server.export.conversation import Turn
 from ors_server.export.episodes import describe, judged_return
@@ -63,7 +63,7 @@ def verl_row(
         },
         "messages": [*prompt, *play],
         "train_mask": [int(is_trained(turn, options.trained)) for turn in conversation.turns],
-        "tools": as_text(options.announced.get(origin.environment)),
+        "tools": as_text(tools_of(options.announced, origin.environment)),
         "responses": [json.dumps(play, ensure_ascii=False)],
         "reward": judged_return(record.summary),
         "rewards": about["rewards"],

@@ -1,0 +1,245 @@
+"""`ors-server export`: writes recorded episodes in the forms that trainers and other tools read."""
+
+import os
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ors_server.cli.output import complain
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from ors_server.export.announcing import Announced
+    from ors_server.export.chat import ChatOptions
+    from ors_server.export.episodes import Tally
+    from ors_server.export.forms import Form
+    from ors_server.store.base import EpisodeFilter, RecordReader
+    from ors_server.wire import JSONObject
+
+CUT_OFF = 141
+"""Exit status when nobody reads the output any more, as of a program that SIGPIPE ended."""
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What `export` can be told."""
+
+    format: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="openai, sharegpt, trl, plain: lines of JSON; verl, episodes, steps: a parquet file.",
+        ),
+    ]
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            envvar="ORS_STORE",
+            help="The record: a SQLite file or postgresql://...",
+        ),
+    ] = None
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
+    ] = STDOUT
+    environment: Annotated[str | None, typer.Option(metavar="NAME", help="Episodes of this one.")] = None
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Episodes of this split.")] = None
+    index: Annotated[int | None, typer.Option(help="Episodes of the task at this place.", min=0)] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Episodes that bear this label; repeatable."),
+    ] = None
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Created then or later; ISO 8601, UTC unless said.")
+    ] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before.")] = None
+    min_return: Annotated[float | None, typer.Option(help="With this return or a greater one.")] = None
+    max_return: Annotated[float | None, typer.Option(help="With this return or a smaller one.")] = None
+    stop_reason: Annotated[
+        str | None, typer.Option(metavar="REASON", help="That ended for this reason, for instance completed.")
+    ] = None
+    phase: Annotated[str | None, typer.Option(metavar="PHASE", help="That stand there, e.g. finished.")] = (
+        None
+    )
+    closed: Annotated[
+        bool | None, typer.Option("--closed/--open", help="Whose session is gone, or is not.")
+    ] = None
+    include_unfinished: Annotated[
+        bool,
+        typer.Option(
+            help="Take those too that were deleted, expired, failed or go on. plain, episodes and "
+            "steps always do."
+        ),
+    ] = False
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENVIRONMENT|FILE",
+            help="Announce an environment's tools, which a record does not hold: an environment as `serve` "
+            "takes it, or a JSON file with what /tools answered, for all others; repeatable.",
+        ),
+    ] = None
+    train: Annotated[
+        str,
+        typer.Option(metavar="all|ran", help="Which of the agent's calls are marked to be trained on."),
+    ] = "all"
+    last_result: Annotated[
+        bool, typer.Option(help="Write the result of the last call too, which nobody learns from.")
+    ] = False
+    with_episode: Annotated[
+        bool, typer.Option(help="openai: say ids, rewards and components too, in the key `episode`.")
+    ] = False
+    preferences: Annotated[
+        bool, typer.Option(help="trl: pairs of episodes of one task, chosen and rejected.")
+    ] = False
+    group_label: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Preferences: a label on which a group agrees, too.")
+    ] = None
+    pairs: Annotated[int, typer.Option(help="Preferences: most pairs of one group.", min=1)] = 1
+    margin: Annotated[
+        float, typer.Option(help="Preferences: by more than this the returns differ.", min=0.0)
+    ] = 0.0
+    ground_truth: Annotated[
+        str | None, typer.Option(metavar="KEY", help="verl: key of the task that holds the answer.")
+    ] = None
+    ability: Annotated[str, typer.Option(help="verl: category of the tasks.")] = "tool_use"
+    data_source: Annotated[
+        str | None, typer.Option(help="verl: what chooses the reward function; the environment's name.")
+    ] = None
+
+
+def export(options: ExportOptions) -> None:
+    """Write recorded episodes in the form that a trainer or another tool reads.
+
+    A file appears under its name when it is whole. A line on standard error says how many episodes were
+    written, and how many were left out and why. The status is 0 if that could be done, 1 if not.
+    """
+    import anyio
+
+    from ors_server.export.episodes import Tally
+
+    tally = Tally()
+    try:
+        anyio.run(_export, options, tally)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+        raise typer.Exit(CUT_OFF) from None
+    complain(str(tally))
+
+
+async def _export(options: ExportOptions, tally: "Tally") -> None:
+    from ors_server.export.forms import FormOptions, make_form
+    from ors_server.export.verl import VerlOptions
+    from ors_server.store.open import open_reader
+
+    chat = _chat(options)
+    verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
+    form = make_form(options.format, FormOptions(chat, options.with_episode, verl))
+    _check(options, form)
+    wanted = _wanted(options)
+    if options.store is None:
+        raise typer.BadParameter("name the record with --store or in ORS_STORE.")
+    reader = await open_reader(options.store)
+    try:
+        await _write(_rows(reader, wanted, form, options, tally), form, options.output)
+    finally:
+        await reader.aclose()
+
+
+def _rows(
+    reader: "RecordReader", wanted: "EpisodeFilter", form: "Form", options: ExportOptions, tally: "Tally"
+) -> "AsyncGenerator[JSONObject, None]":
+    from ors_server.export.forms import export_rows
+    from ors_server.export.preferences import Pairing, export_preferences
+
+    if not options.preferences:
+        episodes = reader.stream(wanted)
+        return export_rows(episodes, form, tally, include_unfinished=options.include_unfinished)
+    pairing = Pairing(options.group_label, options.pairs, options.margin)
+    return export_preferences(reader, wanted, pairing, _chat(options), tally)
+
+
+async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "Form", output: str) -> None:
+    from ors_server.export.output import whole_file
+    from ors_server.export.writing import write_lines, write_table
+
+    if output == STDOUT:
+        await write_lines(rows, sys.stdout.buffer)
+        return
+    with whole_file(Path(output)) as sink:
+        if form.columns is None:
+            await write_lines(rows, sink)
+        else:
+            await write_table(rows, sink, form.columns)
+
+
+def _check(options: ExportOptions, form: "Form") -> None:
+    if form.columns is not None and options.output == STDOUT:
+        raise typer.BadParameter(f"{options.format} is a parquet file: name one with --output.")
+    if options.preferences and (options.format != "trl" or options.include_unfinished):
+        raise typer.BadParameter(
+            "--preferences goes with trl, and with episodes that were played to their end."
+        )
+
+
+def _chat(options: ExportOptions) -> "ChatOptions":
+    from ors_server.export.chat import ChatOptions, Trained
+
+    try:
+        trained = Trained(options.train)
+    except ValueError:
+        raise typer.BadParameter(f"--train is all or ran, not {options.train!r}.") from None
+    return ChatOptions(_announced(options.tools or ()), trained, keeps_last_result=options.last_result)
+
+
+def _announced(references: "Sequence[str]") -> "Announced":
+    from ors_server.authoring.loading import load_environments
+    from ors_server.export.announcing import ANY, announced_by, read_listing
+
+    files = [reference for reference in references if reference.endswith(".json")]
+    if files[1:]:
+        raise typer.BadParameter("--tools takes one JSON file; name the environments of the others.")
+    named = announced_by(load_environments([name for name in references if name not in files]))
+    return named | ({ANY: read_listing(Path(files[0]))} if files else {})
+
+
+def _wanted(options: ExportOptions) -> "EpisodeFilter":
+    from ors_server.store.base import EpisodeFilter
+
+    return EpisodeFilter(
+        environment=options.environment,
+        split=options.split,
+        index=options.index,
+        phase=options.phase,
+        stop_reason=options.stop_reason,
+        labels=dict(_read_label(text) for text in options.label or ()),
+        since=_read_time(options.since),
+        until=_read_time(options.until),
+        min_return=options.min_return,
+        max_return=options.max_return,
+        closed=options.closed,
+    )
+
+
+def _read_label(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not key or not found:
+        raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
+    return key, value
+
+
+def _read_time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"a time is ISO 8601, like 2026-01-31T12:00:00, not {text!r}.") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,44 @@
+"""From rows to bytes: lines of JSON, or a parquet file."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import IO
+
+from ors_server.export.forms import as_line
+from ors_server.export.tables import TableWriter
+from ors_server.wire import JSONObject
+
+
+async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -> None:
+    """Write rows as lines of JSON, each as soon as it comes.
+
+    Args:
+        rows: The rows; they are closed at the end.
+        sink: Where they go.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    async with aclosing(rows):
+        async for row in rows:
+            sink.write(as_line(row).encode())
+
+
+async def write_table(
+    rows: AsyncGenerator[JSONObject, None], sink: IO[bytes], columns: Mapping[str, str]
+) -> None:
+    """Write rows as a parquet file, a group of rows at a time.
+
+    Args:
+        rows: The rows; they are closed at the end.
+        sink: Where they go.
+        columns: The file's columns.
+
+    Raises:
+        ExtraMissingError: If pyarrow is not installed.
+        OSError: If they cannot be written.
+    """
+    async with aclosing(rows):
+        with TableWriter(sink, columns) as table:
+            async for row in rows:
+                table.write(row)

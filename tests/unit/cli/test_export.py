@@ -1,0 +1,205 @@
+"""`export`, as a person or a script uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pyarrow.parquet  # type: ignore[import-untyped]
+import pytest
+
+from ors_server.store.memory import MemoryStore
+from tests.fixtures.recorded_episodes import of_every_kind, write
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-c", "import sys; from ors_server.cli.main import main; sys.exit(main())"]
+LIMIT = 60
+
+
+@pytest.fixture(autouse=True)
+def stored(monkeypatch):
+    """Whatever is asked for, the record is that of episodes of every kind."""
+    opened = []
+
+    async def open_reader(where):
+        opened.append(where)
+        store = MemoryStore()
+        await write(store, of_every_kind())
+        return store
+
+    monkeypatch.setattr("ors_server.store.open.open_reader", open_reader)
+    return opened
+
+
+def rows_of(ran):
+    assert ran.status == 0, ran.err
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def names_of(ran):
+    return [row["episode"]["episode_id"].lstrip("0") for row in rows_of(ran)]
+
+
+def test_lines_go_to_standard_output_and_the_count_to_standard_error(run, stored):
+    ran = run("export", "openai", "--store", "here.db")
+    assert len(rows_of(ran)) == 7
+    assert ran.err == (
+        "ors-server: 7 rows from 11 episodes, 13 steps; left out: 2 unfinished, "
+        "1 without a prompt on record, 1 without a call\n"
+    )
+    assert stored == ["here.db"]
+
+
+def test_the_record_is_the_one_of_the_environment_variable(run, stored, monkeypatch):
+    monkeypatch.setenv("ORS_STORE", "there.db")
+    run("export", "plain")
+    assert stored == ["there.db"]
+
+
+@pytest.mark.parametrize("name", ["openai", "sharegpt", "trl", "plain"])
+def test_lines_go_to_a_file(run, tmp_path, name):
+    ran = run("export", name, "-o", str(tmp_path / "out.jsonl"))
+    assert (ran.status, ran.out) == (0, "")
+    assert all(json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize(("name", "count"), [("verl", 7), ("episodes", 11), ("steps", 16)])
+def test_a_table_goes_to_a_file(run, tmp_path, name, count):
+    assert run("export", name, "--output", str(tmp_path / "out.parquet")).status == 0
+    assert pyarrow.parquet.read_metadata(tmp_path / "out.parquet").num_rows == count
+
+
+def test_a_table_does_not_go_to_standard_output(run):
+    ran = run("export", "verl")
+    assert ran.status == 2
+    assert "name one with --output" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--environment", "others"), []),
+        (("--label", "run=a"), ["shaky"]),
+        (("--min-return", "1", "--max-return", "2"), ["good", "tied", "led"]),
+        (("--since", "2026-11-01T12:05", "--until", "2026-11-01T13:06:00+01:00"), ["seen"]),
+        (("--stop-reason", "step_limit"), ["shaky"]),
+        (("--phase", "playing", "--include-unfinished"), ["going"]),
+        (("--open", "--include-unfinished"), ["going"]),
+        (("--split", "train", "--index", "0", "--closed", "--max-return", "-0.1"), ["poor"]),
+    ],
+    ids=["environment", "label", "return", "time", "reason", "phase", "open", "several"],
+)
+def test_a_filter_says_which_episodes(run, words, found):
+    assert names_of(run("export", "trl", *words)) == found
+
+
+def test_only_calls_that_ran_can_be_marked(run):
+    ran = run("export", "sharegpt", "--train", "ran", "--max-return", "-0.1", "--last-result")
+    (row,) = rows_of(ran)
+    assert [message["train"] for message in row["conversations"]] == [False, False, False, True, False]
+
+
+def test_openai_can_say_the_episode_too(run):
+    assert names_of(run("export", "openai", "--with-episode", "--label", "run=a")) == ["shaky"]
+
+
+def test_preferences_are_pairs(run):
+    (row,) = rows_of(run("export", "trl", "--preferences", "--pairs", "2", "--margin", "0.5"))
+    assert (row["chosen_return"], row["rejected_return"]) == (1.0, -0.5)
+    assert rows_of(run("export", "trl", "--preferences", "--margin", "1.5")) == []
+    assert len(rows_of(run("export", "trl", "--preferences", "--group-label", "run"))) == 1
+
+
+def test_verl_takes_names_and_the_answer(run, tmp_path):
+    path = str(tmp_path / "out.parquet")
+    words = ("--ground-truth", "answer", "--ability", "sums", "--data-source", "mine", "--label", "run=a")
+    assert run("export", "verl", "-o", path, *words).status == 0
+    (row,) = pyarrow.parquet.read_table(path).to_pylist()
+    assert (row["data_source"], row["ability"]) == ("mine", "sums")
+    assert row["reward_model"]["ground_truth"] == '["a", "b"]'
+
+
+def test_tools_are_announced_from_environments_and_files(run, tmp_path, refenv):
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps({"tools": [{"name": "add", "description": "Adds.", "input_schema": None}]}))
+    ran = run("export", "openai", "--tools", str(path), "--tools", f"{refenv}:RefEnv")
+    assert all(row["tools"][0]["function"]["name"] == "add" for row in rows_of(ran))
+    assert "tools" not in rows_of(run("export", "openai", "--tools", f"{refenv}:RefEnv"))[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("csv",), "no format 'csv'"),
+        (("openai", "--preferences"), "--preferences goes with trl"),
+        (("trl", "--preferences", "--include-unfinished"), "--preferences goes with trl"),
+        (("openai", "--train", "some"), "--train is all or ran"),
+        (("openai", "--label", "run"), "--label is KEY=VALUE"),
+        (("openai", "--since", "soon"), "a time is ISO 8601"),
+        (("openai", "--tools", "a.json", "--tools", "b.json"), "--tools takes one JSON file"),
+        (("openai", "--tools", "missing.json"), "missing.json"),
+        (("openai", "-o", "missing/out"), "missing/"),
+    ],
+    ids=["format", "preferences", "unfinished", "train", "label", "time", "files", "file", "folder"],
+)
+def test_what_makes_no_sense_is_one_line(run, words, complaint):
+    ran = run("export", *words)
+    assert ran.status in {1, 2}
+    assert complaint in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.out == ""
+
+
+def test_a_record_must_be_named(run, monkeypatch):
+    monkeypatch.delenv("ORS_STORE")
+    ran = run("export", "plain")
+    assert ran.status == 2
+    assert "--store" in ran.err
+
+
+def test_a_reader_that_leaves_early_is_no_error_of_ours(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, anyio\n"
+        "from ors_server.store import open as opening\n"
+        "from ors_server.store.memory import MemoryStore\n"
+        "from tests.fixtures.recorded_episodes import Played, step_of, write\n"
+        "async def open_reader(where):\n"
+        "    store = MemoryStore()\n"
+        "    await write(store, [Played(f'e{n}', [step_of(1)]) for n in range(300)])\n"
+        "    return store\n"
+        "opening.open_reader = open_reader\n"
+        "from ors_server.cli.main import main\n"
+        "sys.exit(main())\n"
+    )
+    line = f"{sys.executable} {program} export plain --store x | head -n 1 | wc -l; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(
+        ["/bin/bash", "-c", line],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT,
+    )
+    assert ran.stdout.split() == ["1", "141"]
+    assert ran.stderr == ""
+
+
+def test_help_imports_neither_a_store_nor_pyarrow():
+    line = "import sys; from ors_server.cli.main import main; main(['export', '--help']); "
+    line += "print(sorted({'pyarrow', 'sqlalchemy', 'ors_server.export.forms'} & set(sys.modules)))"
+    ran = subprocess.run(
+        [sys.executable, "-c", line], cwd=ROOT, capture_output=True, text=True, check=True, timeout=LIMIT
+    )
+    assert ran.stdout.endswith("[]\n")
+
+
+def test_ids_in_the_fixture_are_in_the_order_of_creation():
+    async def names():
+        store = MemoryStore()
+        await write(store, of_every_kind())
+        return [record.origin.episode_id.lstrip("0") async for record, _ in store.stream()]
+
+    assert anyio.run(names) == [played.name for played in of_every_kind()]
