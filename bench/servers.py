@@ -110,7 +110,11 @@ def running(command: Sequence[str], port: int) -> Iterator[Server]:
         RuntimeError: If it ends or does not answer in time.
     """
     pinned = ["taskset", "--cpu-list", str(SERVER_CORE), *command]
-    with subprocess.Popen(pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+    # No peer writes anything down, so that ours does not either unless the command says so.
+    variables = {**os.environ, "ORS_STORE": "memory"}
+    with subprocess.Popen(
+        pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=variables
+    ) as process:
         try:
             _wait_until_answering(process, port)
             yield Server(process.pid, port)
