@@ -10,6 +10,7 @@ import typer
 from ors_server import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
+from ors_server.cli.episodes import episodes
 from ors_server.cli.export import export
 from ors_server.cli.listing import list_environments
 from ors_server.cli.new import new
@@ -53,6 +54,9 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(from_fields(command))
+GROUPS: dict[str, typer.Typer] = {"episodes": episodes}
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
 
 
 @app.callback()

@@ -35,6 +35,11 @@ class News:
     steps: Sequence[Step]
     """Steps that no look before has shown, in order; empty where nothing was new."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the record is closed and all of it was shown."""
+        return self.record.is_closed and len(self.steps) < BATCH
+
 
 async def follow(
     reader: RecordReader, episode_id: str, *, start: int = 0, clock: Clock
@@ -61,10 +66,11 @@ async def follow(
             raise EpisodeNotFoundError(f"the episode {episode_id!r} is not on record, or no longer")
         steps = await reader.steps(episode_id, position, position + BATCH)
         position += len(steps)
-        yield News(record, steps)
+        news = News(record, steps)
+        yield news
+        if news.is_last:
+            return
         if len(steps) == BATCH:
             continue
-        if record.is_closed:
-            return
         pause = SHORTEST_PAUSE if steps else min(pause * GROWTH, LONGEST_PAUSE)
         await clock.sleep(pause)

@@ -1,0 +1,118 @@
+"""`ors-server episodes list`: a table of episodes, or a line of JSON for each."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from ors_server.cli.output import say
+from ors_server.cli.terminal import clean_line, make_console
+
+if TYPE_CHECKING:
+    from ors_server.cli.episodes_options import ListOptions
+    from ors_server.cli.episodes_source import Source
+    from ors_server.transports.control_models import EpisodeView
+    from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
+    from ors_server.transports.control_requests_episodes import EpisodeSelection
+
+SHOWN_DIGITS = 8
+"""Digits of an id in a table."""
+
+
+async def list_from(source: "Source", wanted: "EpisodeSelection", options: "ListOptions") -> None:
+    """Print the episodes that are meant.
+
+    Args:
+        source: Where to look.
+        wanted: Which ones.
+        options: What the command was told.
+    """
+    found = await source.entries(wanted, limit=options.limit, newest_first=not options.oldest_first)
+    if options.json:
+        for entry in found:
+            say(json.dumps(entry.model_dump(mode="json", by_alias=True)))
+        return
+    totals = await source.totals(wanted)
+    if found:
+        _print_table(found)
+    say(sum_up(len(found), totals))
+
+
+def sum_up(shown: int, totals: "EpisodeTotalsView") -> str:
+    """Say in one line what a table shows and what there is.
+
+    Args:
+        shown: Episodes that the table has.
+        totals: Figures over all that are meant.
+    """
+    if not totals.episodes:
+        return "no episodes"
+    counts = f"{shown} of {totals.episodes:,} episodes, {totals.steps:,} steps"
+    least, greatest = show_number(totals.least_return), show_number(totals.greatest_return)
+    return f"{counts}, mean return {show_number(totals.mean_return)} ({least} to {greatest})"
+
+
+def show_number(value: float | None) -> str:
+    """Write a figure with at most six digits; nothing is a dash.
+
+    Args:
+        value: The figure.
+    """
+    return "-" if value is None else f"{value:g}"
+
+
+def show_task(entry: "EpisodeEntry") -> str:
+    """Write where an episode's task is, on one line.
+
+    Args:
+        entry: The episode.
+    """
+    if entry.split is None or entry.index is None:
+        return entry.task_hash[:SHOWN_DIGITS]
+    return clean_line(f"{entry.split}/{entry.index}")
+
+
+def show_standing(episode: "EpisodeView") -> str:
+    """Write where an episode stands, and why it is over.
+
+    Args:
+        episode: Its figures.
+    """
+    if episode.stop_reason in {None, episode.phase}:
+        return episode.phase
+    return f"{episode.phase}: {episode.stop_reason}"
+
+
+def show_labels(entry: "EpisodeEntry") -> str:
+    """Write an episode's labels on one line.
+
+    Args:
+        entry: The episode.
+    """
+    return clean_line(" ".join(f"{key}={value}" for key, value in entry.labels.items()))
+
+
+def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("id", "environment", "task", "standing"):
+        table.add_column(heading, no_wrap=heading == "id", overflow="fold")
+    for heading in ("steps", "return"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("created (UTC)", no_wrap=True)
+    table.add_column("labels", overflow="fold")
+    for entry in entries:
+        cells = (
+            entry.episode_id[:SHOWN_DIGITS],
+            clean_line(entry.environment),
+            show_task(entry),
+            show_standing(entry.episode),
+            str(entry.episode.steps),
+            show_number(entry.episode.episode_return),
+            f"{entry.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            show_labels(entry),
+        )
+        table.add_row(*map(Text, cells))
+    make_console().print(table)

@@ -1,0 +1,258 @@
+"""`ors-server episodes show`: one episode for a person, from where it came to what it was paid."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ors_server.cli.episodes_list import show_number
+from ors_server.cli.output import CommandError, say
+from ors_server.cli.terminal import clean_line, cut, make_console
+
+if TYPE_CHECKING:
+    from ors_server.cli.episodes_options import ShowOptions
+    from ors_server.cli.episodes_source import Source
+    from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
+    from ors_server.wire import ImageBlock, TextBlock
+
+BATCH = 100
+"""Steps that are held at once."""
+
+Line: TypeAlias = tuple[str, str]
+"""Text, clean, and its style."""
+
+PLAIN, HEADING, FAINT, ALARM = "", "bold", "dim", "red"
+
+
+async def show_from(source: "Source", options: "ShowOptions") -> None:
+    """Print one episode.
+
+    Args:
+        source: Where to look.
+        options: What the command was told.
+
+    Raises:
+        CommandError: If the episode has no step of the number that was asked for.
+    """
+    record = await source.find(options.episode)
+    if options.step is not None:
+        await _show_step(source, record, options.step, options)
+    elif options.json:
+        await _print_record(source, record)
+    else:
+        await _show_all(source, record, whole=options.full)
+
+
+async def _show_step(source: "Source", record: "EpisodeRecord", number: int, options: "ShowOptions") -> None:
+    from ors_server.recording import STEP
+
+    steps = await source.steps(record.origin.episode_id, number - 1, number)
+    if not steps:
+        raise CommandError(
+            f"the episode {record.origin.episode_id} has {record.summary.steps} steps, and none has the "
+            f"number {number}"
+        )
+    if options.json:
+        say(json.dumps(STEP.as_json(steps[0])))
+    else:
+        print_lines(step_lines(steps[0], whole=options.full))
+
+
+async def _print_record(source: "Source", record: "EpisodeRecord") -> None:
+    from ors_server.recording import RECORD, STEP
+
+    steps: list[Any] = []
+    while batch := await source.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
+        steps += map(STEP.as_json, batch)
+    say(json.dumps({**RECORD.as_json(record), "steps": steps}))
+
+
+async def _show_all(source: "Source", record: "EpisodeRecord", *, whole: bool) -> None:
+    print_lines(header_lines(record))
+    if record.prompt is not None:
+        print_lines([("", PLAIN), ("prompt", HEADING)])
+        print_lines(block_lines(record.prompt, whole=whole))
+    shown = 0
+    while batch := await source.steps(record.origin.episode_id, shown, shown + BATCH):
+        for step in batch:
+            print_lines([("", PLAIN)])
+            print_lines(step_lines(step, whole=whole))
+        shown += len(batch)
+    print_lines(transition_lines(record.transitions))
+    print_lines([("", PLAIN)])
+    print_lines(summary_lines(record.summary, is_closed=record.is_closed))
+
+
+def print_lines(lines: "Iterator[Line] | Sequence[Line]") -> None:
+    """Print lines as they are, whatever the width of the terminal.
+
+    Args:
+        lines: Texts, clean, with their styles.
+    """
+    from rich.text import Text
+
+    console = make_console()
+    for text, style in lines:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+
+def header_lines(record: "EpisodeRecord") -> Iterator[Line]:
+    """Say where an episode came from.
+
+    Args:
+        record: The episode.
+    """
+    origin = record.origin
+    yield f"episode {clean_line(origin.episode_id)}", HEADING
+    task = "" if origin.split is None else f"{origin.split}/{origin.index}, "
+    packages = ", ".join(f"{name} {version}" for name, version in origin.packages.items())
+    rows: dict[str, str | None] = {
+        "environment": f"{origin.environment} {origin.environment_version}",
+        "task": f"{task}hash {origin.task_hash}",
+        "server": f"ors-server {origin.server_version}{f', {packages}' if packages else ''}",
+        "session": origin.session_id,
+        "credential": origin.credential_id,
+        "created": show_time(origin.created_at),
+        "seed": str(origin.seed),
+        "visibility": origin.visibility,
+        "toolset": origin.toolset,
+        "labels": " ".join(f"{key}={value}" for key, value in origin.labels.items()),
+        "policy": _show_settings(origin.policy),
+        "sandbox": "none" if origin.sandbox is None else _show_sandbox(origin.sandbox),
+    }
+    if origin.forked_from is not None:
+        rows["forked from"] = f"{origin.forked_from.session_id} after {origin.forked_from.steps} steps"
+    for name, value in rows.items():
+        if value:
+            yield f"  {name:<12} {clean_line(value)}", PLAIN
+
+
+def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
+    """Say what one step was, what came of it, and what was paid for it.
+
+    Args:
+        step: The step.
+        whole: Whether nothing is cut; metadata, which agents never saw, is shown then too.
+    """
+    paid = "no reward" if step.reward is None else f"reward {_show_reward(step)}"
+    end = ", finished" if step.finished else ""
+    came = f"{step.status.value}, {paid}{end}"
+    yield f"step {step.number}  {clean_line(step.tool)}  {came}  ({step.duration:.3f} s)", HEADING
+    for name, value in step.arguments.items():
+        yield from _argument_lines(name, value, whole=whole)
+    if step.error is not None:
+        lines, notice = cut(step.error, whole=whole)
+        yield f"  error {clean_line(step.error_code or '')}: {lines[0]}", ALARM
+        yield from _indented(lines[1:], notice, style=ALARM)
+    if step.blocks:
+        yield "  ->", FAINT
+        yield from block_lines(step.blocks, whole=whole)
+    if whole and step.metadata:
+        yield from _argument_lines("metadata", step.metadata, whole=True)
+
+
+def block_lines(blocks: "Sequence[TextBlock | ImageBlock]", *, whole: bool) -> Iterator[Line]:
+    """Show blocks; an image is named with its size.
+
+    Args:
+        blocks: Texts and images.
+        whole: Whether nothing is cut.
+    """
+    for block in blocks:
+        if block.type == "image":
+            size = len(block.data) * 3 // 4 - block.data[-2:].count("=")
+            yield f"    [{clean_line(block.mimeType)}, {size:,} bytes]", FAINT
+        else:
+            yield from _indented(*cut(block.text, whole=whole))
+
+
+def transition_lines(transitions: "Sequence[Transition]") -> Iterator[Line]:
+    """Say how the episode moved.
+
+    Args:
+        transitions: Its moves, in order.
+    """
+    if transitions:
+        yield "", PLAIN
+        yield "transitions", HEADING
+    for move in transitions:
+        reason = "" if move.stop_reason is None else f" ({move.stop_reason})"
+        yield f"  {show_time(move.at)}  {move.event:<12} -> {move.phase}{reason}", PLAIN
+
+
+def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Line]:
+    """Say what an episode came to.
+
+    Args:
+        summary: Its figures.
+        is_closed: Whether they are final.
+    """
+    reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
+    yield f"summary  {summary.phase}{reason}{'' if is_closed else ', session still there'}", HEADING
+    penalties = "".join(f", {cause} {show_number(each)}" for cause, each in summary.penalties.items())
+    rows = {
+        "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
+        f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",
+        "steps": f"{summary.steps} ({summary.ungraded_steps} ungraded, {summary.failed_steps} failed)",
+        "rewards": f"last {show_number(summary.last_reward)}, best {show_number(summary.best_reward)}, "
+        f"discounted return {show_number(summary.discounted_return)}",
+        "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",
+    }
+    rows |= {name: show_number(value) for name, value in summary.metrics.items()}
+    for name, value in rows.items():
+        yield f"  {clean_line(name):<12} {clean_line(value)}", PLAIN
+
+
+def show_time(moment: datetime) -> str:
+    """Write a time in UTC, to the millisecond.
+
+    Args:
+        moment: The time.
+    """
+    return moment.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _show_moment(moment: datetime | None) -> str:
+    return "-" if moment is None else show_time(moment)
+
+
+def _show_reward(step: "Step") -> str:
+    parts = [f"{clean_line(name)} {show_number(value)}" for name, value in step.components.items()]
+    whole = show_number(step.reward)
+    return f"{whole} ({', '.join(parts)})" if len(step.components) > 1 else whole
+
+
+def _argument_lines(name: str, value: object, *, whole: bool) -> Iterator[Line]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    lines, notice = cut(text, whole=whole)
+    if lines[1:] or notice is not None:
+        yield f"  {clean_line(name)}:", PLAIN
+        yield from _indented(lines, notice)
+    else:
+        yield f"  {clean_line(name)}: {lines[0]}", PLAIN
+
+
+def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> Iterator[Line]:
+    for line in lines:
+        yield f"    {line}", style
+    if notice is not None:
+        yield f"    {notice}", FAINT
+
+
+def _show_settings(policy: Mapping[str, Any]) -> str:
+    """Show the rules that differ from those of an environment that sets none."""
+    from ors_server.policy import EpisodePolicy
+
+    usual = EpisodePolicy().model_dump(mode="json")
+    told = {
+        name: value
+        for name, value in policy.items()
+        if name != "overridable" and (name not in usual or value != usual[name])
+    }
+    return ", ".join(f"{name} {json.dumps(value)}" for name, value in told.items()) or "as by default"
+
+
+def _show_sandbox(sandbox: Mapping[str, Any]) -> str:
+    gaps = sandbox.get("gaps") or ()
+    open_ = f", open: {'; '.join(map(str, gaps))}" if gaps else ""
+    return f"{sandbox.get('backend')}, level {sandbox.get('level')}{open_}"
