@@ -1,0 +1,105 @@
+"""Recorded episodes of every installed environment, played again: the same texts and the same rewards."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from ors_server.authoring.loading import installed_environments, load_environments
+from ors_server.replaying.local import open_local_stage
+from ors_server.replaying.outcome import EpisodeReplay, Verdict
+from ors_server.replaying.recorded import RecordedEpisode
+from ors_server.replaying.replay import replay_episode
+from ors_server.store.memory import MemoryStore
+from ors_server.testing.client import CallRefusedError, LocalClient, open_environment
+from ors_server.testing.environment_subject import spread
+
+LIMIT = 240.0
+"""Seconds for everything that one test plays; a quiet machine needs a tenth."""
+TASKS = 2
+"""Tasks of each split that are played."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(LIMIT + 30)]
+
+WORK = {
+    "code": [
+        ("bash", {"command": "ls -la --time-style=+; pwd; echo $$ >/dev/null; false"}),
+        ("python", {"code": "print(sorted(globals())[:3]); print(2 ** 64); 1 / 0"}),
+        ("create", {"path": "notes.txt", "content": "one\ntwo\n"}),
+        ("view", {"path": "notes.txt"}),
+        ("view", {"path": "nowhere.txt"}),
+        ("submit", {}),
+    ],
+    "math_word_problems": [
+        ("calculator", {"expression": "2 ** 100 / 3"}),
+        ("calculator", {"expression": "1 / 0"}),
+        ("submit", {"answer": "many"}),
+        ("submit", {}),
+        ("submit", {"answer": "12345678"}),
+    ],
+    "qa": [
+        ("search", {"query": "the river"}),
+        ("read", {"title": "no such title"}),
+        ("search", {"query": "city", "limit": 99}),
+        ("fly", {}),
+        ("answer", {"answer": "nobody knows"}),
+    ],
+    "shell": [
+        ("bash", {"command": "ls -R | head -n 40; pwd; whoami; echo $HOME; uname -s"}),
+        ("bash", {"command": "cat nowhere; (exit 3)"}),
+        ("bash", {"command": "sleep 30", "time_limit": 0.2}),
+        ("bash", {"command": "echo still here"}),
+        ("submit", {}),
+    ],
+}
+"""What an agent may do that does not know the answer, mistakes included."""
+
+
+def plays(name: str, cls: Any, task: dict[str, Any]) -> list[list[tuple[str, dict[str, Any]]]]:
+    """What is played of one task: the oracle's calls, those of one that shows no work, and some work."""
+    return [list(cls.gold_actions(task)), list(cls.blank_actions(task)), WORK.get(name, [])]
+
+
+@asynccontextmanager
+async def recorded(name: str) -> AsyncGenerator[list[RecordedEpisode]]:
+    """Episodes of an environment as a server records them."""
+    store = MemoryStore()
+    async with open_environment(name, store=store) as client:
+        definition = client.engine.environment(None)
+        for split in definition.splits:
+            for index in spread(await definition.tasks.num_tasks(split.name), TASKS):
+                task = await definition.tasks.get_task(split.name, index)
+                for actions in plays(name, definition.source, task):
+                    await play(client, split.name, index, actions)
+    yield [RecordedEpisode(record, tuple(steps)) async for record, steps in store.stream()]
+
+
+async def play(client: LocalClient, split: str, index: int, actions: list[tuple[str, dict]]) -> None:
+    session = await client.create(split=split, index=index)
+    await session.prompt()
+    for tool, arguments in actions:
+        try:
+            await session.submit(tool, arguments)
+        except CallRefusedError:
+            continue
+    await session.aclose()
+
+
+@pytest.mark.parametrize("name", installed_environments())
+async def test_recorded_episodes_of_an_installed_environment_replay_identically(name):
+    replays: list[EpisodeReplay] = []
+    with anyio.fail_after(LIMIT):
+        async with recorded(name) as episodes, open_local_stage(load_environments([name])) as stage:
+            replays.extend([await replay_episode(episode, stage) for episode in episodes])
+    assert len(replays) == 3 * TASKS * 3
+    assert sum(episode.record.summary.episode_return == 1.0 for episode in episodes) >= 3 * TASKS
+    wrong = [replay.as_json() for replay in replays if replay.verdict is not Verdict.IDENTICAL]
+    assert wrong == []
+    assert any(len(replay.steps) > 2 for replay in replays)
+    assert {note for replay in replays for note in replay.notes} <= {"the server's version was 0 and is 0"}
+
+
+def test_work_is_played_of_every_bundled_environment():
+    assert set(WORK) == set(installed_environments())
