@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from ors_server import __version__
@@ -73,8 +74,9 @@ class LocalTarget:
         """
         return await self._definition.tasks.num_tasks(split)
 
-    async def create(self, order: TaskOrder) -> "LocalEpisode":
-        """Make an episode.
+    @asynccontextmanager
+    async def episode(self, order: TaskOrder) -> "AsyncGenerator[LocalEpisode]":
+        """Make an episode; leaving the context ends its session.
 
         Args:
             order: What is wanted.
@@ -89,7 +91,12 @@ class LocalTarget:
                 policy=order.policy,
             )
         )
-        return LocalEpisode(self._engine, status, self._agent_url)
+        episode = LocalEpisode(self._engine, status, self._agent_url)
+        try:
+            yield episode
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._engine.delete(episode.session_id)
 
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
         """Return what the class's method of that name knows for a task.
@@ -124,6 +131,7 @@ class LocalEpisode:
         self.session_id = status.origin.session_id
         self.episode_id = status.origin.episode_id
         self.task_hash = status.origin.task_hash
+        self.hides_rewards = False
         self._agent_url = agent_url
 
     async def messages(self) -> Sequence[Message]:
@@ -155,7 +163,7 @@ class LocalEpisode:
         raise TargetError(f"{call_id!r} is the id of a group's scoring, not of a call")
 
     async def figures(self) -> Figures:
-        """Return the figures so far."""
+        """Return the figures so far; the final ones after the session's end."""
         return Figures.of((await self._engine.status(self.session_id)).summary)
 
     async def agent_url(self) -> str:
@@ -169,11 +177,6 @@ class LocalEpisode:
                 "this engine is not served, so no program can play on it; use `ors-server eval`"
             )
         return self._agent_url(self.session_id)
-
-    async def aclose(self) -> Figures:
-        """End the session, and return the record's final figures."""
-        await self._engine.delete(self.session_id)
-        return await self.figures()
 
 
 @asynccontextmanager

@@ -1,28 +1,21 @@
 """Plays one attempt from the order for a session to the record of what came of it."""
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
 import anyio
 
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
-from ors_server.evaluation.agents.base import Agent, AgentReport
+from ors_server.evaluation.agents.base import Agent
 from ors_server.evaluation.budgets import NO_BUDGET, Budget, BudgetSpentError, Limit, Meter
 from ors_server.evaluation.judging import Ending, Standing, Story, judge
 from ors_server.evaluation.outcomes import Attempt
 from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import Figures, Target, TargetEpisode, TaskOrder
-from ors_server.logs import get_logger
-
-CLOSING_SECONDS = 120.0
-"""Seconds that the end of a session may take; an environment's teardown has 60 by default."""
-
-log = get_logger("ors_server.evaluation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +53,10 @@ class AttemptPlayer:
             manner: How.
             clock: The source of time.
         """
-        self._target = target
-        self._agent = agent
-        self._manner = manner
-        self._clock = clock
+        self.target = target
+        self.agent = agent
+        self.manner = manner
+        self.clock = clock
 
     async def play(self, place: Place) -> tuple[Attempt, list[str]]:
         """Play one attempt; whatever fails in it is its outcome, not an error.
@@ -74,41 +67,23 @@ class AttemptPlayer:
         Returns:
             What came of it, and what the agent left to read, in lines.
         """
-        play = _Play(self._target, self._agent, self._manner, place, self._clock)
-        try:
-            await self._within(self._manner.budget.seconds, play)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await play.close(self._clock)
-        return play.outcome(self._clock), play.log
-
-    async def _within(self, seconds: float | None, play: "_Play") -> None:
-        if seconds is None:
-            await play.run()
-            return
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._alarm, seconds, play, group.cancel_scope)
-            await play.run()
-            group.cancel_scope.cancel()
-
-    async def _alarm(self, seconds: float, play: "_Play", scope: anyio.CancelScope) -> None:
-        await self._clock.sleep(seconds)
-        play.end(Ending.over_budget(Limit.SECONDS))
-        scope.cancel()
+        play = _Play(self, place)
+        await play.run()
+        return play.outcome(), play.log
 
 
 class _Play:
     """One attempt under way."""
 
-    def __init__(self, target: Target, agent: Agent, manner: Manner, place: Place, clock: Clock) -> None:
-        self._target = target
-        self._agent = agent
-        self._manner = manner
+    def __init__(self, player: AttemptPlayer, place: Place) -> None:
+        self._player = player
+        self._clock = player.clock
+        self._manner = player.manner
         self._place = place
-        self._seed = seed_of(manner.seed, place.split, place.index, place.attempt)
-        self._started_at: datetime = clock.now()
-        self._started: float = clock.monotonic()
-        self._meter = Meter(manner.budget)
+        self._seed = seed_of(self._manner.seed, place.split, place.index, place.attempt)
+        self._started_at = self._clock.now()
+        self._started = self._clock.monotonic()
+        self._meter = Meter(self._manner.budget)
         self._episode: TargetEpisode | None = None
         self._seat: Seat | None = None
         self._figures: Figures | None = None
@@ -116,18 +91,6 @@ class _Play:
         self.log: list[str] = []
 
     async def run(self) -> None:
-        try:
-            report = await self._sit_down_and_play()
-            self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
-            self.end(Ending(report.stop_reason))
-        except Exception as error:  # noqa: BLE001  (an agent is anybody's code)
-            self._fail(error)
-
-    def end(self, ending: Ending) -> None:
-        """Keep the first ending: what follows follows from it."""
-        self._ending = self._ending or ending
-
-    async def _sit_down_and_play(self) -> AgentReport:
         order = TaskOrder(
             split=self._place.split,
             index=self._place.index,
@@ -136,39 +99,60 @@ class _Play:
             labels={"run": self._manner.run_id, "attempt": str(self._place.attempt)},
             policy=self._policy(),
         )
-        self._episode = await self._target.create(order)
-        self._seat = Seat(self._target, order, self._episode, self._meter)
-        self._seat.log = self.log
-        return await self._agent.play(self._seat)
+        try:
+            async with self._player.target.episode(order) as episode:
+                self._episode = episode
+                self._seat = Seat(self._player.target, order, episode, self._meter)
+                self._seat.log = self.log
+                await self._play_in_time(self._seat)
+            self._figures = await episode.figures()
+        except Exception as error:  # noqa: BLE001  (a foreign server may fail in any way)
+            self._fail(error)
 
     def _policy(self) -> Mapping[str, Any]:
         most = self._manner.budget.steps
-        if most is None or not self._agent.plays_outside:
+        if most is None or not self._player.agent.plays_outside:
             return self._manner.policy
         given = self._manner.policy.get("step_limit")
         return {**self._manner.policy, "step_limit": most if given is None else min(most, given)}
 
+    async def _play_in_time(self, seat: Seat) -> None:
+        seconds = self._manner.budget.seconds
+        if seconds is None:
+            await self._play(seat)
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._alarm, seconds, group.cancel_scope)
+            await self._play(seat)
+            group.cancel_scope.cancel()
+
+    async def _alarm(self, seconds: float, scope: anyio.CancelScope) -> None:
+        await self._clock.sleep(seconds)
+        self._end(Ending.over_budget(Limit.SECONDS))
+        scope.cancel()
+
+    async def _play(self, seat: Seat) -> None:
+        try:
+            report = await self._player.agent.play(seat)
+            self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
+            self._end(Ending(report.stop_reason))
+        except Exception as error:  # noqa: BLE001  (an agent is anybody's code)
+            self._fail(error)
+
+    def _end(self, ending: Ending) -> None:
+        """Keep the first ending: what follows follows from it."""
+        self._ending = self._ending or ending
+
     def _fail(self, failure: Exception) -> None:
         error = first_of(failure)
         if isinstance(error, BudgetSpentError):
-            self.end(Ending.over_budget(error.limit))
+            self._end(Ending.over_budget(error.limit))
             return
-        self.end(Ending.failed(describe(error)))
+        self._end(Ending.failed(describe(error)))
         if not isinstance(error, OrsServerError):
             self.log += traceback.format_exception(error)
 
-    async def close(self, clock: Clock) -> None:
-        if self._episode is None:
-            return
-        closing = self._episode.aclose
-        try:
-            self._figures = await _bounded(closing, clock)
-        except Exception as error:
-            log.warning("episode_not_closed", session_id=self._episode.session_id, exc_info=error)
-            if self._ending is None or self._ending.error is None:
-                self._ending = Ending.failed(f"the episode could not be ended: {describe(error)}")
-
-    def outcome(self, clock: Clock) -> Attempt:
+    def outcome(self) -> Attempt:
         episode, seat, meter = self._episode, self._seat, self._meter
         standing = Standing(
             ending=self._ending or Ending("agent"),
@@ -178,18 +162,18 @@ class _Play:
             own_steps=meter.calls,
             is_over=seat is not None and seat.is_over,
             is_unjudged=seat is not None and seat.is_unjudged,
-            own_step_limit=self._manner.budget.steps if self._agent.plays_outside else None,
+            own_step_limit=self._manner.budget.steps if self._player.agent.plays_outside else None,
         )
         story = Story(
             run_id=self._manner.run_id,
-            environment=self._target.environment,
+            environment=self._player.target.environment,
             split=self._place.split,
             index=self._place.index,
             task_hash="" if episode is None else episode.task_hash,
             attempt=self._place.attempt,
             seed=self._seed,
             started_at=self._started_at,
-            seconds=clock.monotonic() - self._started,
+            seconds=self._clock.monotonic() - self._started,
             episode_id=None if episode is None else episode.episode_id,
             session_id=None if episode is None else episode.session_id,
             tokens_in=meter.tokens_in,
@@ -218,19 +202,3 @@ def describe(error: BaseException) -> str:
     """
     text = " ".join(str(error).split())
     return text if isinstance(error, OrsServerError) and text else f"{type(error).__name__}: {text}"
-
-
-async def _bounded(work: Callable[[], Awaitable[Figures]], clock: Clock) -> Figures:
-    figures: Figures | None = None
-    async with anyio.create_task_group() as group:
-
-        async def alarm() -> None:
-            await clock.sleep(CLOSING_SECONDS)
-            group.cancel_scope.cancel()
-
-        group.start_soon(alarm)
-        figures = await work()
-        group.cancel_scope.cancel()
-    if figures is None:
-        raise TimeoutError(f"it did not end within {CLOSING_SECONDS:g} seconds")
-    return figures

@@ -59,8 +59,9 @@ class Seat:
 
     @property
     def own_sum(self) -> float | None:
-        """The sum of the rewards that came here; `None` if the episode may have been played elsewhere too."""
-        return None if self._has_given_url or self._unanswered else math.fsum(self._rewards)
+        """The sum of the rewards that came here; `None` if there may be others."""
+        may_lack = self._has_given_url or self._unanswered or self._episode.hides_rewards
+        return None if may_lack else math.fsum(self._rewards)
 
     @property
     def last_reward(self) -> float | None:
@@ -75,7 +76,7 @@ class Seat:
     @property
     def is_unjudged(self) -> bool:
         """Whether the call that ended the episode said that it could not be graded."""
-        return self._is_unjudged
+        return self._is_unjudged and not self._episode.hides_rewards
 
     async def messages(self) -> Sequence[Message]:
         """Return the task as a conversation."""

@@ -1,6 +1,7 @@
 """What a run asks of the place where it plays: one interface, whether this process or a server answers."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -110,6 +111,11 @@ class TargetEpisode(Protocol):
         """SHA-256 of the task's canonical JSON, hexadecimal; empty where nobody knows."""
         ...
 
+    @property
+    def hides_rewards(self) -> bool:
+        """Whether a reward was kept from whoever plays here; the figures tell them all the same."""
+        ...
+
     async def messages(self) -> Sequence[Message]:
         """Return the task as a conversation: at least one message, often one of the user's."""
         ...
@@ -129,7 +135,7 @@ class TargetEpisode(Protocol):
         ...
 
     async def figures(self) -> Figures:
-        """Return the figures so far."""
+        """Return the figures so far; after the end of the episode's context, the final ones."""
         ...
 
     async def agent_url(self) -> str:
@@ -138,10 +144,6 @@ class TargetEpisode(Protocol):
         Raises:
             TargetError: If the target has none.
         """
-        ...
-
-    async def aclose(self) -> Figures:
-        """End the episode's session, and return its final figures."""
         ...
 
 
@@ -175,8 +177,8 @@ class Target(Protocol):
         """
         ...
 
-    async def create(self, order: TaskOrder) -> TargetEpisode:
-        """Make an episode; its setup may still go on.
+    def episode(self, order: TaskOrder) -> AbstractAsyncContextManager[TargetEpisode]:
+        """Make an episode, whose setup may still go on; leaving the context ends its session.
 
         Args:
             order: What is wanted.
