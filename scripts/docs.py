@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from ors_server import settings
-from ors_server.cli.main import COMMANDS, app
+from ors_server.cli.main import COMMANDS, GROUPS, app
 from ors_server.episode import TRANSITIONS, Phase
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
 from ors_server.rewards.deviations import DEVIATIONS, Deviation
@@ -95,6 +95,8 @@ def cli_page() -> str:
     ]
     for name in COMMANDS:
         lines += command_lines(name, group.commands[name])
+    for name in GROUPS:
+        lines += group_lines(name, group.commands[name])
     lines += [
         "## Exit status",
         "",
@@ -103,6 +105,15 @@ def cli_page() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def group_lines(name: str, group: Any) -> list[str]:
+    """Render a group and its commands."""
+    lines = [f"## {name}", "", group.help or "", ""]
+    for each, command in group.commands.items():
+        heading, *rest = command_lines(f"{name} {each}", command)
+        lines += [f"#{heading}", *rest]
+    return lines
 
 
 def command_lines(name: str, command: Any) -> list[str]:

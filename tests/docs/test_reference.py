@@ -10,7 +10,7 @@ import pytest
 
 import ors_server
 import ors_server.testing
-from ors_server.cli.main import COMMANDS
+from ors_server.cli.main import COMMANDS, GROUPS
 from ors_server.episode import TRANSITIONS
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.deviations import DEVIATIONS
@@ -49,7 +49,9 @@ def test_every_reward_and_every_deviation_has_its_row(pages):
 def test_every_setting_and_every_command_has_its_place(pages):
     settings, commands = pages.settings_page(), pages.cli_page()
     assert set(re.findall(r"^\| `(\w+)`", settings, re.MULTILINE)) == set(Settings.model_fields)
-    assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == {*COMMANDS, *GROUPS}
+    grouped = {f"{name} {each.name}" for name, group in GROUPS.items() for each in group.registered_commands}
+    assert set(re.findall(r"^### (\w+ \w+)$", commands, re.MULTILINE)) == grouped
 
 
 def test_every_setting_says_what_it_means(pages):
