@@ -98,7 +98,9 @@ class ListOptions(PlaceOptions):
     ] = None
     closed: Annotated[
         bool | None,
-        typer.Option("--closed/--open", help="Whose session is gone, or is not.", rich_help_panel=FILTERS),
+        typer.Option(
+            "--closed/--open", help="Whose session is gone, or is still there.", rich_help_panel=FILTERS
+        ),
     ] = None
     oldest_first: Annotated[
         bool, typer.Option("--oldest-first", help="Begin with the oldest one, not the newest.")
