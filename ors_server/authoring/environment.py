@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 from ors_server.authoring.judging import ask_reward, own_episode
 from ors_server.authoring.tool import Toolset
@@ -271,3 +271,29 @@ def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
         sandbox: Ready to be used; its giver closes it.
     """
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
+
+
+def state_of_chance(instance: object) -> object:
+    """Return where a session's source of chance stands; `None` if nothing was drawn from it.
+
+    Args:
+        instance: The session's environment object.
+    """
+    rng = instance._rng if isinstance(instance, Environment) else None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
+    return None if rng is None else rng.getstate()
+
+
+def go_back_in_chance(instance: object, state: object) -> None:
+    """Bring a session's source of chance back to where it stood.
+
+    Args:
+        instance: The session's environment object.
+        state: What `state_of_chance` returned for an object with the same seed.
+    """
+    if not isinstance(instance, Environment):
+        return
+    rng = None
+    if state is not None:
+        rng = Random()  # noqa: S311  (chances of a game, no secrets)
+        rng.setstate(cast("tuple[Any, ...]", state))
+    instance._rng = rng  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter

@@ -170,11 +170,11 @@ class EpisodeBook:
                 await self._write()
                 return result
 
-    async def catch_up(self, call: Call) -> CallResult | None:
+    async def catch_up(self, call: Call | None = None) -> CallResult | None:
         """Write the step that the store would not take, so that no tool runs before what it did is on record.
 
         Args:
-            call: A call that is about to run.
+            call: A call that is about to run, if one is.
 
         Returns:
             The result of the step that was written, if it is this very call's, asked for again.
@@ -187,7 +187,7 @@ class EpisodeBook:
         with anyio.CancelScope(shield=True):
             async with self._counting:
                 page = await self._write()
-        return page.result if page is not None and page.call.id == call.id else None
+        return page.result if page is not None and call is not None and page.call.id == call.id else None
 
     async def end(self, event: Event, reason: StopReason) -> None:
         """Move an episode whose session is ending, after its last step was written if that is possible.

@@ -15,6 +15,7 @@ from ors_server.authoring.definition import (
     Instance,
     ToolsetDefinition,
 )
+from ors_server.authoring.environment import go_back_in_chance
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
@@ -167,6 +168,7 @@ class Session:
         """
         await self._setup.adopt(self.definition, self._instance, snapshot.memory, snapshot.files)
         load_reached_milestones(self._instance, snapshot.milestones)
+        go_back_in_chance(self._instance, snapshot.chance)
         await self.book.go_on(snapshot.resumed_at(self.book.now), steps)
 
     async def prompt(self) -> Blocks:

@@ -7,6 +7,7 @@ from secrets import token_hex
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.authoring.environment import go_back_in_chance, state_of_chance
 from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.episode import EpisodeState
 from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
@@ -33,6 +34,8 @@ class SessionSnapshot:
     """The sandbox's files and its shell's state; `None` for a session without a sandbox."""
     milestones: tuple[str, ...] = ()
     """Names of the milestones that were paid."""
+    chance: object = field(default=None, repr=False)
+    """Where the environment's `rng` stood."""
     duration: float = 0.0
     """Seconds that it took."""
 
@@ -96,11 +99,13 @@ class Snapshots:
             NotSupportedError: If the environment's sessions cannot be copied.
             EpisodeOverError: If the episode has ended.
             SnapshotError: If a file could not be copied.
+            StoreError: If the last step is not on record and still cannot be written.
         """
         hook = self._definition.hooks.save
         if hook is None:
             raise cannot_be_copied(self._definition)
         async with self._turn():
+            await self._book.catch_up()
             self._check_playable()
             started = self._book.now
             memory = await hook(self._instance)
@@ -114,6 +119,7 @@ class Snapshots:
                 memory=memory,
                 files=files,
                 milestones=tuple(reached_milestones(self._instance)),
+                chance=state_of_chance(self._instance),
                 duration=now - started,
             )
 
@@ -149,6 +155,7 @@ class Snapshots:
             self._check_playable()
             snapshot = self.find(snapshot_id)
             await self._setup.go_back(self._definition, self._instance, snapshot.memory, snapshot.files)
+            go_back_in_chance(self._instance, snapshot.chance)
             self._book.went_back_to = snapshot.state.steps
             return snapshot
 
