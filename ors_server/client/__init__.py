@@ -1,1 +1,75 @@
-"""A client of ORS and MCP servers that checks its own sums."""
+"""A client of ORS and MCP servers that checks its own sums.
+
+`AsyncClient` and its blocking twin `Client` play episodes over the Open Reward Standard, or over MCP. They
+keep a ledger of every reward that they received, and `check()` compares it with the server's summary.
+
+Importing this package loads neither the server nor MCP.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ors_server.client.blocking import Client, Episode
+from ors_server.client.client import AsyncClient
+from ors_server.client.connection import Patience
+from ors_server.client.episode import AsyncEpisode
+from ors_server.client.errors import (
+    BrokenAnswerError,
+    CallLostError,
+    CallTimeoutError,
+    SumMismatchError,
+    UnreachableError,
+)
+from ors_server.client.ledger import Ledger, Receipt
+from ors_server.client.options import ClientOptions
+from ors_server.client.orders import Wishes
+from ors_server.client.playing import Agent, Move, Played, Turn, play
+from ors_server.client.results import CallResult
+from ors_server.client.summary import Summary
+
+if TYPE_CHECKING:
+    from ors_server.client.mcp_blocking import McpClient
+    from ors_server.client.mcp_client import AsyncMcpClient
+
+__all__ = [
+    "Agent",
+    "AsyncClient",
+    "AsyncEpisode",
+    "AsyncMcpClient",
+    "BrokenAnswerError",
+    "CallLostError",
+    "CallResult",
+    "CallTimeoutError",
+    "Client",
+    "ClientOptions",
+    "Episode",
+    "Ledger",
+    "McpClient",
+    "Move",
+    "Patience",
+    "Played",
+    "Receipt",
+    "SumMismatchError",
+    "Summary",
+    "Turn",
+    "UnreachableError",
+    "Wishes",
+    "play",
+]
+
+_ON_USE = {"AsyncMcpClient": "mcp_client", "McpClient": "mcp_blocking"}
+"""Names that load the MCP SDK, by the module that has them."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs the MCP SDK when it is used.
+
+    Args:
+        name: The name.
+
+    Raises:
+        AttributeError: If there is no such name.
+    """
+    if name not in _ON_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)

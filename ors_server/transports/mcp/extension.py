@@ -57,6 +57,8 @@ class CreateParams(SplitsParams):
     secrets: dict[str, str] = Field(default_factory=dict)
     policy: JSONObject = Field(default_factory=dict)
     visibility: Visibility | None = None
+    seed: int | None = Field(default=None, ge=0, lt=2**53)
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class SessionParams(NoParams):
@@ -156,6 +158,8 @@ class EnvironmentsExtension(Extension):
             secrets=params.secrets,
             policy=params.policy,
             visibility=params.visibility,
+            seed=params.seed,
+            labels=params.labels,
         )
         session_id = await self._ground.start(context, order)
         return {"session_id": session_id, **self._ground.ways_in(session_id)}

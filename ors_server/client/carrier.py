@@ -1,0 +1,75 @@
+"""Carries HTTP requests patiently for a library that does not repeat any: the MCP SDK.
+
+Only for requests that may be repeated: to a server of ours, where a call's id travels in its `_meta`. The SDK
+gives a whole connection up when a request fails, so patience has to end below it; what is left of a failure
+when it does end is an answer with status 503.
+"""
+
+import httpx2
+from typing_extensions import override
+
+from ors_server.client.connection import (
+    EVENT_STREAM,
+    NOT_TAKEN,
+    PERHAPS_TAKEN,
+    Attempts,
+    Patience,
+    retry_after,
+)
+from ors_server.client.errors import UnreachableError, error_from
+from ors_server.clock import Clock
+from ors_server.errors import OrsServerError
+
+
+class PatientTransport(httpx2.AsyncBaseTransport):
+    """Repeats requests over another transport.
+
+    Attributes:
+        last_error: Why the latest request that was given up failed; `None` after one that was answered.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, patience: Patience, clock: Clock) -> None:
+        """Carry over another transport.
+
+        Args:
+            inner: The transport.
+            patience: How long to insist.
+            clock: The source of time.
+        """
+        self._inner = inner
+        self._patience = patience
+        self._clock = clock
+        self.last_error: OrsServerError | None = None
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        attempts = Attempts(self._patience, self._clock)
+        await request.aread()
+        try:
+            while True:
+                response = await self._attempt(request, attempts)
+                if response is not None:
+                    self.last_error = None
+                    return response
+        except OrsServerError as error:
+            self.last_error = error
+            return httpx2.Response(503, json={"detail": str(error), "code": error.code}, request=request)
+
+    async def _attempt(self, request: httpx2.Request, attempts: Attempts) -> httpx2.Response | None:
+        try:
+            response = await self._inner.handle_async_request(request)
+            if EVENT_STREAM in response.headers.get("content-type", ""):
+                return response
+            await response.aread()
+        except httpx2.RequestError as error:
+            what = str(error) or type(error).__name__
+            await attempts.pause(UnreachableError(f"{request.method} {request.url} was not answered: {what}"))
+            return None
+        if response.status_code not in NOT_TAKEN | PERHAPS_TAKEN:
+            return response
+        await attempts.pause(error_from(response.text, response.status_code), retry_after(response))
+        return None
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,271 @@
+"""An open episode, as its player sees it: over either door, with an account of every reward received."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import anyio
+from typing_extensions import override
+
+from ors_server.client.calls import Caller
+from ors_server.client.connection import Connection
+from ors_server.client.ledger import Ledger, Receipt
+from ors_server.client.results import OVER, CallResult, read_blocks, read_known, text_of
+from ors_server.client.server import Server, SessionPlace
+from ors_server.client.summary import Summary
+from ors_server.errors import (
+    Blame,
+    ClientError,
+    NotSupportedError,
+    OrsServerError,
+    SessionDeletedError,
+    SessionNotFoundError,
+)
+from ors_server.logs import get_logger
+from ors_server.wire import Block, JSONObject, Message, ToolListing
+
+log = get_logger("ors_server.client")
+
+CLOSING_SECONDS = 30.0
+"""Seconds that the end of an episode waits for the server to delete the session."""
+
+
+class AsyncEpisode(ABC):
+    """An episode that this client plays.
+
+    Attributes:
+        place: The session, and the ways that lead to it.
+        ledger: What was received, call by call.
+    """
+
+    def __init__(self, place: SessionPlace, ledger: Ledger | None = None) -> None:
+        """Begin to play.
+
+        Args:
+            place: The session.
+            ledger: The account to go on with.
+        """
+        self.place = place
+        self.ledger = ledger or Ledger()
+        self._final: Summary | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.place.session_id
+
+    @property
+    def environment(self) -> str:
+        """Name of the environment."""
+        return self.place.environment
+
+    @property
+    def access(self) -> Mapping[str, str]:
+        """`agent_url`, `mcp_url` and `agent_token`, for an agent that plays; empty from other servers."""
+        return self.place.access
+
+    @property
+    def finished(self) -> bool:
+        """Whether an answer has said that the episode is over."""
+        return self.ledger.finished
+
+    async def prompt(self) -> str:
+        """Return the prompt's text, after setup; pictures are left out."""
+        return text_of(await self.blocks())
+
+    @abstractmethod
+    async def blocks(self) -> list[Block]:
+        """Return the prompt's blocks, after setup."""
+
+    @abstractmethod
+    async def messages(self) -> list[Message]:
+        """Return the prompt as a conversation, after setup.
+
+        A server that has no conversations gives one message, from the user.
+        """
+
+    @abstractmethod
+    async def tools(self) -> ToolListing:
+        """Return everything that the session offers."""
+
+    @abstractmethod
+    async def summary(self) -> Summary:
+        """Return the server's figures, also after the end.
+
+        Raises:
+            NotSupportedError: If the server keeps none.
+            ForbiddenError: If the credential may not read them.
+        """
+
+    @abstractmethod
+    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+        """Make one call so that it runs once at most."""
+
+    @abstractmethod
+    async def _ping(self) -> None:
+        """Keep the session alive."""
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+    ) -> CallResult:
+        """Call a tool, wait for what it comes to, and enter its reward into the ledger.
+
+        Whatever breaks on the way, the call runs once at most and is paid once.
+
+        Args:
+            tool: The tool's name.
+            arguments: As the agent gives them.
+            call_id: Your own id for the call; a random one otherwise. With a server of ours, the same id
+                gives the same answer and runs nothing.
+
+        Returns:
+            The output; or, for a call that was not run, why.
+
+        Raises:
+            CallTimeoutError: If the client's own time limit is over; the call may still run.
+            CallLostError: If the answer is lost and asking again could run the call twice.
+            OrsServerError: If the call failed through no fault of the agent's.
+        """
+        own_id = call_id or str(uuid4())
+        self.ledger.expect(own_id)
+        try:
+            result = await self._send(own_id, tool, dict(arguments or {}))
+        except OrsServerError as error:
+            if error.blame is Blame.AUTHOR:
+                self.ledger.note(Receipt(own_id, is_failure=True))
+            raise
+        self.ledger.note(
+            Receipt(
+                own_id,
+                reward=result.reward,
+                finished=result.finished,
+                step=result.step,
+                is_step=result.refusal != OVER,
+            )
+        )
+        return result
+
+    async def check(self) -> Summary:
+        """Compare what was received with the server's figures, and return those.
+
+        Raises:
+            SumMismatchError: If the sums are not the same float, or steps or end differ.
+            NotSupportedError: If the server keeps no figures.
+        """
+        summary = await self.summary()
+        self.ledger.check(summary)
+        return summary
+
+    async def keep_alive(self, connection: Connection) -> None:
+        """Send signs of life until the session is gone.
+
+        Args:
+            connection: Says how often.
+        """
+        while True:
+            await connection.clock.sleep(connection.patience.ping_seconds)
+            try:
+                await self._ping()
+            except (SessionNotFoundError, SessionDeletedError):
+                return
+            except OrsServerError as error:
+                log.warning("ping_failed", session_id=self.session_id, error=str(error))
+
+
+class AsyncOrsEpisode(AsyncEpisode):
+    """An episode that is played over the Open Reward Standard."""
+
+    def __init__(
+        self, server: Server, place: SessionPlace, *, is_ours: bool, ledger: Ledger | None = None
+    ) -> None:
+        """Begin to play.
+
+        Args:
+            server: Where the session is.
+            place: The session.
+            is_ours: Whether the server is an ors-server.
+            ledger: The account to go on with.
+        """
+        super().__init__(place, ledger)
+        self._server = server
+        self._is_ours = is_ours
+        self._caller = Caller(server.connection, place.environment, place.session_id, knows_call_ids=is_ours)
+
+    @override
+    async def blocks(self) -> list[Block]:
+        return list(read_blocks(await self._about("prompt")))
+
+    @override
+    async def messages(self) -> list[Message]:
+        try:
+            told = await self._about("messages")
+        except ClientError:
+            if self._is_ours:
+                raise
+            return [Message(role="user", blocks=[*await self.blocks()])]
+        return [read_known(Message, message) for message in told]
+
+    @override
+    async def tools(self) -> ToolListing:
+        return read_known(ToolListing, await self._about("task_tools"))
+
+    @override
+    async def summary(self) -> Summary:
+        if self._final is not None:
+            return self._final
+        if not self._is_ours:
+            raise NotSupportedError(
+                "this server speaks the Open Reward Standard only, which has no summary of an episode; "
+                "the ledger has what this client received"
+            )
+        return Summary.of(await self._server.status(self.session_id))
+
+    @override
+    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+        return await self._caller.call(call_id, tool, arguments)
+
+    @override
+    async def _ping(self) -> None:
+        await self._server.ping(self.session_id)
+
+    async def aclose(self) -> None:
+        """Delete the session and wait for its teardown; the summary stays readable."""
+        told = await self._server.delete(self.session_id)
+        if told is not None:
+            self._final = Summary.of(told)
+
+    async def _about(self, what: str) -> Any:
+        return await self._server.about(self.environment, what, session_id=self.session_id)
+
+
+@asynccontextmanager
+async def kept_open(
+    episode: AsyncEpisode, connection: Connection, close: Sequence[Any]
+) -> AsyncGenerator[None]:
+    """Keep an episode's session alive, and close it however the body ends, also if it is cancelled.
+
+    Args:
+        episode: The episode.
+        connection: Says how often to send signs of life.
+        close: Async functions that end it, called in order.
+    """
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(episode.keep_alive, connection)
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001  (raised below, as it is and not in a group)
+                failure = error
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+            for step in close:
+                try:
+                    await step()
+                except OrsServerError as error:
+                    log.warning("close_failed", session_id=episode.session_id, error=str(error))
+    if failure is not None:
+        raise failure

@@ -1,0 +1,145 @@
+"""What a client raises: the server's own errors under their own names, and what only a client can see.
+
+An answer of an ors-server names its failure by a code; the client raises the class of that code, so that a
+program handles a server far away as it handles an engine in its own process. Other servers are read by their
+HTTP status.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, cast
+
+from ors_server import errors
+from ors_server.errors import Blame, MachineryError, OrsServerError
+
+MAX_SHOWN = 500
+"""Characters of an answer that is no JSON which an error repeats."""
+
+
+class UnreachableError(MachineryError):
+    """The server could not be reached, or the connection broke again and again."""
+
+    code = "unreachable"
+
+
+class BrokenAnswerError(MachineryError):
+    """What answered does not speak the protocol: a proxy's page, or another server."""
+
+    code = "broken_answer"
+
+
+class CallLostError(MachineryError):
+    """A call's answer was lost, and asking again could run the call a second time."""
+
+    code = "call_lost"
+
+
+class CallTimeoutError(MachineryError):
+    """A call was not answered within the client's own time limit; it may still run and be paid."""
+
+    code = "call_timeout"
+
+
+class SumMismatchError(OrsServerError):
+    """What the client received and what the server states differ.
+
+    Attributes:
+        received: The client's figure.
+        stated: The server's figure.
+    """
+
+    code = "sum_mismatch"
+
+    def __init__(self, message: str, *, received: object = None, stated: object = None) -> None:
+        """Keep both figures.
+
+        Args:
+            message: What differs.
+            received: The client's figure.
+            stated: The server's figure.
+        """
+        super().__init__(message)
+        self.received = received
+        self.stated = stated
+
+
+def _classes() -> dict[str, type[OrsServerError]]:
+    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    return {cls.code: cls for cls in found if issubclass(cls, OrsServerError)}
+
+
+BY_CODE: Mapping[str, type[OrsServerError]] = MappingProxyType(_classes())
+"""The server's errors by the code that names them on every wire."""
+
+BY_BLAME: Mapping[str, type[OrsServerError]] = MappingProxyType(
+    {
+        Blame.CLIENT.value: errors.ClientError,
+        Blame.AUTHOR.value: errors.AuthorError,
+        Blame.MACHINERY.value: MachineryError,
+        Blame.US.value: OrsServerError,
+    }
+)
+"""Classes for errors whose code this version does not know."""
+
+BY_STATUS: Mapping[int, type[OrsServerError]] = MappingProxyType(
+    {
+        401: errors.UnauthenticatedError,
+        403: errors.ForbiddenError,
+        404: errors.SessionNotFoundError,
+        410: errors.SessionDeletedError,
+        413: errors.PayloadTooLargeError,
+        422: errors.InvalidRequestError,
+        429: errors.CapacityError,
+        500: errors.AuthorError,
+        502: MachineryError,
+        503: MachineryError,
+        504: MachineryError,
+    }
+)
+"""Classes by HTTP status, for servers that name no code; 500 is what an environment's exception looks like
+there (behaviour of `openreward` 0.1.167)."""
+
+
+def error_from(problem: Any, status: int) -> OrsServerError:
+    """Turn an answer that is no success into an exception.
+
+    Args:
+        problem: The answer's JSON, or its text where it is none.
+        status: Its HTTP status.
+    """
+    if not isinstance(problem, dict):
+        text = str(problem).strip()[:MAX_SHOWN] or f"HTTP status {status}"
+        return BY_STATUS.get(status, _unknown(status))(text)
+    fields = cast("dict[str, Any]", problem)
+    text = _text(fields.get("detail"), status)
+    named = named_error(fields.get("code"), fields.get("blame"), text)
+    return BY_STATUS.get(status, _unknown(status))(text) if named is None else named
+
+
+def named_error(code: Any, blame: Any, text: str) -> OrsServerError | None:
+    """Return the error that a server of ours names, or `None` if it names none.
+
+    Args:
+        code: Its code, on whatever wire it came.
+        blame: Whom it blames; decides about codes that this version does not know.
+        text: Its words.
+    """
+    cls = BY_CODE.get(str(code)) or BY_BLAME.get(str(blame))
+    return None if cls is None else cls(text)
+
+
+def _text(detail: Any, status: int) -> str:
+    if isinstance(detail, list):
+        return "; ".join(_problem(row) for row in cast("Sequence[Any]", detail))
+    return f"HTTP status {status}" if detail is None else str(detail)
+
+
+def _problem(row: Any) -> str:
+    return str(cast("dict[str, Any]", row).get("msg", row)) if isinstance(row, dict) else str(row)
+
+
+def _unknown(status: int) -> type[OrsServerError]:
+    if status < HTTPStatus.BAD_REQUEST:
+        return BrokenAnswerError
+    return errors.ClientError if status < HTTPStatus.INTERNAL_SERVER_ERROR else MachineryError

@@ -1,0 +1,64 @@
+"""Reads server-sent events from bytes as they arrive.
+
+Follows the HTML standard's section 9.2.6 in what the Open Reward Standard needs: one leading space of a value
+is removed and no more, comments are skipped, and an event counts only once its blank line has come. A result
+that was cut in two loses nothing that way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of one line beyond which a stream is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event."""
+
+    name: str
+    data: str
+    """Its data lines, joined by line feeds."""
+
+
+class EventReader:
+    """Cuts a stream of bytes into events."""
+
+    __slots__ = ("_data", "_name", "_pending")
+
+    def __init__(self) -> None:
+        """Start before the first byte."""
+        self._pending = b""
+        self._name = ""
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes) -> Iterator[Event]:
+        """Read a piece and give the events that it completes.
+
+        Args:
+            piece: Bytes in the order of arrival.
+
+        Raises:
+            ValueError: If a line is longer than `MAX_LINE`.
+        """
+        *lines, self._pending = (self._pending + piece).split(b"\n")
+        if len(self._pending) > MAX_LINE:
+            raise ValueError(f"a line of the stream has more than {MAX_LINE} bytes")
+        for line in lines:
+            event = self._take(line.removesuffix(b"\r").decode("utf-8", errors="replace"))
+            if event is not None:
+                yield event
+
+    def _take(self, line: str) -> Event | None:
+        if not line:
+            event = (
+                Event(self._name or "message", "\n".join(self._data)) if self._name or self._data else None
+            )
+            self._name, self._data = "", []
+            return event
+        label, _, value = line.partition(":")
+        if label == "event":
+            self._name = value.removeprefix(" ")
+        elif label == "data":
+            self._data.append(value.removeprefix(" "))
+        return None

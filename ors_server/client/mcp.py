@@ -1,0 +1,167 @@
+"""Episodes over MCP, in either era of the protocol, with an account of their rewards.
+
+Rewards travel in the `_meta` of each result, where hosts do not show them to a model; a session whose
+visibility is `hidden` tells none. Each call carries its id, so that one whose answer was lost is sent again
+and not run again.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+from typing_extensions import override
+
+from ors_server.client.episode import AsyncEpisode, AsyncOrsEpisode
+from ors_server.client.errors import CallTimeoutError
+from ors_server.client.mcp_connection import McpConnection, connect
+from ors_server.client.mcp_content import blocks_of, listing_of, message_of, result_of
+from ors_server.client.options import Reach
+from ors_server.client.results import CallResult
+from ors_server.client.server import SessionPlace
+from ors_server.client.summary import Summary
+from ors_server.errors import NotSupportedError
+from ors_server.wire import Block, ImageBlock, JSONObject, Message, TextBlock, ToolListing
+
+CALL_ID_KEY = "org.openrewardstandard/call_id"
+"""Key of a request's `_meta` that makes a repeated call the same call."""
+TASK_PROMPT = "task"
+"""Name of the prompt that says what an episode is about."""
+LOBBY_TOOLS = frozenset({"list_environments", "list_tasks", "start_episode"})
+"""Tools of the lobby that belong to no episode."""
+HANDLES = ("ors_session_id_", "ors_session_id", "session_id")
+"""Names of the argument that tells the lobby which episode a call belongs to; a tool that has a parameter of
+the last name gets one of the others."""
+
+
+class AsyncMcpEpisode(AsyncEpisode):
+    """An episode that is played at its own MCP endpoint.
+
+    Attributes:
+        protocol_version: The version that both sides agreed on.
+    """
+
+    def __init__(
+        self, mcp: McpConnection, place: SessionPlace, *, beside: AsyncOrsEpisode | None = None
+    ) -> None:
+        """Begin to play.
+
+        Args:
+            mcp: The endpoint.
+            place: The session.
+            beside: The same session as its owner sees it, who reads the figures; they are read over MCP
+                without.
+        """
+        super().__init__(place)
+        self.mcp = mcp
+        self.protocol_version = mcp.client.protocol_version
+        self._beside = beside
+
+    @override
+    async def blocks(self) -> list[Block]:
+        found = [block for message in await self.messages() for block in message.blocks]
+        return [block for block in found if isinstance(block, TextBlock | ImageBlock)]
+
+    @override
+    async def messages(self) -> list[Message]:
+        told = await self.mcp.ask(lambda: self.mcp.client.get_prompt(TASK_PROMPT))
+        return [message_of(message) for message in told.messages]
+
+    @override
+    async def tools(self) -> ToolListing:
+        return listing_of(await self._announced())
+
+    @override
+    async def summary(self) -> Summary:
+        if self._beside is not None:
+            return await self._beside.summary()
+        if self._final is not None:
+            return self._final
+        return Summary.of(await self.mcp.method("episode", {"session_id": self.session_id}))
+
+    @override
+    async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
+        given = await self._address(tool, arguments)
+        meta: Any = {CALL_ID_KEY: call_id}
+        limit = self.mcp.connection.patience.call_seconds
+        with anyio.move_on_after(limit):
+            told = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, given, meta=meta))
+            return result_of(call_id, tool, told)
+        raise CallTimeoutError(
+            f"the call {call_id!r} of {tool!r} was not answered within {limit} seconds; it may still run"
+        )
+
+    @override
+    async def _ping(self) -> None:
+        await self._announced()
+
+    async def aclose(self) -> None:
+        """Delete the session over MCP and keep its final figures."""
+        await self.mcp.method("delete", {"session_id": self.session_id})
+        self._final = Summary.of(await self.mcp.method("episode", {"session_id": self.session_id}))
+
+    async def _address(self, tool: str, arguments: JSONObject) -> JSONObject:
+        del tool
+        return arguments
+
+    async def _announced(self) -> list[types.Tool]:
+        return (await self.mcp.ask(self.mcp.client.list_tools)).tools
+
+
+class AsyncLobbyEpisode(AsyncMcpEpisode):
+    """An episode that is played through the lobby's tools, as an agent does that found the server's door."""
+
+    def __init__(self, mcp: McpConnection, place: SessionPlace, started: types.CallToolResult) -> None:
+        """Begin to play.
+
+        Args:
+            mcp: The lobby.
+            place: The session.
+            started: What the lobby said when it started the episode; holds the prompt.
+        """
+        super().__init__(mcp, place)
+        self._started = started
+        self._handles: dict[str, str] | None = None
+
+    @override
+    async def blocks(self) -> list[Block]:
+        return blocks_of(self._started.content[1:])
+
+    @override
+    async def messages(self) -> list[Message]:
+        return [Message(role="user", blocks=[*await self.blocks()])]
+
+    @override
+    async def tools(self) -> ToolListing:
+        return listing_of([tool for tool in await self._announced() if tool.name not in LOBBY_TOOLS])
+
+    @override
+    async def _address(self, tool: str, arguments: JSONObject) -> JSONObject:
+        if self._handles is None:
+            self._handles = {one.name: _handle_of(one) for one in await self._announced()}
+        return {**arguments, self._handles.get(tool, "session_id"): self.session_id}
+
+
+def _handle_of(tool: types.Tool) -> str:
+    properties = tool.input_schema.get("properties", {})
+    return next((name for name in HANDLES if name in properties), "session_id")
+
+
+@asynccontextmanager
+async def play_agent_url(beside: AsyncOrsEpisode, reach: Reach, era: str) -> AsyncGenerator[AsyncMcpEpisode]:
+    """Play a session at the URL that an agent is given.
+
+    Args:
+        beside: The session as its owner sees it.
+        reach: The owner's settings.
+        era: Which protocol.
+
+    Raises:
+        NotSupportedError: If the server is not an ors-server.
+    """
+    url = beside.access.get("agent_url")
+    if url is None:
+        raise NotSupportedError("only an ors-server has sessions that can be played over MCP")
+    async with connect(url, reach, era) as mcp:
+        yield AsyncMcpEpisode(mcp, beside.place, beside=beside)

@@ -1,0 +1,80 @@
+"""The blocking twin of the client that speaks nothing but MCP."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Self
+
+from typing_extensions import Unpack
+
+from ors_server.client.blocking import Episode, Portal
+from ors_server.client.mcp_client import AsyncMcpClient
+from ors_server.client.mcp_connection import Era
+from ors_server.client.options import ClientOptions
+from ors_server.client.orders import Wishes
+
+
+class McpClient:
+    """A client of one server over MCP alone; the blocking twin of `AsyncMcpClient`."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        era: Era = "auto",
+        options: ClientOptions | None = None,
+    ) -> None:
+        """Start the loop; nothing is asked yet.
+
+        Args:
+            url: The server, for instance `http://127.0.0.1:8080`; or an endpoint that ends in `/mcp`.
+            api_key: Sent as `X-API-Key`.
+            era: Which protocol.
+            options: Further settings.
+
+        Raises:
+            InvalidRequestError: If that is no such URL.
+        """
+        self.on_loop = AsyncMcpClient(url, api_key, era=era, options=options)
+        """The client itself."""
+        self._loop = Portal()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections and end the loop."""
+        self._loop.run(self.on_loop.aclose)
+        self._loop.close()
+
+    @contextmanager
+    def episode(self, environment: str | None = None, **wishes: Unpack[Wishes]) -> Generator[Episode]:
+        """Play a new episode at its own endpoint, and delete its session at the end.
+
+        Args:
+            environment: Name of the environment; the default one without.
+            **wishes: As for `AsyncMcpClient.episode`.
+        """
+        with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
+            yield episode
+
+    @contextmanager
+    def lobby_episode(self, environment: str, split: str, index: int) -> Generator[Episode]:
+        """Play an episode by the lobby's tools.
+
+        Args:
+            environment: Name of the environment.
+            split: Name of the split.
+            index: Position of the task, from 0.
+        """
+        with self._loop.hold(self.on_loop.lobby_episode(environment, split, index)) as episode:
+            yield episode
+
+    @contextmanager
+    def agent_episode(self) -> Generator[Episode]:
+        """Play the one session whose endpoint the client was given."""
+        with self._loop.hold(self.on_loop.agent_episode()) as episode:
+            yield episode

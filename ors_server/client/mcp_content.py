@@ -1,0 +1,129 @@
+"""From MCP's content to the standard's blocks, and from a result's `_meta` to what was paid."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import mcp_types as types
+
+from ors_server.client.errors import BrokenAnswerError
+from ors_server.client.results import CallResult
+from ors_server.errors import InvalidRequestError, ToolFailedError
+from ors_server.wire import (
+    Block,
+    ImageBlock,
+    JSONObject,
+    Message,
+    TextBlock,
+    ToolListing,
+    ToolOutput,
+    ToolSpec,
+)
+
+RESULT_KEY = "org.openrewardstandard/result"
+"""Key of a result's `_meta` that holds the step's figures."""
+SESSION_KEY = "org.openrewardstandard/session"
+"""Key of `_meta` under which the lobby names the session that it started."""
+OVER = "The episode is over."
+"""How the block begins that tells an agent of the end."""
+NO_FAULT = "The tool failed through no fault of yours"
+"""How the text of a call begins that the environment's own code failed."""
+
+
+def blocks_of(content: Sequence[Any]) -> list[Block]:
+    """Turn content into blocks; kinds that the standard has no block for become text.
+
+    Args:
+        content: Content objects, in order.
+    """
+    return [_block(part) for part in content]
+
+
+def _block(part: Any) -> Block:
+    match part:
+        case types.TextContent():
+            return TextBlock(text=part.text)
+        case types.ImageContent():
+            return ImageBlock(data=part.data, mimeType=part.mime_type)
+        case _:
+            return TextBlock(text=part.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def message_of(message: types.PromptMessage) -> Message:
+    """Turn a prompt's message into the standard's.
+
+    Args:
+        message: The message.
+    """
+    return Message(role=message.role, blocks=[_block(message.content)])
+
+
+def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
+    """Turn announcements into the standard's.
+
+    Args:
+        tools: As MCP announces them.
+    """
+    return ToolListing(
+        tools=[
+            ToolSpec(name=tool.name, description=tool.description or "", input_schema=tool.input_schema)
+            for tool in tools
+        ]
+    )
+
+
+def result_of(call_id: str, tool: str, told: types.CallToolResult) -> CallResult:
+    """Read what a call came to.
+
+    Args:
+        call_id: The call's id.
+        tool: The tool that was called.
+        told: The result.
+
+    Raises:
+        ToolFailedError: If the environment's own code failed.
+        BrokenAnswerError: If the figures have not their form.
+    """
+    figures = _figures(told)
+    blocks = blocks_of(told.content)
+    text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    if figures is None and told.is_error and text.startswith(NO_FAULT):
+        raise ToolFailedError(text)
+    known = figures or {}
+    is_over = bool(known.get("finished"))
+    if figures is None:
+        is_over = any(isinstance(block, TextBlock) and block.text.startswith(OVER) for block in blocks)
+    try:
+        output = ToolOutput(
+            blocks=blocks, metadata=known.get("metadata"), reward=known.get("reward"), finished=is_over
+        )
+    except ValueError as error:
+        raise BrokenAnswerError(f"the figures of a call have not their form: {error}") from error
+    return CallResult(
+        call_id,
+        tool,
+        output,
+        step=known.get("step"),
+        refusal=known.get("refused"),
+        is_error=bool(told.is_error),
+    )
+
+
+def _figures(told: types.CallToolResult) -> JSONObject | None:
+    figures = (told.meta or {}).get(RESULT_KEY)
+    return cast("JSONObject", figures) if isinstance(figures, dict) else None
+
+
+def start_of(told: types.CallToolResult) -> str:
+    """Return the id of the session that the lobby started.
+
+    Args:
+        told: The result of its tool.
+
+    Raises:
+        InvalidRequestError: If it started none; the message says why.
+    """
+    session_id = (told.meta or {}).get(SESSION_KEY)
+    if isinstance(session_id, str):
+        return session_id
+    texts = [part.text for part in told.content if isinstance(part, types.TextContent)]
+    raise InvalidRequestError("the lobby started no episode: " + "\n".join(texts))

@@ -1,0 +1,61 @@
+"""How a client reaches its server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import httpx2
+
+from ors_server.client.connection import Connection, Patience
+from ors_server.clock import Clock, SystemClock
+from ors_server.errors import InvalidRequestError
+
+KEPT_ALIVE = 100
+"""Most connections that are kept open between two requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How a client reaches its server, beside the address."""
+
+    patience: Patience = field(default_factory=Patience)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request, for instance for a proxy."""
+    transport: httpx2.AsyncBaseTransport | None = None
+    """What carries requests; `httpx2.ASGITransport(app)` speaks to an application in this process."""
+    connections: int = 1_000
+    """Most connections at a time; a call holds one while it runs."""
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class Reach:
+    """One server's address, what is sent with every request, and the connections to it.
+
+    Attributes:
+        options: The settings.
+        headers: Sent with every request, the credential among them.
+        connection: Sends requests.
+    """
+
+    def __init__(self, url: str, api_key: str | None, options: ClientOptions) -> None:
+        """Open nothing yet.
+
+        Args:
+            url: The server's address.
+            api_key: Sent as `X-API-Key`.
+            options: The settings.
+
+        Raises:
+            InvalidRequestError: If the address is none.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r}")
+        self.options = options
+        self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
+        limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
+        try:
+            http = httpx2.AsyncClient(
+                base_url=url, headers=self.headers, limits=limits, transport=options.transport
+            )
+        except httpx2.InvalidURL as error:
+            raise InvalidRequestError(f"{url!r} is no URL: {error}") from error
+        self.connection = Connection(http, options.patience, options.clock)

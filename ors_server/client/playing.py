@@ -1,0 +1,80 @@
+"""The loop between an episode and an agent that is a function."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ors_server.client.episode import AsyncEpisode
+from ors_server.client.results import CallResult
+from ors_server.client.summary import Summary
+from ors_server.errors import ForbiddenError, NotSupportedError
+from ors_server.wire import Message, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an agent knows when it is asked for its next move."""
+
+    messages: Sequence[Message]
+    """The prompt."""
+    tools: Sequence[ToolSpec]
+    results: Sequence[CallResult]
+    """What its moves came to so far, in order."""
+
+    @property
+    def last(self) -> CallResult | None:
+        """What its latest move came to; `None` before the first one."""
+        return self.results[-1] if self.results else None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The tool call that an agent wants to make."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Agent: TypeAlias = Callable[[Turn], "Move | Awaitable[Move | None] | None"]
+"""Asked for one move after the other; `None` gives the episode up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a play went."""
+
+    results: Sequence[CallResult]
+    episode_return: float
+    """The sum of the rewards that this client received."""
+    finished: bool
+    """Whether the episode came to its end; an agent may also have given up."""
+    summary: Summary | None
+    """The server's figures, which agree with the sum; `None` where there are none to read."""
+
+
+async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = None) -> Played:
+    """Let an agent play until the episode is over, it gives up, or it has made enough calls.
+
+    Args:
+        episode: An open episode.
+        agent: The agent.
+        max_calls: Most calls; `None` leaves the limit to the environment.
+
+    Raises:
+        SumMismatchError: If the server's figures are not what was received.
+        OrsServerError: If a call failed through no fault of the agent's.
+    """
+    messages, tools = await episode.messages(), (await episode.tools()).tools
+    results: list[CallResult] = []
+    while not episode.finished and (max_calls is None or len(results) < max_calls):
+        wanted = agent(Turn(messages, tools, tuple(results)))
+        move = await wanted if inspect.isawaitable(wanted) else wanted
+        if move is None:
+            break
+        results.append(await episode.call(move.tool, move.arguments))
+    try:
+        summary = await episode.check()
+    except (NotSupportedError, ForbiddenError):
+        summary = None
+    return Played(tuple(results), episode.ledger.total, episode.finished, summary)
