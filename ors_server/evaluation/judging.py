@@ -7,7 +7,7 @@ from typing import Any
 
 from ors_server.evaluation.budgets import Limit
 from ors_server.evaluation.outcomes import Attempt, AttemptStatus
-from ors_server.evaluation.targets import Figures
+from ors_server.evaluation.targets import EpisodeFigures
 
 TOLERANCE = 1e-9
 """Relative and absolute: by which two sums of the same rewards in another order may differ."""
@@ -67,7 +67,7 @@ class Standing:
     """What everybody says at the end of an attempt."""
 
     ending: Ending
-    figures: Figures | None
+    figures: EpisodeFigures | None
     """The server's; `None` where there was no episode, or it could not be asked."""
     own_sum: float | None = None
     """The rewards that came to the seat; `None` where it did not see all of them."""
@@ -92,7 +92,7 @@ def judge(story: Story, standing: Standing, success_at: float) -> Attempt:
         standing: What everybody says.
         success_at: Least return that is a success.
     """
-    figures = standing.figures or Figures(None)
+    figures = standing.figures or EpisodeFigures(None)
     paid = standing.own_sum if figures.episode_return is None else figures.episode_return
     error = _error(standing, figures, paid)
     limit = _limit(standing, figures)
@@ -114,14 +114,14 @@ def judge(story: Story, standing: Standing, success_at: float) -> Attempt:
     )
 
 
-def _limit(standing: Standing, figures: Figures) -> Limit | None:
+def _limit(standing: Standing, figures: EpisodeFigures) -> Limit | None:
     is_own = standing.own_step_limit is not None and figures.stop_reason == "step_limit"
     if is_own and (figures.steps or 0) >= (standing.own_step_limit or 0):
         return Limit.STEPS
     return None if figures.is_finished else standing.ending.limit
 
 
-def _stop_reason(standing: Standing, figures: Figures, limit: Limit | None) -> str:
+def _stop_reason(standing: Standing, figures: EpisodeFigures, limit: Limit | None) -> str:
     if limit is not None:
         return limit.value
     if figures.stop_reason not in {None, "deleted"}:
@@ -129,7 +129,7 @@ def _stop_reason(standing: Standing, figures: Figures, limit: Limit | None) -> s
     return "completed" if standing.is_over else standing.ending.stop_reason
 
 
-def _error(standing: Standing, figures: Figures, paid: float | None) -> str | None:
+def _error(standing: Standing, figures: EpisodeFigures, paid: float | None) -> str | None:
     if standing.ending.error is not None:
         return standing.ending.error
     if figures.stop_reason in {"failed", "expired"}:
@@ -139,7 +139,7 @@ def _error(standing: Standing, figures: Figures, paid: float | None) -> str | No
     return _doubt(standing, figures, paid)
 
 
-def _doubt(standing: Standing, figures: Figures, paid: float | None) -> str | None:
+def _doubt(standing: Standing, figures: EpisodeFigures, paid: float | None) -> str | None:
     """Say why the return is not to be believed."""
     if paid is None:
         return "nobody knows the return: the server tells no figures, and not every reward came here"

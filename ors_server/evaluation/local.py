@@ -15,7 +15,7 @@ from ors_server.clock import Clock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import UnknownEnvironmentError
-from ors_server.evaluation.targets import Actions, Answer, Figures, TargetError, TaskOrder
+from ors_server.evaluation.targets import Actions, Answer, EpisodeFigures, TargetError, TaskOrder
 from ors_server.sandboxes.choose import Wanted
 from ors_server.sessions.calls import Completed, Fault, Refusal, RefusalReason
 from ors_server.sessions.census import SessionLimits
@@ -162,9 +162,9 @@ class LocalEpisode:
             return Answer((TextBlock(text=result.error),), finished=is_over, is_error=True)
         raise TargetError(f"{call_id!r} is the id of a group's scoring, not of a call")
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> EpisodeFigures:
         """Return the figures so far; the final ones after the session's end."""
-        return Figures.of((await self._engine.status(self.session_id)).summary)
+        return EpisodeFigures.of((await self._engine.status(self.session_id)).summary)
 
     async def agent_url(self) -> str:
         """Return the MCP endpoint of the episode.

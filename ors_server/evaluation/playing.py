@@ -15,7 +15,7 @@ from ors_server.evaluation.judging import Ending, Standing, Story, judge
 from ors_server.evaluation.outcomes import Attempt
 from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.seeds import seed_of
-from ors_server.evaluation.targets import Figures, Target, TargetEpisode, TaskOrder
+from ors_server.evaluation.targets import EpisodeFigures, Target, TargetEpisode, TaskOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Play:
         self._meter = Meter(self._manner.budget)
         self._episode: TargetEpisode | None = None
         self._seat: Seat | None = None
-        self._figures: Figures | None = None
+        self._figures: EpisodeFigures | None = None
         self._ending: Ending | None = None
         self.log: list[str] = []
 

@@ -12,7 +12,7 @@ from ors_server.client.orders import Wishes
 from ors_server.client.results import OVER
 from ors_server.client.summary import Summary
 from ors_server.errors import NotSupportedError, OrsServerError
-from ors_server.evaluation.targets import Actions, Answer, Figures, TargetError, TaskOrder
+from ors_server.evaluation.targets import Actions, Answer, EpisodeFigures, TargetError, TaskOrder
 from ors_server.sessions.manager import hash_task
 from ors_server.wire import JSONObject, Message, Split, ToolListing
 
@@ -160,12 +160,12 @@ class RemoteEpisode:
             self.hides_rewards = True
         return Answer(tuple(result.blocks), result.reward, result.finished, result.is_error)
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> EpisodeFigures:
         """Return the server's figures, or none from a server that keeps none."""
         try:
             summary = await self._played.summary()
         except NotSupportedError:
-            return Figures(None)
+            return EpisodeFigures(None)
         self.episode_id = summary.episode_id
         self.task_hash = summary.task_hash or self.task_hash
         return _figures(summary)
@@ -182,8 +182,8 @@ class RemoteEpisode:
         return url
 
 
-def _figures(summary: Summary) -> Figures:
-    return Figures(
+def _figures(summary: Summary) -> EpisodeFigures:
+    return EpisodeFigures(
         episode_return=summary.episode_return,
         steps=summary.steps,
         last_reward=summary.last_reward,

@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EpisodeFigures:
     """An episode's figures, as its server counts them."""
 
     episode_return: float | None
@@ -71,7 +71,7 @@ class Figures:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
-    def of(cls, summary: EpisodeSummary) -> "Figures":
+    def of(cls, summary: EpisodeSummary) -> "EpisodeFigures":
         """Take them from a summary.
 
         Args:
@@ -134,7 +134,7 @@ class TargetEpisode(Protocol):
         """
         ...
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> EpisodeFigures:
         """Return the figures so far; after the end of the episode's context, the final ones."""
         ...
 

@@ -1,0 +1,192 @@
+"""Any MCP host that is started by a command line: it is handed the URL of the episode and left to play.
+
+The program belongs to whoever evaluates and runs with their rights; what it does beside playing is theirs.
+"""
+
+import os
+import shlex
+import signal
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import DEVNULL, PIPE, STDOUT
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from ors_server.clock import Clock, SystemClock
+from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
+from ors_server.evaluation.seat import Seat
+from ors_server.wire import JSONObject
+
+URL_VARIABLE = "ORS_AGENT_URL"
+LOOK_SECONDS = 0.25
+"""Between two looks whether the episode is over."""
+GRACE_SECONDS = 10.0
+"""For the program to exit by itself once the episode is over."""
+STOP_SECONDS = 5.0
+"""Between asking the program's processes to end and killing them."""
+LAST_WORDS_SECONDS = 1.0
+"""For the output to end after the program did; what it started may hold it open."""
+MOST_OUTPUT = 256 * 1024
+"""Bytes at the end of the program's output that are kept."""
+
+
+class CommandAgent:
+    """A program per attempt.
+
+    In its words `{url}`, `{prompt}`, `{split}`, `{index}`, `{attempt}` and `{seed}` are replaced; there is no
+    shell. The variable `ORS_AGENT_URL` has the URL too.
+    """
+
+    plays_outside = True
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        name: str | None = None,
+        grace: float = GRACE_SECONDS,
+        clock: Clock | None = None,
+    ) -> None:
+        """Take a command line.
+
+        Args:
+            command: As in a shell, but for its expansions.
+            name: What the record calls it; the program's name by default.
+            grace: Seconds for the program to exit by itself once the episode is over.
+            clock: The source of time.
+
+        Raises:
+            AgentSettingsError: If there is no program in it.
+        """
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise AgentSettingsError(f"the command line {command!r} cannot be read: {error}") from error
+        if not self._words:
+            raise AgentSettingsError("name a program: --agent 'command: PROGRAM {url}'")
+        self._command = command
+        self._name = name or os.path.basename(self._words[0])  # noqa: PTH119  (a word, no path of ours)
+        self._grace = grace
+        self._clock = clock or SystemClock()
+
+    def describe(self) -> JSONObject:
+        """Return the command line."""
+        return {"kind": "command", "name": self._name, "command": self._command}
+
+    async def play(self, seat: Seat) -> AgentReport:
+        """Start the program and wait until it exits, or until the episode is over.
+
+        Args:
+            seat: Where it sits.
+
+        Raises:
+            AgentError: If it cannot be started, or fails while the episode is not over.
+            TargetError: If the target gives no URL.
+        """
+        url = await seat.agent_url()
+        words = self._fill(seat, url, await self._prompt(seat))
+        try:
+            process = await anyio.open_process(
+                words,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                env={**os.environ, URL_VARIABLE: url},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise AgentError(f"{words[0]} cannot be started: {error.strerror or error}") from error
+        tail = _Tail()
+        try:
+            status = await self._wait(process, seat, tail)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop(process)
+            seat.log.append(tail.text())
+        if status == 0:
+            return AgentReport("exited")
+        if status is None or await seat.has_ended():
+            return AgentReport("completed")
+        raise AgentError(f"{self._name} ended with status {status} while the episode was not over")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    async def _prompt(self, seat: Seat) -> str:
+        return await seat.prompt() if any("{prompt}" in word for word in self._words) else ""
+
+    def _fill(self, seat: Seat, url: str, prompt: str) -> list[str]:
+        known: Mapping[str, str] = {
+            "{url}": url,
+            "{split}": seat.split,
+            "{index}": str(seat.index),
+            "{attempt}": str(seat.attempt),
+            "{seed}": str(seat.seed),
+            "{prompt}": prompt,
+        }
+        return [_replaced(word, known) for word in self._words]
+
+    async def _wait(self, process: Process, seat: Seat, tail: "_Tail") -> int | None:
+        """Return the program's status, or `None` if it went on after the end of the episode."""
+        async with anyio.create_task_group() as group:
+            if process.stdout is not None:
+                group.start_soon(tail.read, process.stdout)
+            group.start_soon(self._watch, seat, group.cancel_scope)
+            status = await process.wait()
+            with anyio.move_on_after(LAST_WORDS_SECONDS):
+                await tail.ended.wait()
+            group.cancel_scope.cancel()
+            return status
+        return None
+
+    async def _watch(self, seat: Seat, scope: anyio.CancelScope) -> None:
+        while not await seat.has_ended():
+            await self._clock.sleep(LOOK_SECONDS)
+        await self._clock.sleep(self._grace)
+        scope.cancel()
+
+    async def _stop(self, process: Process) -> None:
+        """End every process of the program's group; they may outlive it."""
+        _signal(process.pid, signal.SIGTERM)
+        with anyio.move_on_after(STOP_SECONDS):
+            await process.wait()
+        _signal(process.pid, signal.SIGKILL)
+        await process.aclose()
+
+
+class _Tail:
+    """The end of an output, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self.ended = anyio.Event()
+
+    async def read(self, stream: ByteReceiveStream) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for piece in stream:
+                self._pieces.append(piece)
+                self._size += len(piece)
+                while self._size - len(self._pieces[0]) >= MOST_OUTPUT:
+                    self._size -= len(self._pieces.popleft())
+        self.ended.set()
+
+    def text(self) -> str:
+        return b"".join(self._pieces)[-MOST_OUTPUT:].decode(errors="replace")
+
+
+def _replaced(word: str, known: Mapping[str, str]) -> str:
+    """Replace each name once, so that what one brings in is not searched for others."""
+    found = ((word.find(name), name) for name in known)
+    first = min(((at, name) for at, name in found if at >= 0), default=None)
+    if first is None:
+        return word
+    at, name = first
+    return word[:at] + known[name] + _replaced(word[at + len(name) :], known)
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
