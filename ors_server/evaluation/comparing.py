@@ -54,7 +54,7 @@ class Difference:
     test: SignTest
     """Of the sign-flip test: whether the difference is chance."""
     correlation: float | None
-    """Between the task means of both runs: the closer to 1, the more pairing gains; `None` if all are alike."""
+    """Between the task means of both runs: the closer to 1, the more pairing gains. `None`: all alike."""
     tasks: int
 
 
@@ -159,7 +159,7 @@ def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> 
         raise ComparisonError(
             "the runs have no task in common that both played: "
             f"{len(unmatched.only_first)} are only in the first, {len(unmatched.only_second)} only in the "
-            f"second, {len(unmatched.changed)} changed, {len(unmatched.uncounted)} have no attempt that counts"
+            f"second, {len(unmatched.changed)} changed, {len(unmatched.uncounted)} without a counted attempt"
         )
     k = min(len(task.counted) for pair in pairs for task in pair)
     changes = [_change(*pair) for pair in pairs]

@@ -1,0 +1,250 @@
+"""The figures of a run, and the comparison of two, as tables for a terminal."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from rich.table import Table
+
+from ors_server.evaluation.comparing import Comparison, Difference
+from ors_server.evaluation.resampling import Resampling
+from ors_server.evaluation.summary import Amount, Counts, Estimate, Figures, Rate, Summary
+from ors_server.evaluation.wording import (
+    NOTHING,
+    between,
+    chance,
+    count_of,
+    duration,
+    number,
+    percent,
+    signed,
+    signed_percent,
+)
+
+MOST_CHANGED = 10
+"""Tasks that a comparison lists."""
+RATES = ("success_rate", "pass_at_k", "pass_hat_k")
+"""Figures that are shares of 1."""
+COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
+"""Figures of a comparison that are shown, in this order."""
+_SHOWN_K = 3
+"""So many k greater than 1 are shown, the first and the last among them."""
+_Spelling: TypeAlias = Callable[[Figures], str]
+_AMOUNTS = ("steps", "tokens", "cost", "seconds")
+
+
+def summary_table(summary: Summary) -> Table:
+    """Return the figures of a run: one column for each split, and one for all where there are several.
+
+    Args:
+        summary: The figures.
+    """
+    splits = dict(summary.splits)
+    columns = {**splits, "all": summary.overall} if len(splits) != 1 else splits
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="left")
+    for heading, spell in _rows(summary.overall):
+        table.add_row(heading, *map(spell, columns.values()))
+    return table
+
+
+def summary_remarks(summary: Summary) -> list[str]:
+    """Return what has to be known beside the figures: what is missing from them, and how they were made.
+
+    Args:
+        summary: The figures.
+    """
+    how = summary.reading.resampling
+    return [
+        *remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget),
+        intervals_remark("clustered by task", how, summary.resamples),
+    ]
+
+
+def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
+    """Return what the means leave out.
+
+    Args:
+        counts: How many attempts there are.
+        over_budget: Whether those over their budget count.
+    """
+    found: list[str] = []
+    if counts.errored:
+        found.append(f"{count_of(counts.errored, 'attempt')} errored and are in no mean")
+    if counts.over_budget:
+        fate = "count with what they were paid" if over_budget else "are in no mean"
+        found.append(f"{count_of(counts.over_budget, 'attempt')} used up their budget and {fate}")
+    if counts.missing:
+        found.append(f"{count_of(counts.missing, 'attempt')} of {counts.planned:,} are missing")
+    return found
+
+
+def intervals_remark(kind: str, how: Resampling, resamples: int) -> str:
+    """Return how the intervals were made.
+
+    Args:
+        kind: Which intervals.
+        how: As it was wanted.
+        resamples: How many were made.
+    """
+    return f"{100 * how.confidence:g} % intervals {kind}; {resamples:,} resamples, seed {how.seed}"
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return the differences between two runs, one row for each figure.
+
+    Args:
+        comparison: The comparison.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("", "first", "second", "difference", "interval", "sign flips"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name in COMPARED:
+        if name in comparison.figures:
+            cells = _cells(comparison.figures[name], is_rate=name in RATES)
+            table.add_row(label_of(name, comparison.k), *cells)
+    return table
+
+
+def label_of(name: str, k: int) -> str:
+    """Return how the name of a compared figure is spelled.
+
+    Args:
+        name: Such as `pass_at_k`.
+        k: Its k.
+    """
+    return name.replace("_at_k", f"@{k}").replace("_hat_k", f"^{k}").replace("_", " ")
+
+
+def changes_table(comparison: Comparison) -> Table:
+    """Return the tasks whose mean return changed most.
+
+    Args:
+        comparison: The comparison.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("task", "first", "second", "difference"):
+        table.add_column(heading, justify="left" if heading == "task" else "right")
+    for change in comparison.tasks[:MOST_CHANGED]:
+        if change.difference:
+            name = f"{change.split}/{change.index}"
+            table.add_row(name, number(change.first), number(change.second), signed(change.difference))
+    return table
+
+
+def comparison_remarks(comparison: Comparison) -> list[str]:
+    """Return what has to be known beside the differences: the record, what is left out, what else differs.
+
+    Args:
+        comparison: The comparison.
+    """
+    record, gone, found = comparison.record, comparison.unmatched, comparison.mcnemar
+    how = comparison.reading.resampling
+    matched = count_of(comparison.matched, "matched task")
+    remarks: list[str] = []
+    remarks.append(
+        f"of {matched} the second run does {record.wins:,} better, {record.losses:,} worse, "
+        f"{record.ties:,} alike"
+    )
+    if found is not None:
+        remarks.append(
+            f"only the first succeeds at {found.only_first:,}, only the second at {found.only_second:,}; "
+            f"both at {found.both:,}, neither at {found.neither:,} (McNemar, exact: {chance(found.p)})"
+        )
+    for names, why in (
+        (gone.only_first, "are only in the first run"),
+        (gone.only_second, "are only in the second run"),
+        (gone.changed, "are not the same task in both runs"),
+        (gone.uncounted, "have no attempt that counts in one of the runs"),
+    ):
+        if names:
+            remarks.append(f"not compared: {count_of(len(names), 'task')} that {why} ({_some(names)})")
+    remarks.extend(comparison.notes)
+    remarks.append(intervals_remark("of the difference, paired by task", how, comparison.resamples))
+    return remarks
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def _cells(found: Difference, *, is_rate: bool) -> tuple[str, ...]:
+    spell, spell_signed = (percent, signed_percent) if is_rate else (number, signed)
+    brief = signed_percent if is_rate else _brief
+    interval = found.interval
+    within = NOTHING if interval is None else " to ".join(map(brief, (interval.low, interval.high)))
+    return (
+        spell(found.first),
+        spell(found.second),
+        spell_signed(found.difference),
+        within,
+        chance(found.test.p),
+    )
+
+
+def _brief(value: float) -> str:
+    return signed(value, 3)
+
+
+def _rows(overall: Figures) -> list[tuple[str, _Spelling]]:
+    rows: list[tuple[str, _Spelling]] = [
+        ("tasks", lambda figures: f"{figures.counts.tasks:,}"),
+        ("attempts", lambda figures: f"{figures.counts.counted:,} of {figures.counts.recorded:,} counted"),
+        ("reward", lambda figures: _estimate(figures.reward)),
+        ("success rate", lambda figures: _rate(figures.success_rate)),
+    ]
+    if overall.counts.errored:
+        rows.append(
+            ("... errors as failures", lambda figures: _rate(figures.success_rate_errors_as_failures))
+        )
+    for k in _shown_ks(overall):
+        rows.extend((f"{name}{k}", _spelling_at(name, k)) for name in ("pass@", "pass^", "best of "))
+    rows.extend((name, _spelling_of(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
+    rows.extend((name, _metric(name)) for name in overall.metrics if name.endswith("/mean"))
+    return rows
+
+
+def _shown_ks(overall: Figures) -> list[int]:
+    ks = [found.k for found in overall.at_k if found.k > 1]
+    return ks if len(ks) <= _SHOWN_K else [ks[0], ks[len(ks) // 2], ks[-1]]
+
+
+def _metric(name: str) -> _Spelling:
+    return lambda figures: number(figures.metrics.get(name))
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None:
+        return NOTHING
+    return f"{number(found.value)}  ({between(found.interval)})"
+
+
+def _rate(found: Rate | None) -> str:
+    if found is None:
+        return NOTHING
+    return f"{percent(found.value)}  ({between(found.interval, as_percent=True)})"
+
+
+def _spelling_of(name: str) -> _Spelling:
+    spell = duration if name == "seconds" else number
+
+    def spelling(figures: Figures) -> str:
+        found: Amount | None = getattr(figures, name)
+        return NOTHING if found is None else f"{spell(found.mean.value)} each, {spell(found.total)} in all"
+
+    return spelling
+
+
+def _spelling_at(name: str, k: int) -> _Spelling:
+    def spelling(figures: Figures) -> str:
+        found = next((found for found in figures.at_k if found.k == k), None)
+        if found is None:
+            return NOTHING
+        if name == "best of ":
+            return f"{number(found.best_of_k.value)}  ({between(found.best_of_k.interval)})"
+        share = found.pass_at_k if name == "pass@" else found.pass_hat_k
+        return f"{percent(share.value)}  ({between(share.interval, as_percent=True)})"
+
+    return spelling
