@@ -11,7 +11,6 @@ from ors_server.cli.terminal import clean_line, make_console
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ListOptions
     from ors_server.cli.episodes_source import Source
-    from ors_server.transports.control_models import EpisodeView
     from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
     from ors_server.transports.control_requests_episodes import EpisodeSelection
 
@@ -62,25 +61,26 @@ def show_number(value: float | None) -> str:
 
 
 def show_task(entry: "EpisodeEntry") -> str:
-    """Write where an episode's task is, on one line.
+    """Write which task an episode plays, on one line: its environment, and its place or its hash.
 
     Args:
         entry: The episode.
     """
-    if entry.split is None or entry.index is None:
-        return entry.task_hash[:SHOWN_DIGITS]
-    return clean_line(f"{entry.split}/{entry.index}")
+    is_placed = entry.split is not None and entry.index is not None
+    place = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:SHOWN_DIGITS]
+    return clean_line(f"{entry.environment} {place}")
 
 
-def show_standing(episode: "EpisodeView") -> str:
-    """Write where an episode stands, and why it is over.
+def show_standing(entry: "EpisodeEntry") -> str:
+    """Write why an episode is over, and whether its session is still there; its phase while it goes on.
 
     Args:
-        episode: Its figures.
+        entry: The episode.
     """
-    if episode.stop_reason in {None, episode.phase}:
-        return episode.phase
-    return f"{episode.phase}: {episode.stop_reason}"
+    reason = entry.episode.stop_reason
+    if reason is None:
+        return entry.episode.phase
+    return reason if entry.closed else f"{reason}, open"
 
 
 def show_labels(entry: "EpisodeEntry") -> str:
@@ -97,21 +97,21 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("id", "environment", "task", "standing"):
-        table.add_column(heading, no_wrap=heading == "id", overflow="fold")
+    table.add_column("id", no_wrap=True)
+    table.add_column("task", overflow="fold", min_width=12)
+    table.add_column("standing", overflow="fold", min_width=9)
     for heading in ("steps", "return"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("created (UTC)", no_wrap=True)
-    table.add_column("labels", overflow="fold")
+    table.add_column("created, UTC", no_wrap=True)
+    table.add_column("labels", overflow="fold", min_width=8)
     for entry in entries:
         cells = (
             entry.episode_id[:SHOWN_DIGITS],
-            clean_line(entry.environment),
             show_task(entry),
-            show_standing(entry.episode),
+            show_standing(entry),
             str(entry.episode.steps),
             show_number(entry.episode.episode_return),
-            f"{entry.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            f"{entry.created_at.astimezone(UTC):%m-%d %H:%M:%S}",
             show_labels(entry),
         )
         table.add_row(*map(Text, cells))

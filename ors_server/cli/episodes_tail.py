@@ -206,7 +206,7 @@ def happening_lines(happening: Happening) -> Iterator[str]:
         happening: What happened.
     """
     entry = happening.entry
-    name = f"{entry.episode_id[:SHOWN_DIGITS]} {clean_line(entry.environment)} {show_task(entry)}"
+    name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
     match happening:
         case Opened():
             labels = show_labels(entry)
@@ -223,7 +223,7 @@ def happening_lines(happening: Happening) -> Iterator[str]:
         case Closed():
             figures = entry.episode
             paid = f"return {show_number(figures.episode_return)}"
-            yield (f"{'':24}  {name}  closed, {show_standing(figures)}, {figures.steps} steps, {paid}")
+            yield (f"{'':24}  {name}  closed, {show_standing(entry)}, {figures.steps} steps, {paid}")
 
 
 def _say_happening(happening: Happening) -> None:

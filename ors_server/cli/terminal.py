@@ -24,6 +24,9 @@ MAX_LINES = 20
 MAX_CHARACTERS = 2000
 """Characters of one text that are shown unless all are wanted."""
 
+PIPED_WIDTH = 200
+"""Columns of a table that no terminal shows."""
+
 _OBEYED = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed, the second set included
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
@@ -90,7 +93,9 @@ def make_console() -> "Console":
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # for terminals that do not have every character
-    return Terminal(highlight=False, markup=False, emoji=False)
+    is_piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    width = PIPED_WIDTH if is_piped else None
+    return Terminal(highlight=False, markup=False, emoji=False, width=width)
 
 
 @contextmanager
