@@ -1,13 +1,13 @@
 """Opens the record wherever it is kept: memory, a SQLite file, PostgreSQL."""
 
-from ors_server.clock import Clock
-from ors_server.errors import SettingsError
+import anyio.to_thread
+
+from ors_server.clock import Clock, SystemClock
 from ors_server.store.base import EpisodeStore, RecordReader
 from ors_server.store.memory import MemoryStore
 from ors_server.store.options import DEFAULTS, StoreOptions
+from ors_server.store.place import PlaceKind, find_place
 
-MEMORY = "memory"
-"""Where a record is that goes with the process."""
 RETAINED_IN_MEMORY = 10_000
 """Closed episodes that memory keeps unless a setting says otherwise."""
 
@@ -26,11 +26,15 @@ async def open_store(
         SettingsError: If the place makes no sense, cannot be written, or a newer server wrote it.
         StoreError: If the database cannot be reached.
     """
-    del clock
-    if where == MEMORY:
+    place = find_place(where)
+    if place.kind is PlaceKind.MEMORY:
         retain = options.retain_episodes
         return MemoryStore(RETAINED_IN_MEMORY if retain is None else retain)
-    raise SettingsError(f"the record cannot be kept in {where!r} yet; use {MEMORY!r}")
+    # A server whose record is in memory loads no SQL.
+    from ors_server.store.sql.opening import make_store, prepare  # noqa: PLC0415
+
+    prepared = await anyio.to_thread.run_sync(prepare, place, options)
+    return make_store(prepared, options, clock or SystemClock())
 
 
 async def open_reader(where: str) -> RecordReader:
@@ -40,7 +44,12 @@ async def open_reader(where: str) -> RecordReader:
         where: As for `open_store`; `memory` is an empty record.
 
     Raises:
-        SettingsError: If there is no record, or a newer server wrote it.
+        SettingsError: If there is no record, or a newer or an older server wrote it.
         StoreError: If the database cannot be reached.
     """
-    return await open_store(where)
+    place = find_place(where)
+    if place.kind is PlaceKind.MEMORY:
+        return MemoryStore()
+    from ors_server.store.sql.opening import make_reader, prepare_to_read  # noqa: PLC0415  (as above)
+
+    return make_reader(await anyio.to_thread.run_sync(prepare_to_read, place))

@@ -1,0 +1,225 @@
+"""Writes a batch of entries in one transaction, in as few statements as there are tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ors_server.clock import Clock
+from ors_server.errors import StoreError
+from ors_server.recording import SUMMARY
+from ors_server.store.sql import statements
+from ors_server.store.sql.blobs import Shelf
+from ors_server.store.sql.database import Database, transaction
+from ors_server.store.sql.entries import (
+    CloseEntry,
+    Entry,
+    MoveEntry,
+    OpenEntry,
+    Pen,
+    PromptEntry,
+    StepEntry,
+)
+from ors_server.store.sql.schema import episodes, moves, steps
+from ors_server.store.sql.stamps import searchable, stamp, whole
+from ors_server.trajectory import EpisodeSummary
+
+Rejections = dict[Entry, StoreError]
+_LOOKED_UP = 500
+"""Most episodes that one statement looks up."""
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What a batch comes to, by table."""
+
+    steps: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict[tuple[int, int], Any])
+    moves: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    prompts: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, Any])
+    standings: dict[int, EpisodeSummary] = field(default_factory=dict[int, EpisodeSummary])
+    """The latest summary by episode."""
+    closed: set[int] = field(default_factory=set[int])
+    texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    uses: dict[tuple[int, str], None] = field(default_factory=dict[tuple[int, str], None])
+    doubts: dict[Pen, int] = field(default_factory=dict[Pen, int])
+
+
+class BatchWriter:
+    """Turns entries into rows, on one thread."""
+
+    def __init__(self, database: Database, shelf: Shelf, clock: Clock) -> None:
+        """Name where to write.
+
+        Args:
+            database: The database.
+            shelf: Where long texts go.
+            clock: The source of time.
+        """
+        self._database = database
+        self._shelf = shelf
+        self._clock = clock
+
+    def write(self, connection: Connection, entries: Sequence[Entry]) -> Rejections:
+        """Write all entries, or none.
+
+        Args:
+            connection: One of the writing engine.
+            entries: In the order in which they were put on the line.
+
+        Returns:
+            The entries that make no sense, with what is wrong with them; all others were written.
+        """
+        rows = _Rows()
+        rejected: Rejections = {}
+        now = stamp(self._clock.now())
+        try:
+            self._database.check()
+            with transaction(self._database, connection):
+                self._open(connection, [entry for entry in entries if isinstance(entry, OpenEntry)], now)
+                self._find(connection, entries)
+                for entry in entries:
+                    self._sort(entry, rows, rejected)
+                self._run(connection, rows, now)
+        except BaseException:
+            for entry in entries:
+                if entry.pen is not None:
+                    entry.pen.key = None  # the row may be gone with the transaction, or with its episode
+            raise
+        for pen, number in rows.doubts.items():
+            if pen.doubt == number:
+                pen.doubt = None
+        return rejected
+
+    def _open(self, connection: Connection, entries: Sequence[OpenEntry], now: int) -> None:
+        if not entries:
+            return
+        fresh = {entry.origin.episode_id: entry for entry in entries}
+        mark = self._database.mark
+        statements.EPISODES.run(connection, mark, [_episode_row(entry) for entry in fresh.values()])
+        self._find(connection, fresh.values())
+        standings: list[tuple[Any, ...]] = []
+        named: list[tuple[Any, ...]] = []
+        for entry in fresh.values():
+            key = None if entry.pen is None else entry.pen.key
+            standings.append(_standing_row(key, entry.summary, now, None))
+            names = {searchable(name): searchable(value) for name, value in entry.origin.labels.items()}
+            named += ((key, name, value) for name, value in names.items())
+        statements.FIRST_STANDINGS.run(connection, mark, standings)
+        statements.LABELS.run(connection, mark, named)
+
+    def _find(self, connection: Connection, entries: Iterable[Entry]) -> None:
+        """Look up the rows of the episodes that are not known yet."""
+        pens = {entry.pen.episode_id: entry.pen for entry in entries if entry.pen and entry.pen.key is None}
+        wanted = list(pens)
+        for start in range(0, len(wanted), _LOOKED_UP):
+            query = select(
+                episodes.c.episode_id,
+                episodes.c.key,
+                _last(moves.c.position, moves.c.episode),
+                _last(steps.c.number, steps.c.episode),
+            ).where(episodes.c.episode_id.in_(wanted[start : start + _LOOKED_UP]))
+            for episode_id, key, position, number in connection.execute(query):
+                pen = pens[episode_id]
+                pen.key = key
+                pen.moves = max(pen.moves, 0 if position is None else position + 1)
+                pen.found = number or 0
+
+    def _sort(self, entry: Entry, rows: _Rows, rejected: Rejections) -> None:
+        pen = entry.pen
+        if pen is None:
+            return
+        if pen.key is None:
+            rejected[entry] = StoreError(f"the episode {pen.episode_id!r} was never opened")
+            return
+        if pen.doubt is not None:
+            rows.doubts[pen] = pen.doubt
+        match entry:
+            case StepEntry():
+                _add_step(entry, pen.key, rows)
+            case MoveEntry():
+                _add_move(entry, pen, pen.key, rows)
+            case PromptEntry():
+                rows.prompts.setdefault(pen.key, (pen.key, entry.body.decode(), entry.places))
+                _add_texts(entry.texts, pen.key, rows)
+            case CloseEntry():
+                rows.standings[pen.key] = entry.summary
+                rows.closed.add(pen.key)
+            case _:
+                pass  # an episode that was opened already
+
+    def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
+        mark = self._database.mark
+        for pen, number in rows.doubts.items():
+            connection.exec_driver_sql(
+                f"DELETE FROM steps WHERE episode = {mark} AND number >= {mark}",  # noqa: S608  (marks)
+                (pen.key, number),
+            )
+        self._shelf.put(connection, rows.texts)
+        statements.STEPS.run(connection, mark, list(rows.steps.values()))
+        statements.MOVES.run(connection, mark, rows.moves)
+        statements.PROMPTS.run(connection, mark, list(rows.prompts.values()))
+        statements.BLOB_USES.run(connection, mark, list(rows.uses))
+        standings = [
+            _standing_row(key, summary, now, now if key in rows.closed else None)
+            for key, summary in sorted(rows.standings.items(), key=_first)
+        ]
+        statements.STANDINGS.run(connection, mark, standings)
+
+
+def _first(pair: tuple[int, object]) -> int:
+    return pair[0]
+
+
+def _last(column: Any, episode: Any) -> Any:
+    return select(func.max(column)).where(episode == episodes.c.key).scalar_subquery()
+
+
+def _add_step(entry: StepEntry, key: int, rows: _Rows) -> None:
+    rows.steps[key, entry.number] = (key, entry.number, entry.reward, entry.body.decode(), entry.places)
+    rows.standings[key] = entry.summary
+    if entry.texts:
+        _add_texts(entry.texts, key, rows)
+
+
+def _add_move(entry: MoveEntry, pen: Pen, key: int, rows: _Rows) -> None:
+    if entry.position is None:
+        entry.position = pen.moves
+        pen.moves += 1
+    rows.moves.append((key, entry.position, entry.body.decode()))
+    rows.standings[key] = entry.summary
+
+
+def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:
+    rows.texts.update(texts)
+    rows.uses.update(dict.fromkeys((key, name) for name in texts))
+
+
+def _episode_row(entry: OpenEntry) -> tuple[Any, ...]:
+    origin = entry.origin
+    return (
+        origin.episode_id,
+        searchable(origin.session_id),
+        stamp(origin.created_at),
+        searchable(origin.environment),
+        None if origin.split is None else searchable(origin.split),
+        whole(origin.index),
+        origin.task_hash,
+        None if origin.credential_id is None else searchable(origin.credential_id),
+        entry.body.decode(),
+    )
+
+
+def _standing_row(
+    key: int | None, summary: EpisodeSummary, now: int, closed_at: int | None
+) -> tuple[Any, ...]:
+    return (
+        key,
+        summary.phase,
+        summary.stop_reason,
+        summary.steps,
+        summary.episode_return,
+        now,
+        closed_at,
+        SUMMARY.write(summary).decode(),
+    )

@@ -1,0 +1,15 @@
+"""What Alembic runs for every command: it works on the connection that it was handed."""
+
+from alembic import context
+
+from ors_server.store.sql.schema import metadata
+
+
+def run() -> None:
+    """Run the migrations on the caller's connection, in the caller's transaction."""
+    context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

@@ -1,0 +1,1 @@
+"""One file for every form that the tables have had."""

@@ -1,0 +1,130 @@
+"""The tables of the record, as the newest migration leaves them.
+
+An episode is split by how often its parts change: what it came from is written once (`episodes`), its
+figures with every step (`standings`), its steps are only added. Whatever is not searched for stands in a
+`body` of JSON as `ors_server.recording` writes it. Times are microseconds since 1970 in UTC, which a signed
+64-bit number holds exactly.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+Whole = BigInteger().with_variant(Integer(), "sqlite")
+"""64 bits; SQLite numbers rows by themselves in a column of this very type only."""
+Name = Text().with_variant(Text(collation="C"), "postgresql")
+"""A text that is compared code point by code point, wherever the database lives."""
+
+metadata = MetaData()
+
+episodes = Table(
+    "episodes",
+    metadata,
+    Column("key", Whole, primary_key=True, autoincrement=True),
+    Column("episode_id", Name, nullable=False, unique=True),
+    Column("session_id", Name, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("environment", Name, nullable=False),
+    Column("split", Name),
+    Column("task_index", BigInteger),
+    Column("task_hash", Name, nullable=False),
+    Column("credential_id", Name),
+    Column("body", Text, nullable=False),
+    Index("episodes_by_time", "created_at", "episode_id"),
+    Index("episodes_by_environment", "environment", "created_at", "episode_id"),
+    Index("episodes_by_session", "session_id", "key"),
+    Index("episodes_by_task", "task_hash", "created_at"),
+)
+"""What never changes of an episode."""
+
+
+def _episode() -> Column[int]:
+    return Column(
+        "episode",
+        Whole,
+        ForeignKey("episodes.key", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    )
+
+
+standings = Table(
+    "standings",
+    metadata,
+    _episode(),
+    Column("phase", Name, nullable=False),
+    Column("stop_reason", Name),
+    Column("steps", BigInteger, nullable=False),
+    Column("episode_return", Double, nullable=False),
+    Column("touched_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger),
+    Column("body", Text, nullable=False),
+    Index("standings_by_closing", "closed_at"),
+)
+"""The latest figures of an episode; `closed_at` is when its session was gone, and empty until then."""
+
+steps = Table(
+    "steps",
+    metadata,
+    _episode(),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("reward", Double),
+    Column("body", Text, nullable=False),
+    Column("blobs", Text),
+)
+"""One row for every tool call; `blobs` says which blocks' texts stand elsewhere."""
+
+moves = Table(
+    "moves",
+    metadata,
+    _episode(),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+)
+"""The transitions of an episode, in order."""
+
+prompts = Table(
+    "prompts",
+    metadata,
+    _episode(),
+    Column("body", Text, nullable=False),
+    Column("blobs", Text),
+)
+"""What the agent was told."""
+
+labels = Table(
+    "labels",
+    metadata,
+    _episode(),
+    Column("name", Name, primary_key=True),
+    Column("value", Name, nullable=False),
+    Index("labels_by_value", "name", "value"),
+)
+"""What whoever created the session calls the episode."""
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("sha256", Name, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("data", LargeBinary),
+)
+"""Long texts by the hash of their UTF-8; `data` is empty where they stand in files."""
+
+blob_uses = Table(
+    "blob_uses",
+    metadata,
+    _episode(),
+    Column("sha256", Name, ForeignKey("blobs.sha256"), primary_key=True),
+    Index("blob_uses_by_blob", "sha256"),
+)
+"""Which episodes read which blobs."""

@@ -1,0 +1,87 @@
+"""The few statements that are run for every batch: many rows each, so that the driver is called rarely.
+
+Between two of these calls the driver gives up the interpreter's lock and has to wait for it again, up to 5 ms
+if the event loop is busy (`sys.getswitchinterval`); row by row, a batch would take seconds.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection
+
+_SIZES = (64, 32, 16, 8, 4, 2, 1)
+"""Rows of one statement; few different numbers, so that drivers keep the statements prepared."""
+
+
+class Upsert:
+    """Inserts rows, and says what becomes of those that are there."""
+
+    def __init__(self, table: str, columns: str, conflict: str, change: str | None = None) -> None:
+        """Describe the statement.
+
+        Args:
+            table: Its name.
+            columns: Their names, separated by commas.
+            conflict: The columns that tell rows apart.
+            change: What is set of a row that is there; `None` leaves it alone; `*` sets every other column.
+        """
+        self._names = [name.strip() for name in columns.split(",")]
+        if change == "*":
+            keys = {name.strip() for name in conflict.split(",")}
+            change = ", ".join(f"{name} = excluded.{name}" for name in self._names if name not in keys)
+        action = "NOTHING" if change is None else f"UPDATE SET {change}"
+        self._head = f"INSERT INTO {table} ({columns}) VALUES "  # noqa: S608  (all of it is written below)
+        self._tail = f" ON CONFLICT ({conflict}) DO {action}"
+
+    @cache  # noqa: B019  (there are as many as this module has statements)
+    def text(self, rows: int, mark: str) -> str:
+        """Return the statement for a number of rows.
+
+        Args:
+            rows: How many.
+            mark: How a value's place is marked.
+        """
+        row = f"({', '.join([mark] * len(self._names))})"
+        return f"{self._head}{', '.join([row] * rows)}{self._tail}"
+
+    def run(self, connection: Connection, mark: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run it.
+
+        Args:
+            connection: In whose transaction.
+            mark: How a value's place is marked.
+            rows: The rows, no two of which are told to be the same by `conflict`.
+        """
+        start = 0
+        for size in _SIZES:
+            while len(rows) - start >= size:
+                values = tuple(value for row in rows[start : start + size] for value in row)
+                connection.exec_driver_sql(self.text(size, mark), values)
+                start += size
+
+
+EPISODES = Upsert(
+    "episodes",
+    "episode_id, session_id, created_at, environment, split, task_index, task_hash, credential_id, body",
+    "episode_id",
+)
+FIRST_STANDINGS = Upsert(
+    "standings",
+    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body",
+    "episode",
+)
+STANDINGS = Upsert(
+    "standings",
+    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body",
+    "episode",
+    "phase = excluded.phase, stop_reason = excluded.stop_reason, steps = excluded.steps, "
+    "episode_return = excluded.episode_return, touched_at = excluded.touched_at, "
+    "closed_at = coalesce(standings.closed_at, excluded.closed_at), body = excluded.body",
+)
+STEPS = Upsert("steps", "episode, number, reward, body, blobs", "episode, number", "*")
+MOVES = Upsert("moves", "episode, position, body", "episode, position")
+PROMPTS = Upsert("prompts", "episode, body, blobs", "episode")
+LABELS = Upsert("labels", "episode, name, value", "episode, name")
+BLOBS = Upsert("blobs", "sha256, size, data", "sha256")
+BLOB_USES = Upsert("blob_uses", "episode, sha256", "episode, sha256")
