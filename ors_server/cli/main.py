@@ -17,6 +17,7 @@ from ors_server.cli.new import new
 from ors_server.cli.options import from_fields
 from ors_server.cli.output import complain, say
 from ors_server.cli.play import play
+from ors_server.cli.replay import replay
 from ors_server.cli.rewards import rewards
 from ors_server.cli.score import score
 from ors_server.cli.serve import serve
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "play": play,
     "call": call,
     "check": check,
+    "replay": replay,
     "score": score,
     "rewards": rewards,
     "export": export,

@@ -8,7 +8,7 @@ between calls ends the comparison, and what a tool asked of its caller is not an
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ors_server.errors import AuthorError, OrsServerError
+from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.replaying.comparing import Difference, compare_blocks, compare_origins, compare_steps
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict
@@ -59,7 +59,7 @@ async def replay_episode(
             played = await _play(episode, session, wish.volatile)
             told = (*notes, *session.notes, *compare_origins(origin, session.origin))
             return replace(played, notes=(*told, *played.notes))
-    except AuthorError as error:
+    except EnvironmentFailedError as error:
         return EpisodeReplay(origin, notes=notes, differences=_compare_setup(episode, str(error)))
     except OrsServerError as error:
         return EpisodeReplay(origin, notes=notes, failure=str(error))
@@ -173,7 +173,7 @@ def _notes_of(episode: RecordedEpisode) -> tuple[str, ...]:
     if fork is not None:
         notes.append(
             f"it is a fork of session {fork.session_id} after step {fork.steps}; it was replayed from the "
-            "beginning, so chances that it drew from rng after the fork may differ"
+            "beginning, shared steps included"
         )
     together = overlapping(episode.steps)
     if together:

@@ -1,0 +1,183 @@
+"""Which recorded episodes a command is about: what it can be told, and where it reads them."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ors_server.replaying.choosing import Episodes
+    from ors_server.store.base import EpisodeFilter
+
+FILTERS = "Which episodes"
+STDIN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedOptions:
+    """Which episodes, and where they are."""
+
+    episodes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[EPISODE]...",
+            help="Ids of episodes, at least 6 digits of their beginning, or ids of sessions.",
+            show_default=False,
+        ),
+    ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="The record: a SQLite file or a postgresql:// URL; the setting `store` by default.",
+            show_default=False,
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Read episodes that `export plain` wrote instead; - is standard input.",
+        ),
+    ] = None
+    everything: Annotated[
+        bool, typer.Option("--all", help="All episodes that are there.", rich_help_panel=FILTERS)
+    ] = False
+    environment_name: Annotated[
+        str | None,
+        typer.Option(
+            "--environment-name", metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS
+        ),
+    ] = None
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
+    ] = None
+    index: Annotated[
+        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
+    ] = None
+    task_hash: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
+    ] = None
+    stop_reason: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON", help="That ended for this reason, e.g. completed.", rich_help_panel=FILTERS
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
+            rich_help_panel=FILTERS,
+        ),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS)
+    ] = None
+    min_return: Annotated[
+        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
+    ] = None
+    max_return: Annotated[
+        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
+    ] = None
+
+
+@asynccontextmanager
+async def open_recorded(options: RecordedOptions) -> AsyncGenerator["Episodes"]:
+    """Open what a command was told to read.
+
+    Args:
+        options: What it was told.
+
+    Raises:
+        typer.BadParameter: If that is no episode at all, or two records, or makes no sense.
+    """
+    from ors_server.replaying.choosing import StoredEpisodes
+
+    wanted = read_filter(options)
+    names = tuple(options.episodes or ())
+    if options.source is not None:
+        yield _of_file(options, wanted, names)
+        return
+    from ors_server.settings import Settings
+    from ors_server.store.open import open_reader
+    from ors_server.store.place import MEMORY
+
+    where = options.store or Settings().store
+    if where == MEMORY:
+        raise typer.BadParameter("a record in memory cannot be read from here: give --store or --from.")
+    reader = await open_reader(where)
+    try:
+        yield StoredEpisodes(reader, wanted, names)
+    finally:
+        await reader.aclose()
+
+
+def read_filter(options: RecordedOptions) -> "EpisodeFilter":
+    """Return which episodes are meant.
+
+    Args:
+        options: What the command was told.
+
+    Raises:
+        typer.BadParameter: If that is none at all, or a label or a time makes no sense.
+    """
+    from ors_server.cli.episodes_options import read_time
+    from ors_server.clock import SystemClock
+    from ors_server.store.base import ALL, EpisodeFilter
+
+    now = SystemClock().now()
+    wanted = EpisodeFilter(
+        environment=options.environment_name,
+        split=options.split,
+        index=options.index,
+        task_hash=options.task_hash,
+        stop_reason=options.stop_reason,
+        labels=dict(map(read_label, options.label or ())),
+        since=read_time(options.since, now),
+        until=read_time(options.until, now),
+        min_return=options.min_return,
+        max_return=options.max_return,
+    )
+    if wanted == ALL and not (options.episodes or options.everything):
+        raise typer.BadParameter("say which episodes: by their ids, by a filter, or --all.")
+    return wanted
+
+
+def read_label(text: str) -> tuple[str, str]:
+    """Read `key=value`.
+
+    Args:
+        text: What was said.
+
+    Raises:
+        typer.BadParameter: If it is something else.
+    """
+    key, found, value = text.partition("=")
+    if not key or not found:
+        raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
+    return key, value
+
+
+def _of_file(options: RecordedOptions, wanted: "EpisodeFilter", names: tuple[str, ...]) -> "Episodes":
+    from ors_server.export.reading import EpisodeFile
+    from ors_server.replaying.choosing import FiledEpisodes, StreamedEpisodes
+
+    if options.store is not None:
+        raise typer.BadParameter("give one record: --store or --from.")
+    if options.source == STDIN:
+        return StreamedEpisodes(sys.stdin.buffer, wanted, names)
+    file = EpisodeFile(options.source or "")
+    if not file.path.is_file():
+        raise typer.BadParameter(f"--from names a file of episodes, and there is none at {options.source}.")
+    return FiledEpisodes(file, wanted, names)

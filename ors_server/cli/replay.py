@@ -1,0 +1,161 @@
+"""`ors-server replay`: plays recorded episodes again and compares."""
+
+import json
+import os
+from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ors_server.cli.output import say
+from ors_server.cli.recorded import RecordedOptions, open_recorded
+from ors_server.cli.terminal import clean, until_nobody_reads
+
+if TYPE_CHECKING:
+    from ors_server.replaying.outcome import EpisodeReplay
+    from ors_server.replaying.replay import ReplayWish
+    from ors_server.replaying.stage import Stage
+
+DIFFERENT = 1
+"""Exit status when something is not identical, or could not be replayed."""
+_FROM_ENVIRONMENT = "env:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(RecordedOptions):
+    """What `replay` can be told."""
+
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Replay at a running server; a trainer's key is read from ORS_API_KEY."
+        ),
+    ] = None
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REF",
+            help="The environment to play: name, module:Class, or path; with --against a name that is "
+            "served there. The installed one of the record's name by default.",
+            show_default=False,
+        ),
+    ] = None
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=env:VARIABLE",
+            help="A secret that the environment needs, out of an environment variable; no record has any. "
+            "Repeatable.",
+        ),
+    ] = None
+    volatile: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="A regular expression of what may differ in texts, besides what the environment declares; "
+            "repeatable.",
+        ),
+    ] = None
+    json: Annotated[bool, typer.Option("--json", help="Print one object per episode.")] = False
+
+
+def replay(options: ReplayOptions) -> None:
+    """Play recorded episodes again, call by call, and compare what came with what is on record.
+
+    Each is played in a fresh session of its task, with its seed, rules, toolset and visibility; prompts,
+    texts, pictures, rewards and ends are compared, times are not. The status is 0 if all are identical, 1 if
+    something differs or could not be replayed, 2 if the command makes no sense.
+    """
+    import anyio
+
+    verdicts: Counter[str] = Counter()
+    with until_nobody_reads():
+        anyio.run(_replay, options, read_wish(options), verdicts)
+    if not options.json:
+        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        say(f"{verdicts.total()} episodes: {told}" if verdicts else "no episodes")
+    if set(verdicts) - {"identical"}:
+        raise typer.Exit(DIFFERENT)
+
+
+def read_wish(options: ReplayOptions) -> "ReplayWish":
+    """Return how the replays are to be made.
+
+    Args:
+        options: What the command was told.
+
+    Raises:
+        typer.BadParameter: If a secret or a pattern makes no sense.
+    """
+    from ors_server.authoring.volatile import check_patterns
+    from ors_server.replaying.replay import ReplayWish
+
+    try:
+        volatile = check_patterns(options.volatile or ())
+    except ValueError as error:
+        raise typer.BadParameter(f"--volatile: {error}.") from error
+    return ReplayWish(dict(map(read_secret, options.secret or ())), volatile)
+
+
+def read_secret(text: str) -> tuple[str, str]:
+    """Read `NAME=env:VARIABLE`, and the variable; a secret that stands on the line is not repeated.
+
+    Args:
+        text: What was said.
+
+    Raises:
+        typer.BadParameter: If it is something else, or there is no such variable.
+    """
+    name, _, place = text.partition("=")
+    variable = place.removeprefix(_FROM_ENVIRONMENT)
+    if not name or not variable or variable == place:
+        raise typer.BadParameter(
+            "--secret is NAME=env:VARIABLE: a secret is named by the environment variable that holds it, and "
+            "never stands on the line, where others see it."
+        )
+    if variable not in os.environ:
+        raise typer.BadParameter(f"--secret {name}: there is no environment variable {variable!r}.")
+    return name, os.environ[variable]
+
+
+async def _replay(options: ReplayOptions, wish: "ReplayWish", verdicts: Counter[str]) -> None:
+    from ors_server.replaying.replay import replay_episode
+
+    async with open_recorded(options) as episodes, _open_stage(options) as stage:
+        async for episode in episodes.each():
+            found = await replay_episode(episode, stage, wish)
+            verdicts[found.verdict.value] += 1
+            _show(found, as_json=options.json)
+
+
+def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
+    if options.against is not None:
+        from ors_server.cli.keys import api_key
+        from ors_server.cli.remote import is_url
+        from ors_server.replaying.remote import open_remote_stage
+
+        if not is_url(options.against):
+            raise typer.BadParameter(
+                f"--against is a server's URL, such as http://127.0.0.1:8080, not {options.against!r}."
+            )
+        return open_remote_stage(options.against, api_key=api_key(), environment=options.environment)
+    from ors_server import __version__
+    from ors_server.app import sandbox_wish
+    from ors_server.authoring.loading import load_environments
+    from ors_server.replaying.local import open_local_stage
+    from ors_server.settings import Settings
+
+    definitions = [] if options.environment is None else load_environments([options.environment])
+    return open_local_stage(definitions, wanted=sandbox_wish(Settings()), server_version=__version__)
+
+
+def _show(found: "EpisodeReplay", *, as_json: bool) -> None:
+    from ors_server.replaying.rendering import render
+
+    if as_json:
+        say(json.dumps(found.as_json()))
+        return
+    for line in render(found):
+        say(clean(line))

@@ -1,0 +1,107 @@
+"""A replay in words: what was, and what is."""
+
+import difflib
+import json
+from collections.abc import Generator, Sequence
+from typing import Any, cast
+
+from ors_server.replaying.comparing import Difference
+from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict, Verdict
+
+MAX_LINES = 40
+"""Lines of one difference that are shown."""
+MAX_WIDTH = 400
+"""Characters of one line that are shown."""
+MAX_ARGUMENTS = 160
+"""Characters of a call's arguments that are shown."""
+
+
+def render(replay: EpisodeReplay) -> Generator[str, None, None]:
+    """Render a replay for a person, line by line.
+
+    Args:
+        replay: What it came to.
+    """
+    origin = replay.origin
+    place = "" if origin.split is None else f", {origin.split} {origin.index}"
+    yield f"{origin.episode_id} ({origin.environment}{place}): {summarise(replay)}"
+    for note in replay.notes:
+        yield f"  note: {note}"
+    for difference in replay.differences:
+        yield f"  {difference.field}"
+        yield from _indented(explain(difference))
+    for step in replay.steps:
+        yield from _render_step(step)
+
+
+def summarise(replay: EpisodeReplay) -> str:
+    """Say in a few words what a replay came to.
+
+    Args:
+        replay: What it came to.
+    """
+    total, same = len(replay.steps), replay.count(StepVerdict.SAME)
+    told = [f"{same} of {total} steps are the same"]
+    told += [
+        f"{count} {word}"
+        for verdict, word in (
+            (StepVerdict.DIFFERENT, "different"),
+            (StepVerdict.UNCERTAIN, "different after a call whose effects nobody knows"),
+            (StepVerdict.SKIPPED, "not comparable"),
+            (StepVerdict.UNPLAYED, "not played"),
+        )
+        if (count := replay.count(verdict))
+    ]
+    told += [f"the {difference.field} differs" for difference in replay.differences]
+    reason = "" if replay.failure is None else f": {replay.failure}"
+    if replay.verdict is Verdict.FAILED:
+        return f"{replay.verdict}{reason}"
+    return f"{replay.verdict}: {', '.join(told)}"
+
+
+def explain(difference: Difference) -> list[str]:
+    """Show a difference as lines that begin with `-` (was), `+` (is) or a space (both).
+
+    Args:
+        difference: What is otherwise.
+    """
+    was, now = _lines(difference.was), _lines(difference.now)
+    found = [line for line in difflib.ndiff(was, now) if not line.startswith("?")]
+    shown = [line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "") for line in found[:MAX_LINES]]
+    return shown + ([f"... {len(found) - MAX_LINES} more lines"] if len(found) > MAX_LINES else [])
+
+
+def _render_step(step: StepReplay) -> Generator[str, None, None]:
+    if step.verdict is StepVerdict.SAME:
+        return
+    arguments = json.dumps(step.arguments, ensure_ascii=False)
+    cut = "..." if len(arguments) > MAX_ARGUMENTS else ""
+    why = f" ({step.why})" if step.why else ""
+    yield f"  step {step.number}, {step.tool} {arguments[:MAX_ARGUMENTS]}{cut}: {step.verdict}{why}"
+    for difference in step.differences:
+        yield f"    {difference.field}"
+        yield from _indented(explain(difference), "      ")
+
+
+def _indented(lines: Sequence[str], by: str = "    ") -> Generator[str, None, None]:
+    for line in lines:
+        yield f"{by}{line}"
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, list):
+        items: list[Any] = value
+        return [line for item in items for line in _block_lines(item)]
+    if isinstance(value, str):
+        return value.splitlines() or [""]
+    return [json.dumps(value, ensure_ascii=False, sort_keys=True)]
+
+
+def _block_lines(block: Any) -> list[str]:
+    """The lines of a text block; what else a block has, and any other value, as JSON."""
+    if not isinstance(block, dict) or "text" not in block:
+        return [json.dumps(block, ensure_ascii=False, sort_keys=True)]
+    known = cast("dict[str, Any]", block)
+    detail = {} if known.get("detail") is None else {"detail": known["detail"]}
+    about = [json.dumps(detail, ensure_ascii=False, sort_keys=True)] if detail else []
+    return [*about, *(str(known["text"]).splitlines() or [""])]
