@@ -1,0 +1,320 @@
+"""The record over the control API, as it is written by sessions that are played."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from ors_server.recording import STEP
+from ors_server.trajectory import EpisodeOrigin
+
+pytestmark = pytest.mark.anyio
+
+
+async def played(control, *rewards, delete=True, **order):
+    """Plays an episode and gives its record's id."""
+    session_id = await control.create(**order)
+    for reward in rewards:
+        await control.call(session_id, "pay", {"reward": reward})
+    if delete:
+        await control.ask("DELETE", f"/sessions/{session_id}")
+    return (await control.get(f"/sessions/{session_id}")).json()["episode_id"]
+
+
+async def listed(control, query="", key=None):
+    answer = await control.get(f"/episodes{query}", key=key)
+    assert answer.status_code == 200, answer.text
+    return [episode["episode_id"] for episode in answer.json()["episodes"]]
+
+
+def read_events(text):
+    """Reads a stream of events: name, data, id."""
+    events = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            events.append((fields["event"], json.loads(fields["data"]), fields.get("id")))
+    return events
+
+
+def test_events_are_read_with_their_ids():
+    assert read_events(': ping\n\nevent: step\nid: 1\ndata: {"a": 1}\n\n') == [("step", {"a": 1}, "1")]
+
+
+async def test_episodes_are_listed_newest_first_with_their_figures(control):
+    first = await played(control, 0.25, 0.5, labels={"run": "a"})
+    second = await played(control, delete=False, split="train", index=3, task_spec=None)
+    assert await listed(control) == [second, first]
+    assert await listed(control, "?order=oldest") == [first, second]
+    entry = (await control.get("/episodes")).json()["episodes"][1]
+    assert entry["environment"] == "gate"
+    assert entry["environment_version"] == "7"
+    assert entry["labels"] == {"run": "a"}
+    assert entry["closed"]
+    assert (entry["episode"]["return"], entry["episode"]["steps"]) == (0.75, 2)
+    assert "task_spec" not in entry
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("environment=gate", "abc"),
+        ("environment=other", ""),
+        ("split=train", "b"),
+        ("split=train&index=3", "b"),
+        ("index=4", ""),
+        ("phase=deleted", "ac"),
+        ("phase=ready", "b"),
+        ("stop_reason=deleted", "ac"),
+        ("label=run=a", "ab"),
+        ("label=run=a&label=attempt=2", "b"),
+        ("label=run=a&label=run=a", "ab"),
+        ("label=run=", ""),
+        ("min_return=0.5", "a"),
+        ("max_return=0.5", "abc"),
+        ("max_return=0.25", "bc"),
+        ("closed=true", "ac"),
+        ("closed=false", "b"),
+        ("since=2000-01-01T00:00:00Z", "abc"),
+        ("since=2000-01-01T00:00:00.5%2B02:00", "abc"),
+        ("until=2000-01-01T00:00:00Z", ""),
+        ("session_id=known", "c"),
+        ("credential=trainer-1", "abc"),
+        ("credential=nobody", ""),
+        ("task_hash=nothing", ""),
+    ],
+)
+async def test_filters_choose_episodes_and_totals_alike(keyed, keys, query, found):
+    key = keys["trainer"]
+    ids = {
+        "a": await _played_by(keyed, key, 0.5, labels={"run": "a", "attempt": "1"}),
+        "b": await _played_by(
+            keyed,
+            key,
+            delete=False,
+            split="train",
+            index=3,
+            task_spec=None,
+            labels={"run": "a", "attempt": "2"},
+        ),
+        "c": await _played_by(keyed, key, session_id="known"),
+    }
+    expected = [ids[name] for name in reversed(found)]
+    assert await listed(keyed, f"?{query}", key) == expected
+    totals = (await keyed.get(f"/episodes/totals?{query}", key=key)).json()
+    assert totals["episodes"] == len(expected)
+
+
+async def _played_by(control, key, *rewards, delete=True, **order):
+    session_id = await control.create(key=key, **order)
+    for reward in rewards:
+        await control.call(session_id, "pay", {"reward": reward}, key=key)
+    status = (await control.get(f"/sessions/{session_id}", key=key)).json()
+    if delete:
+        await control.ask("DELETE", f"/sessions/{session_id}", key=key)
+    return status["episode_id"]
+
+
+async def test_a_task_is_found_by_its_hash(control):
+    episode = await played(control, task_spec={"number": 5})
+    await played(control, task_spec={"number": 6})
+    task_hash = (await control.get(f"/episodes/{episode}")).json()["task_hash"]
+    assert await listed(control, f"?task_hash={task_hash}") == [episode]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "phase=happy",
+        "stop_reason=bored",
+        "label=run",
+        "label==a",
+        "label=run=a&label=run=b",
+        "since=yesterday",
+        "since=0",
+        "since=2026-02-30T00:00:00Z",
+        "until=0001-01-01T00:00:00%2B10:00",
+        "min_return=NaN",
+        "min_return=inf",
+        "closed=yes",
+        "index=-1",
+        "limit=0",
+        "limit=501",
+        "order=random",
+        "environment=",
+        "environment=a&environment=b",
+        "colour=red",
+    ],
+)
+async def test_a_filter_that_makes_no_sense_is_refused(control, query):
+    answer = await control.get(f"/episodes?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["mistakes"]
+
+
+async def test_pages_follow_one_another_to_the_end(control):
+    ids = [await played(control) for _ in range(5)]
+    for order, expected in (("newest", ids[::-1]), ("oldest", ids)):
+        seen, cursor = [], ""
+        while cursor is not None:
+            page = (await control.get(f"/episodes?limit=2&order={order}{cursor}")).json()
+            seen += [episode["episode_id"] for episode in page["episodes"]]
+            cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+        assert seen == expected
+
+
+async def test_a_cursor_of_nothing_on_record_is_unknown(control):
+    answer = await control.get("/episodes?cursor=never")
+    assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
+
+
+async def test_totals_sum_up_all_episodes(control):
+    await played(control, 0.25, 0.5)
+    await played(control, 0.25, delete=False)
+    totals = (await control.get("/episodes/totals")).json()
+    assert totals == {
+        "episodes": 2,
+        "steps": 3,
+        "mean_return": 0.5,
+        "least_return": 0.25,
+        "greatest_return": 0.75,
+        "by_environment": {"gate": 2},
+        "by_phase": {"deleted": 1, "playing": 1},
+        "by_stop_reason": {"deleted": 1},
+    }
+
+
+async def test_totals_of_nothing_have_no_returns(control):
+    totals = (await control.get("/episodes/totals")).json()
+    assert (totals["episodes"], totals["mean_return"]) == (0, None)
+
+
+async def test_an_episode_is_shown_in_full(control):
+    session_id = await control.create(task_spec={"number": 8}, seed=5, labels={"group": "g"})
+    await control.get(f"/sessions/{session_id}/prompt")
+    await control.call(session_id, "pay", {"reward": 1.0})
+    await control.ask("DELETE", f"/sessions/{session_id}")
+    shown = (await control.get(f"/episodes/{session_id}")).json()
+    assert shown["task_spec"] == {"number": 8}
+    assert shown["seed"] == 5
+    assert shown["labels"] == {"group": "g"}
+    assert shown["policy"]["step_limit"] == 5
+    assert [block["text"] for block in shown["prompt"]] == ["Task 8."]
+    moves = [(move["event"], move["phase"]) for move in shown["transitions"]]
+    assert moves == [("setup_done", "ready"), ("step", "playing"), ("delete", "deleted")]
+    assert shown["episode"]["return"] == 1.0
+    assert shown["closed"]
+
+
+async def test_an_episode_has_three_names(control):
+    episode = await played(control, session_id="mine")
+    for name in (episode, episode[:6], episode[:20], "mine"):
+        assert (await control.get(f"/episodes/{name}")).json()["episode_id"] == episode
+
+
+async def test_a_session_id_that_was_used_again_stands_for_its_newest_episode(control):
+    older = await played(control, session_id="mine")
+    newer = await played(control, session_id="mine")
+    assert (await control.get("/episodes/mine")).json()["episode_id"] == newer
+    assert (await control.get(f"/episodes/{older}")).json()["episode_id"] == older
+
+
+def origin(episode_id):
+    return EpisodeOrigin(
+        session_id=f"of-{episode_id}",
+        environment="gate",
+        environment_version="1",
+        server_version="1",
+        task_spec={},
+        task_hash="0" * 64,
+        split=None,
+        index=None,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        policy={},
+        episode_id=episode_id,
+    )
+
+
+@pytest.mark.parametrize("below", ["", "/steps", "/events"])
+async def test_a_prefix_that_fits_several_episodes_is_refused(control, below):
+    for end in ("0", "1", "2"):
+        await control.app._store.open(origin("abcdef" + end * 26))
+    answer = await control.get(f"/episodes/abcdef{below}")
+    assert (answer.status_code, answer.json()["code"]) == (409, "ambiguous_episode")
+    assert "abcdef" + "0" * 26 in answer.json()["detail"]
+    found = (await control.get("/episodes/abcdef0")).json()
+    assert found["episode_id"] == "abcdef" + "0" * 26
+
+
+@pytest.mark.parametrize("below", ["", "/steps", "/events"])
+@pytest.mark.parametrize("name", ["never", "abcde", "abcdef", "%25%25%25%25%25%25", "a%2Fb"])
+async def test_what_is_not_on_record_is_not_found(control, name, below):
+    await control.app._store.open(origin("abcde" + "0" * 27))
+    answer = await control.get(f"/episodes/{name}{below}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
+
+
+async def test_steps_come_in_slices(control):
+    episode = await played(control, 0.25, 0.5, 0.75)
+    page = (await control.get(f"/episodes/{episode}/steps?start=1&stop=2")).json()
+    assert page["episode_id"] == episode
+    assert page["total"] == 3
+    assert [(step["number"], step["reward"]) for step in page["steps"]] == [(2, 0.5)]
+    whole = (await control.get(f"/episodes/{episode}/steps")).json()["steps"]
+    recorded = await control.app._store.steps(episode)
+    assert [STEP.of_json(step) for step in whole] == list(recorded)
+
+
+async def test_the_events_of_an_ended_episode_are_its_steps_and_its_figures(control):
+    episode = await played(control, 0.25, 0.5)
+    answer = await control.get(f"/episodes/{episode}/events")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = read_events(answer.text)
+    assert [(name, mark) for name, _, mark in events] == [
+        ("step", "1"),
+        ("step", "2"),
+        ("summary", None),
+        ("end", None),
+    ]
+    steps = (await control.get(f"/episodes/{episode}/steps")).json()["steps"]
+    assert [data for name, data, _ in events if name == "step"] == steps
+    assert events[-1][1] == (await control.get(f"/episodes/{episode}")).json()["episode"]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "numbers"),
+    [
+        ("?start=1", {}, ["2", "3"]),
+        ("?start=9", {}, []),
+        ("", {"Last-Event-ID": "1"}, ["2", "3"]),
+        ("?start=0", {"Last-Event-ID": "3"}, []),
+    ],
+)
+async def test_a_reader_goes_on_where_it_stopped(control, query, headers, numbers):
+    episode = await played(control, 0.25, 0.5, 0.75)
+    answer = await control.get(f"/episodes/{episode}/events{query}", headers=headers)
+    events = read_events(answer.text)
+    assert [mark for name, _, mark in events if name == "step"] == numbers
+    assert events[-1][0] == "end"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"), [("?start=-1", {}), ("?stop=3", {}), ("", {"Last-Event-ID": "soon"})]
+)
+async def test_a_place_that_makes_no_sense_is_refused(control, query, headers):
+    episode = await played(control)
+    answer = await control.get(f"/episodes/{episode}/events{query}", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+async def test_an_agent_reads_no_record_not_even_its_own(keyed, keys):
+    session_id = await keyed.create(key=keys["trainer"])
+    token = keyed.app.keyring.mint(session_id)
+    for path in ("", "/totals", f"/{session_id}", f"/{session_id}/steps", f"/{session_id}/events"):
+        answer = await keyed.get(f"/episodes{path}", key=token)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_a_method_that_is_not_known_is_told_once(control):
+    answer = await control.post("/episodes/totals")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
