@@ -17,6 +17,7 @@ from ors_server.cli.new import new
 from ors_server.cli.options import from_fields
 from ors_server.cli.output import complain, say
 from ors_server.cli.play import play
+from ors_server.cli.regrade import regrade
 from ors_server.cli.replay import replay
 from ors_server.cli.rewards import rewards
 from ors_server.cli.score import score
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "call": call,
     "check": check,
     "replay": replay,
+    "regrade": regrade,
     "score": score,
     "rewards": rewards,
     "export": export,

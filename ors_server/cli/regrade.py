@@ -1,0 +1,138 @@
+"""`ors-server regrade`: judges recorded episodes with another reward and shows the difference."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ors_server.cli.output import complain, say
+from ors_server.cli.recorded import RecordedOptions, open_recorded
+from ors_server.cli.regrade_summary import RegradeSummary
+from ors_server.cli.terminal import clean_line, make_console, until_nobody_reads
+
+if TYPE_CHECKING:
+    from ors_server.replaying.regrading import Regraded, RegradeWish
+
+UNJUDGED = 1
+"""Exit status when some episodes could not be judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegradeOptions(RecordedOptions):
+    """What `regrade` can be told."""
+
+    reward: Annotated[
+        str,
+        typer.Option(
+            "--reward",
+            metavar="NAME",
+            help="The reward: a name that `ors-server rewards` lists, module:name, or file.py:name.",
+        ),
+    ]
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A field for every episode, which wins over its own; the value is JSON; repeatable.",
+        ),
+    ] = None
+    final_response_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOOL.ARGUMENT",
+            help="Where the final response is: an argument of the last call of a tool, or TOOL for the text "
+            "that it returned. What the episode's last call handed in by default.",
+            show_default=False,
+        ),
+    ] = None
+    by_task: Annotated[
+        bool,
+        typer.Option("--by-task", help="For a reward of groups: the episodes of one task are a group."),
+    ] = False
+    jobs: Annotated[
+        int | None, typer.Option(help="Worker processes; as many as there are cores by default.", min=1)
+    ] = None
+    time_limit: Annotated[float, typer.Option(help="Seconds that one episode may take.")] = 30.0
+    concurrency: Annotated[
+        int, typer.Option(help="Episodes that a worker judges at once, if the reward is async.", min=1)
+    ] = 16
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one object per episode, as soon as it is judged.")
+    ] = False
+
+
+def regrade(options: RegradeOptions) -> None:
+    """Judge recorded episodes with another reward, and show how that differs from what was paid.
+
+    A reward gets what the environment's own got: the task's fields by name, the trajectory, the final
+    response. What was paid are the rewards of tools, without penalties. The record is not changed. The status
+    is 0 if every episode was judged, 1 if some could not be, 2 if the command makes no sense.
+    """
+    import anyio
+
+    from ors_server.rewards.errors import BatchError
+
+    summary = RegradeSummary()
+
+    def tell(regraded: "Regraded") -> None:
+        summary.add(regraded)
+        if options.json:
+            say(json.dumps(regraded.as_json(), allow_nan=False))
+
+    with until_nobody_reads():
+        try:
+            anyio.run(_regrade, options, read_wish(options), tell)
+        except BatchError as error:
+            raise typer.BadParameter(str(error)) from error
+        if not options.json:
+            _show(summary)
+    if summary.unjudged:
+        complain(f"{summary.unjudged} of {summary.episodes} episodes could not be judged")
+        for reason in summary.reasons:
+            complain(clean_line(reason))
+        raise typer.Exit(UNJUDGED)
+
+
+def read_wish(options: RegradeOptions) -> "RegradeWish":
+    """Return how the episodes are to be judged.
+
+    Args:
+        options: What the command was told.
+
+    Raises:
+        typer.BadParameter: If an option is no KEY=VALUE with JSON.
+    """
+    from ors_server.cli.score import read_option
+    from ors_server.replaying.regrading import RegradeWish
+
+    return RegradeWish(
+        options.reward,
+        dict(map(read_option, options.option or ())),
+        options.final_response_from,
+        options.by_task,
+        options.jobs,
+        options.time_limit,
+        options.concurrency,
+    )
+
+
+async def _regrade(options: RegradeOptions, wish: "RegradeWish", tell: "Callable[[Regraded], None]") -> None:
+    from ors_server.replaying.regrading import regrade as judge_again
+
+    async with open_recorded(options) as episodes:
+        replaced = await judge_again(episodes, wish, tell)
+    if replaced:
+        complain(f"{replaced} workers were replaced: they died, or an episode took them too long")
+
+
+def _show(summary: RegradeSummary) -> None:
+    if not summary.episodes:
+        say("no episodes")
+        return
+    console = make_console()
+    console.print(summary.as_table())
+    if summary.largest:
+        say()
+        console.print(summary.as_changes())
