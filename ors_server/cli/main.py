@@ -11,6 +11,7 @@ from ors_server import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
 from ors_server.cli.episodes import episodes
+from ors_server.cli.eval import evaluate
 from ors_server.cli.export import export
 from ors_server.cli.listing import list_environments
 from ors_server.cli.new import new
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "play": play,
     "call": call,
     "check": check,
+    "eval": evaluate,
     "replay": replay,
     "regrade": regrade,
     "score": score,

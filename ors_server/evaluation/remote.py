@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-from ors_server.client.client import AsyncClient, ClientOptions
+from ors_server.client.client import AsyncClient
 from ors_server.client.connection import Request
 from ors_server.client.episode import AsyncEpisode
+from ors_server.client.options import ClientOptions
 from ors_server.client.orders import Wishes
 from ors_server.client.results import OVER
 from ors_server.client.summary import Summary

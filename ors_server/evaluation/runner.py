@@ -1,7 +1,7 @@
 """Plays a whole run: every attempt once, so many at a time, until all have ended or the budget is spent."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Conduct:
     """Of the whole run; what is spent, was spent by the attempts of earlier sittings too, but for seconds."""
     most_errors: int | None = None
     """Attempts that may error one after another before the run stops."""
+    retry_errored: bool = False
+    """Whether attempts that errored in earlier sittings are played again; the later outcome then stands."""
     on_attempt: Callable[[Attempt, "Tally"], None] | None = None
     """Told of each attempt as it ends."""
 
@@ -70,27 +72,35 @@ class Tally:
         self.succeeded += attempt.success is True
         self.total += attempt.episode_return or 0.0
 
+    def forget_errored(self) -> None:
+        """Count an attempt that errored as one that is still to be played."""
+        self.ended -= 1
+        self.errored -= 1
+
+
+_ENDED, _ERRORED = 1, 2
+
 
 @dataclass(slots=True)
 class _Progress:
-    """What has been played: a bit for each attempt, whatever the run's length."""
+    """What has been played: a byte for each attempt, whatever the run's length."""
 
     run: Run
     tally: Tally
     meter: RunMeter
-    done: bytearray = field(default_factory=bytearray)
-    positions: Mapping[int, int] = field(default_factory=dict[int, int])
+    standing: bytearray
+    positions: Mapping[int, int]
 
     def remaining(self) -> Iterator[Place]:
         """Go through what is left, every task once before any is played again."""
         count = len(self.run.indices)
         for number in range(self.run.attempts):
             for position, index in enumerate(self.run.indices):
-                if not self.done[number * count + position]:
+                if not self.standing[number * count + position]:
                     yield Place(self.run.split, index, number + 1)
 
     def add(self, attempt: Attempt) -> None:
-        """Count an attempt that has ended.
+        """Count an attempt that has ended; one that errored gives way to a later one at the same place.
 
         Raises:
             RunError: If it is none of the run's, or was counted already.
@@ -100,11 +110,20 @@ class _Progress:
         if position is None or not is_planned or attempt.run_id != self.run.run_id:
             raise RunError(f"the attempt at {attempt.place} is none of the run {self.run.run_id}")
         slot = (attempt.attempt - 1) * len(self.run.indices) + position
-        if self.done[slot]:
+        if self.standing[slot] == _ENDED:
             raise RunError(f"the attempt at {attempt.place} is there twice")
-        self.done[slot] = 1
+        if self.standing[slot] == _ERRORED:
+            self.tally.forget_errored()
+        self.standing[slot] = _ERRORED if attempt.status is AttemptStatus.ERRORED else _ENDED
         self.tally.add(attempt)
         self.meter.add(attempt)
+
+    def forget_errored(self) -> None:
+        """Have what errored played again."""
+        for slot, standing in enumerate(self.standing):
+            if standing == _ERRORED:
+                self.standing[slot] = 0
+                self.tally.forget_errored()
 
 
 class Runner:
@@ -187,6 +206,8 @@ class Runner:
         for attempt in read_attempts(self._folder.path):
             progress.add(attempt)
         progress.meter.forgive()
+        if self._conduct.retry_errored:
+            progress.forget_errored()
         return progress
 
     async def _play_all(self, player: AttemptPlayer, progress: _Progress) -> str | None:

@@ -1,0 +1,208 @@
+"""`ors-server eval`: lets an agent play tasks, and says how well it does."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
+from ors_server.cli.output import CommandError, complain, say, say_json
+
+if TYPE_CHECKING:
+    from ors_server.evaluation.agents.base import Agent
+    from ors_server.evaluation.folder import RunFolder
+    from ors_server.evaluation.outcomes import Run
+    from ors_server.evaluation.planning import Wish
+    from ors_server.evaluation.targets import Target
+
+RUNS = "runs"
+"""Folder of the folders of runs."""
+ERRORED = 1
+"""Exit status when some attempts errored."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+
+@dataclass(slots=True)
+class _Sitting:
+    """What one sitting came to."""
+
+    folder: Path | None = None
+    run: "Run | None" = None
+
+
+def evaluate(options: EvalOptions) -> None:
+    """Let an agent play tasks of an environment, and say how well it does.
+
+    Every attempt that ends is written to the run's folder at once. After Ctrl-C, or when the run's budget is
+    spent, --resume goes on with what is left. The status is 0, 1 if some attempts errored, 2 if the command
+    makes no sense, 130 after Ctrl-C. A server's API key is read from the environment variable ORS_API_KEY.
+    """
+    import anyio
+
+    from ors_server.evaluation.agents.base import AgentSettingsError
+    from ors_server.evaluation.budgets import BudgetError
+    from ors_server.evaluation.runner import RunError
+
+    check(options)
+    sitting = _Sitting()
+    try:
+        anyio.run(_evaluate, options, sitting)
+    except KeyboardInterrupt:
+        _say_how_to_go_on(sitting)
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as escaped:
+        error = _first(escaped)
+        if isinstance(error, AgentSettingsError | BudgetError | RunError):
+            raise typer.BadParameter(str(error)) from escaped
+        raise error from None
+    _conclude(options, sitting)
+
+
+async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
+    from ors_server.cli.eval_progress import progress
+    from ors_server.clock import SystemClock
+    from ors_server.evaluation.agents.choosing import choose_agent
+    from ors_server.evaluation.folder import RunFolder
+    from ors_server.evaluation.planning import check_same, go_on, plan_run
+    from ors_server.evaluation.runner import Conduct, Runner
+    from ors_server.store.open import open_reader
+
+    begun = None if options.resume is None else _begun(options.resume)
+    wish = wish_of(options) if begun is None else go_on(begun, wish_of(options))
+    async with AsyncExitStack() as stack:
+        agent = await choose_agent(wish.agent or "", wish.agent_options or {}, open_reader)
+        stack.push_async_callback(agent.aclose)
+        target = await stack.enter_async_context(_open_target(options, wish, agent))
+        if begun is None:
+            run = await plan_run(wish, target, agent.describe(), SystemClock().now())
+            folder = RunFolder(options.output or Path(RUNS) / run.run_id)
+            _begin(folder, run)
+        else:
+            run, folder = begun, RunFolder(options.resume or "")
+            check_same(run, target, agent.describe())
+        sitting.folder, sitting.run = folder.path, run
+        with progress(run) as on_attempt:
+            conduct = Conduct(
+                concurrency=options.concurrency,
+                budget=run_budget(options),
+                most_errors=options.max_errors,
+                retry_errored=options.retry_errored,
+                on_attempt=on_attempt,
+            )
+            runner = Runner(target, agent, folder, conduct)
+            sitting.run = await runner.play(run, wish.budget, wish.policy)
+
+
+def _begun(folder: Path) -> "Run":
+    from ors_server.errors import RecordError
+    from ors_server.evaluation.folder import read_run
+
+    try:
+        return read_run(folder)
+    except RecordError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _begin(folder: "RunFolder", run: "Run") -> None:
+    from ors_server.errors import RecordError
+
+    try:
+        folder.begin(run)
+    except RecordError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@asynccontextmanager
+async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "AsyncGenerator[Target]":
+    from ors_server.cli.keys import api_key
+    from ors_server.cli.remote import is_url
+    from ors_server.evaluation.remote import RemoteTarget
+
+    place = wish.target or ""
+    if is_url(place):
+        if options.store is not None:
+            raise typer.BadParameter(
+                "--store is for environments of this process; a server has its own record"
+            )
+        async with RemoteTarget.open(place, wish.environment, api_key=api_key()) as remote:
+            yield remote
+        return
+    async with _open_here(options, wish, serve=agent.plays_outside) as local:
+        yield local
+
+
+@asynccontextmanager
+async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "AsyncGenerator[Target]":
+    from ors_server.app import sandbox_wish
+    from ors_server.cli.eval_serving import open_served_target
+    from ors_server.evaluation.local import choose_definition, open_local_target
+    from ors_server.settings import load_settings
+    from ors_server.store.open import open_store
+
+    settings = load_settings()
+    definition = choose_definition(wish.target or "", wish.environment)
+    store = await open_store(options.store or "memory")
+    if serve:
+        async with open_served_target(definition, settings, store) as served:
+            yield served
+        return
+    async with open_local_target(definition, store=store, sandbox=sandbox_wish(settings)) as target:
+        yield target
+
+
+def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
+    from ors_server.evaluation.gathering import gather
+    from ors_server.evaluation.summarising import summarise
+    from ors_server.evaluation.summary import SUMMARY
+    from ors_server.evaluation.table import summary_remarks, summary_table
+
+    folder, run = sitting.folder, sitting.run
+    if folder is None or run is None:
+        raise CommandError("the run ended before it had begun")
+    summary = summarise(gather([folder]))
+    counts = summary.overall.counts
+    if options.json:
+        say_json({"run": run.run_id, "folder": str(folder), "summary": SUMMARY.as_json(summary)})
+    else:
+        from rich.console import Console
+
+        Console(highlight=False).print(summary_table(summary))
+        for remark in summary_remarks(summary):
+            say(remark)
+        say(f"run {run.run_id} in {folder}")
+    if run.stop_reason is not None:
+        complain(
+            f"the run stopped at {counts.recorded} of {run.planned} attempts, for its "
+            f"{_words(run.stop_reason)} is spent; go on with: ors-server eval --resume {folder}"
+        )
+    if counts.errored:
+        complain(f"{counts.errored} of {counts.recorded} attempts errored; {folder} says why")
+        raise typer.Exit(ERRORED)
+
+
+def _say_how_to_go_on(sitting: _Sitting) -> None:
+    if sitting.folder is None:
+        complain("interrupted before anything was played")
+        return
+    from ors_server.evaluation.folder import read_attempts
+
+    ended = sum(1 for _ in read_attempts(sitting.folder))
+    planned = "?" if sitting.run is None else sitting.run.planned
+    complain(
+        f"interrupted after {ended} of {planned} attempts, which stand; go on with: "
+        f"ors-server eval --resume {sitting.folder}"
+    )
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error

@@ -1,0 +1,230 @@
+"""What `ors-server eval` can be told, and how it reads it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ors_server.evaluation.budgets import Budget
+    from ors_server.evaluation.planning import Wish
+
+TASKS = "Tasks"
+ATTEMPT = "Budget of each attempt"
+RUN = "Budget of the run"
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """What `eval` can be told."""
+
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="What is evaluated: an environment (name, module:Class, or path), the URL of an ORS server, "
+            "or an MCP URL, which ends in /mcp.",
+            show_default=False,
+        ),
+    ] = None
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Who plays: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
+            "module:function, or file.py:function."
+        ),
+    ] = None
+    agent_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="What the agent is told; the value is JSON or text; repeatable."
+        ),
+    ] = None
+    environment: Annotated[
+        str | None, typer.Option(help="Name of the environment, where the target has several.")
+    ] = None
+
+    split: Annotated[
+        str | None, typer.Option(help="Split of the tasks.", show_default="test", rich_help_panel=TASKS)
+    ] = None
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACES",
+            help="Tasks by their places: 0:100, or 3,5,9; all by default.",
+            rich_help_panel=TASKS,
+        ),
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Most tasks.", min=1, rich_help_panel=TASKS)] = None
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            "--attempts", "-k", help="Attempts at each task.", min=1, show_default="1", rich_help_panel=TASKS
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="What every attempt's seed is derived from.", min=0, show_default="0", rich_help_panel=TASKS
+        ),
+    ] = None
+    success_at: Annotated[
+        float | None,
+        typer.Option(help="Least return that is a success.", show_default="1.0", rich_help_panel=TASKS),
+    ] = None
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Override of the environment's policy; the value is JSON; repeatable.",
+            rich_help_panel=TASKS,
+        ),
+    ] = None
+
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Attempts at a time.", min=1)] = 4
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="Where episodes that are played here are recorded; the server's setting by default.",
+        ),
+    ] = None
+
+    max_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1, rich_help_panel=ATTEMPT)] = None
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens read and written.", min=1, rich_help_panel=ATTEMPT)
+    ] = None
+    max_cost: Annotated[
+        float | None, typer.Option(help="Cost, by the agent's prices.", rich_help_panel=ATTEMPT)
+    ] = None
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds.", rich_help_panel=ATTEMPT)] = None
+    total_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1, rich_help_panel=RUN)] = None
+    total_tokens: Annotated[
+        int | None, typer.Option(help="Tokens read and written.", min=1, rich_help_panel=RUN)
+    ] = None
+    total_cost: Annotated[
+        float | None, typer.Option(help="Cost, by the agent's prices.", rich_help_panel=RUN)
+    ] = None
+    total_seconds: Annotated[
+        float | None, typer.Option(help="Seconds of this sitting.", rich_help_panel=RUN)
+    ] = None
+    max_errors: Annotated[
+        int | None,
+        typer.Option(
+            help="Attempts that may error one after another.",
+            min=1,
+            show_default="no limit",
+            rich_help_panel=RUN,
+        ),
+    ] = None
+
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run.", show_default="runs/RUN", file_okay=False),
+    ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with the run in this folder; what has ended is not played again."),
+    ] = None
+    retry_errored: Annotated[
+        bool, typer.Option("--retry-errored", help="With --resume: play again what errored.")
+    ] = False
+    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.", dir_okay=False)] = (
+        None
+    )
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False
+
+
+def wish_of(options: EvalOptions) -> "Wish":
+    """Return what is to be played.
+
+    Args:
+        options: What `eval` was told.
+
+    Raises:
+        typer.BadParameter: If a value cannot be read.
+    """
+    from ors_server.evaluation.planning import Wish
+
+    return Wish(
+        target=options.target,
+        environment=options.environment,
+        agent=options.agent,
+        agent_options=read_pairs("--agent-option", options.agent_option, texts=True),
+        split=options.split,
+        tasks=options.tasks,
+        limit=options.limit,
+        attempts=options.attempts,
+        seed=options.seed,
+        success_at=options.success_at,
+        steps=options.max_steps,
+        tokens=options.max_tokens,
+        cost=options.max_cost,
+        seconds=options.max_seconds,
+        policy=read_pairs("--policy", options.policy),
+    )
+
+
+def run_budget(options: EvalOptions) -> "Budget":
+    """Return what the whole run may use up.
+
+    Args:
+        options: What `eval` was told.
+
+    Raises:
+        BudgetError: If a limit is not a positive number.
+    """
+    from ors_server.evaluation.budgets import Budget
+
+    return Budget(options.total_steps, options.total_tokens, options.total_cost, options.total_seconds)
+
+
+def check(options: EvalOptions) -> None:
+    """Refuse what makes no sense before anything is opened.
+
+    Args:
+        options: What `eval` was told.
+
+    Raises:
+        typer.BadParameter: If something is missing, or two things exclude each other.
+    """
+    if options.resume is None and (options.target is None or options.agent is None):
+        raise typer.BadParameter(
+            "name what is evaluated and who plays: TARGET --agent AGENT; or --resume DIR"
+        )
+    if options.resume is not None and options.output is not None:
+        raise typer.BadParameter("--resume goes on in the run's own folder; leave --output out")
+    if options.retry_errored and options.resume is None:
+        raise typer.BadParameter("--retry-errored needs --resume DIR")
+
+
+def read_pairs(
+    option: str, texts_given: Sequence[str] | None, *, texts: bool = False
+) -> dict[str, Any] | None:
+    """Read `key=value` pairs.
+
+    Args:
+        option: The option's name, for complaints.
+        texts_given: The pairs; `None` where there are none.
+        texts: Whether a value that is not JSON is text.
+
+    Raises:
+        typer.BadParameter: If one cannot be read.
+    """
+    if not texts_given:
+        return None
+    found: dict[str, Any] = {}
+    for text in texts_given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{option} takes KEY=VALUE, not {text}")
+        try:
+            found[key] = json.loads(value)
+        except ValueError as error:
+            if not texts:
+                raise typer.BadParameter(f"{option} takes KEY=VALUE with a JSON value, not {text}") from error
+            found[key] = value
+    return found

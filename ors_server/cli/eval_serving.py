@@ -1,0 +1,98 @@
+"""Serves an environment on loopback while it is evaluated, for agents that are programs and need a URL."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from socket import socket
+from typing import TYPE_CHECKING
+
+import anyio
+import uvicorn
+from typing_extensions import override
+
+from ors_server.app import App
+from ors_server.cli.listening import bind
+from ors_server.cli.output import CommandError
+from ors_server.evaluation.local import IDLE_SECONDS, LocalTarget
+
+if TYPE_CHECKING:
+    from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.settings import Settings
+    from ors_server.store.base import EpisodeStore
+
+LOOPBACK = "127.0.0.1"
+CLOSING_SECONDS = 1
+"""For open requests to end when the run is over."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever evaluates, and says when it can be reached."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.settled = anyio.Event()
+
+    @override
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.settled.set()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@asynccontextmanager
+async def open_served_target(
+    definition: "EnvironmentDefinition", settings: "Settings", store: "EpisodeStore"
+) -> AsyncGenerator[LocalTarget]:
+    """Run an environment here and serve it on a free port of loopback; leaving the context ends both.
+
+    Args:
+        definition: The environment.
+        settings: The server's settings; address and idle limit are chosen here.
+        store: Where episodes are recorded; closed in the end.
+
+    Raises:
+        CommandError: If the address cannot be had, or the server does not start.
+    """
+    own = settings.model_copy(
+        update={"host": LOOPBACK, "port": 0, "public_url": None, "idle_seconds": IDLE_SECONDS}
+    )
+    app = App([definition], own, store=store)
+    listener = bind(LOOPBACK, 0)
+    root = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+    with listener:
+        server = _Server(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=CLOSING_SECONDS,
+            )
+        )
+        async with app.running(), anyio.create_task_group() as group:
+            group.start_soon(_serve, server, [listener])
+            await server.settled.wait()
+            if not server.started:
+                raise CommandError(f"the server at {root} did not start; the log says why")
+            try:
+                yield LocalTarget(
+                    app.engine,
+                    definition,
+                    definition.name,
+                    lambda session_id: f"{root}/agent/{app.keyring.mint(session_id)}/mcp",
+                )
+            finally:
+                server.should_exit = True
+
+
+async def _serve(server: _Server, sockets: list[socket]) -> None:
+    try:
+        await server.serve(sockets=sockets)
+    finally:
+        server.settled.set()
