@@ -16,13 +16,14 @@ from ors_server.store.base import RecordReader
 from ors_server.store.following import follow
 from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeRecord, EpisodeSummary
-from ors_server.transports.control_models import EpisodeView, Problem, StepView
+from ors_server.transports.control_models import Problem, StepView
 from ors_server.transports.control_models_episodes import (
     EpisodeEntry,
     EpisodePage,
     EpisodeRecordView,
     EpisodeStepPage,
     EpisodeTotalsView,
+    show_figures,
 )
 from ors_server.transports.control_requests import PageQuery, Position
 from ors_server.transports.control_requests_episodes import EpisodeSelection, EpisodesQuery, TailQuery
@@ -119,14 +120,15 @@ class EpisodeHandlers:
                 )
                 if news.record.summary != told:
                     told = news.record.summary
-                    piece += event("summary", show_figures(told))
+                    piece += event("summary", encode(show_figures(told)))
                 now = self._clock.monotonic()
                 if not piece and now - spoke >= self._ping_seconds:
                     piece = comment("ping")
                 if piece:
                     spoke = now
                     yield piece
-        yield event("end", "" if told is None else show_figures(told))
+                if news.is_last:
+                    yield event("end", encode(show_figures(news.record.summary)))
 
 
 def read_last_event(value: str) -> int:
@@ -142,16 +144,6 @@ def read_last_event(value: str) -> int:
         return _POSITION.validate_python(value)
     except ValidationError as error:
         raise WrongRequestError(mistakes_of("header", error, LAST_EVENT)) from error
-
-
-def show_figures(summary: EpisodeSummary) -> str:
-    """Write the figures of an episode as JSON.
-
-    Args:
-        summary: The figures.
-    """
-    fields = {name: getattr(summary, name) for name in EpisodeView.model_fields}
-    return encode(EpisodeView.model_validate({**fields, "return": fields.pop("episode_return")}))
 
 
 def tell_problem(error: OrsServerError) -> bytes:

@@ -1,5 +1,6 @@
 """What the control API gives of the record: episodes, their steps, and figures over many of them."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Self
 
@@ -129,6 +130,16 @@ class EpisodeTotalsView(Answer):
         return cls.model_validate({name: getattr(totals, name) for name in cls.model_fields})
 
 
+def show_figures(summary: EpisodeSummary) -> EpisodeView:
+    """Show the figures of an episode.
+
+    Args:
+        summary: The figures.
+    """
+    fields = EpisodeView.model_fields.items()
+    return EpisodeView.model_validate({each.alias or name: getattr(summary, name) for name, each in fields})
+
+
 def step_of(view: StepView) -> Step:
     """Return the step that is shown, exactly.
 
@@ -160,13 +171,12 @@ _OF_ORIGIN = (
 
 
 def _fields_of(record: EpisodeRecord) -> dict[str, Any]:
-    origin, summary = record.origin, record.summary
-    figures = {name: getattr(summary, name) for name in EpisodeView.model_fields}
+    origin = record.origin
     return {
         **{name: getattr(origin, name) for name in (*_OF_ORIGIN, "task_spec", "policy", "sandbox")},
-        "forked_from": None if origin.forked_from is None else ForkView.model_validate(origin.forked_from),
+        "forked_from": None if origin.forked_from is None else asdict(origin.forked_from),
         "closed": record.is_closed,
-        "episode": {**figures, "return": figures.pop("episode_return")},
+        "episode": show_figures(record.summary),
         "prompt": None if record.prompt is None else list(record.prompt),
         "transitions": [
             {name: getattr(move, name) for name in TransitionView.model_fields} for move in record.transitions
