@@ -21,7 +21,8 @@ from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, open_sandboxes
 from ors_server.settings import Settings
 from ors_server.store.base import EpisodeStore
-from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_store
+from ors_server.store.options import Durability, StoreOptions
 from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlDoor
@@ -52,7 +53,7 @@ class App:
             definitions: The environments, the default one first.
             settings: The settings.
             clock: The source of time.
-            store: Where the record is kept; memory by default.
+            store: Where the record is kept, instead of where the settings say.
 
         Raises:
             SettingsError: If there are no environments, keys cannot be read, or the server would be open to
@@ -66,7 +67,8 @@ class App:
         self.settings = settings
         self.keyring = make_keyring(settings)
         self._clock = clock or SystemClock()
-        self._store = store or MemoryStore(settings.retain_episodes)
+        self._given = store
+        self._store = store
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
         self.sandboxes = NO_SANDBOXES
@@ -98,12 +100,17 @@ class App:
             self.sandboxes = await stack.enter_async_context(
                 open_sandboxes(self._definitions, sandbox_wish(settings), self._clock)
             )
+            store = self._given or await open_store(
+                settings.record, store_options(settings), clock=self._clock
+            )
+            self._store = store
+            stack.push_async_callback(store.aclose)
             engine = await stack.enter_async_context(
                 open_local_engine(
                     self._definitions,
                     engine_options(settings),
                     clock=self._clock,
-                    store=self._store,
+                    store=store,
                     sandboxes=self.sandboxes,
                 )
             )
@@ -114,9 +121,7 @@ class App:
                 engine,
                 self.keyring,
                 settings,
-                episodes=EpisodeHandlers(
-                    self._store, clock=self._clock, ping_seconds=settings.sse_ping_seconds
-                ),
+                episodes=EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds),
                 shutdown=self.on_shutdown,
             )
             self._ors = OrsDoor(
@@ -226,6 +231,21 @@ def engine_options(settings: Settings) -> EngineOptions:
         max_output_bytes=settings.max_output_bytes,
         teardown_time_limit=settings.teardown_seconds,
         server_version=__version__,
+    )
+
+
+def store_options(settings: Settings) -> StoreOptions:
+    """Take from the settings how the record is written and what is kept of it.
+
+    Args:
+        settings: The settings.
+    """
+    return StoreOptions(
+        durability=Durability(settings.durability),
+        blob_bytes=settings.store_blob_bytes,
+        retain_episodes=settings.retain_episodes,
+        retain_days=settings.retain_days,
+        write_seconds=settings.store_write_seconds,
     )
 
 

@@ -1,6 +1,7 @@
 """Everything that can be set, with its unit and default: from a file, from `ORS_*` variables, from flags."""
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -74,14 +75,31 @@ class Settings(BaseSettings):
     nothing better."""
     min_isolation: int = Field(default=1, ge=1, le=3)
     """Least level of isolation that is accepted: 3 namespaces, 2 rules and a uid per session, 1 rules."""
-    retain_episodes: int = Field(default=10_000, ge=0)
-    """Ended episodes whose records are kept in memory."""
+    store: SecretStr | None = None
+    """Where the record is kept: path of a SQLite file, postgresql://..., or memory; `episodes.db` in the
+    user's data folder by default. Never shown, for it may hold a password."""
+    durability: Literal["step", "batch", "none"] = "step"
+    """What of the record survives a crash: every step that was answered (step), all but the last quarter of a
+    second (batch), or that without waiting for the disk at all (none)."""
+    store_blob_bytes: int = Field(default=64 * 1024, ge=1024)
+    """Bytes beyond which a block's text or image is kept apart, once for all steps that show it."""
+    store_write_seconds: float = Field(default=10.0, gt=0)
+    """Seconds for which a write to the record is tried before the call that waits for it fails."""
+    retain_episodes: int | None = Field(default=None, ge=0)
+    """Closed episodes whose records are kept, the oldest going first; all by default, 10,000 in memory."""
+    retain_days: float | None = Field(default=None, gt=0)
+    """Days for which a record is kept after its last change; for ever by default."""
     worker_threads: int = Field(default=64, ge=1)
     """Threads for blocking tools and hooks."""
     log_format: Literal["console", "json"] = "console"
     """How log lines look."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severity that is logged: one line per episode at info, one per call at debug."""
+
+    @property
+    def record(self) -> str:
+        """Where the record is kept, spelled out; may hold a password."""
+        return str(default_record()) if self.store is None else self.store.get_secret_value()
 
     @property
     def is_loopback(self) -> bool:
@@ -107,6 +125,13 @@ class Settings(BaseSettings):
         config = cls.model_config.get("toml_file")
         file_settings = (TomlConfigSettingsSource(settings_cls),) if config else ()
         return (init_settings, env_settings, *file_settings)
+
+
+def default_record() -> Path:
+    """Return where the record of somebody is who did not say: in their data folder (XDG Base Directory)."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    folder = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    return folder / "ors-server" / "episodes.db"
 
 
 def load_settings(config: Path | None = None, **flags: object) -> Settings:

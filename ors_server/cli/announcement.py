@@ -11,6 +11,7 @@ from ors_server.cli.output import say, say_json
 from ors_server.errors import OrsServerError
 from ors_server.sandboxes.tier import Strength
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.store.place import MEMORY, find_place
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -39,6 +40,8 @@ class Announcement:
     environments: Sequence[Served]
     sandbox: Sandboxes = NO_SANDBOXES
     """What isolates agents' commands, or why nothing does."""
+    record: str = MEMORY
+    """Where the record is kept, without a password."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the announcement with JSON types."""
@@ -50,6 +53,7 @@ class Announcement:
                 for served in self.environments
             ],
             "sandbox": self.sandbox.tier,
+            "record": self.record,
         }
 
 
@@ -73,7 +77,8 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
                 except OrsServerError:
                     continue
         environments.append(Served(definition.name, definition.version, splits))
-    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes)
+    record = find_place(app.settings.record).shown
+    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes, record)
 
 
 def announce(announcement: Announcement, *, as_json: bool) -> None:
@@ -106,6 +111,9 @@ def lines_of(announcement: Announcement) -> list[str]:
         *(f"  {served.name}  {_sizes(served)}" for served in announcement.environments),
         *_isolation(announcement.sandbox),
         "",
+        "Record",
+        f"  {_place(announcement.record)}",
+        "",
         "One line to paste",
         f"  agent    {_mcp_line(announcement)}",
         f"  harness  {_client_variables(announcement)} python your_evaluation.py",
@@ -130,6 +138,10 @@ def _isolation(sandbox: Sandboxes) -> list[str]:
         f"  isolates {', '.join(held) or 'nothing'}",
         *(f"  not held: {gap}" for gap in report.gaps),
     ]
+
+
+def _place(record: str) -> str:
+    return "in memory: it ends with the server" if record == MEMORY else record
 
 
 def _sizes(served: Served) -> str:

@@ -97,7 +97,7 @@ def open_source(options: "SourceOptions") -> AbstractAsyncContextManager[Source]
     if options.url is None:
         from ors_server.settings import Settings
 
-        return _open_store(options.store or Settings().store)
+        return _open_store(options.store or Settings().record)
     if options.store is not None:
         raise typer.BadParameter("give one record: --store or --url.")
     if not options.url.startswith(("http://", "https://")):
@@ -107,7 +107,8 @@ def open_source(options: "SourceOptions") -> AbstractAsyncContextManager[Source]
 
 @asynccontextmanager
 async def _open_store(where: str) -> AsyncGenerator[Source, None]:
-    from ors_server.store.open import MEMORY, open_reader
+    from ors_server.store.open import open_reader
+    from ors_server.store.place import MEMORY
 
     if where == MEMORY:
         raise typer.BadParameter("a record in memory is read at its server only: give --url, or --store.")

@@ -113,7 +113,7 @@ async def open_recorded(options: RecordedOptions) -> AsyncGenerator["Episodes"]:
     from ors_server.store.open import open_reader
     from ors_server.store.place import MEMORY
 
-    where = options.store or Settings().store
+    where = options.store or Settings().record
     if where == MEMORY:
         raise typer.BadParameter("a record in memory cannot be read from here: give --store or --from.")
     reader = await open_reader(where)

@@ -17,6 +17,7 @@ LIMITS = "Limits"
 ACCESS = "Access"
 LOGS = "Logs"
 ISOLATION = "Isolation"
+RECORD = "Record"
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,52 @@ class ServeOptions:
             help="Seconds that an environment's teardown may take.", show_default="60", rich_help_panel=LIMITS
         ),
     ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="Where the record is kept: a SQLite file, postgresql://..., or memory; episodes.db in the "
+            "user's data folder by default.",
+            rich_help_panel=RECORD,
+        ),
+    ] = None
+    durability: Annotated[
+        str | None,
+        typer.Option(
+            help="What survives a crash: step (all that was answered), batch or none.",
+            show_default="step",
+            rich_help_panel=RECORD,
+        ),
+    ] = None
+    store_blob_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="Bytes beyond which a block is kept apart, once for all steps that show it.",
+            show_default="65536",
+            rich_help_panel=RECORD,
+        ),
+    ] = None
+    store_write_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for which a write is tried before the call that waits for it fails.",
+            show_default="10",
+            rich_help_panel=RECORD,
+        ),
+    ] = None
     retain_episodes: Annotated[
         int | None,
         typer.Option(
-            help="Ended episodes whose records are kept in memory.",
-            show_default="10000",
-            rich_help_panel=LIMITS,
+            help="Closed episodes whose records are kept, the oldest going first; all by default, 10,000 in "
+            "memory.",
+            rich_help_panel=RECORD,
+        ),
+    ] = None
+    retain_days: Annotated[
+        float | None,
+        typer.Option(
+            help="Days for which a record is kept after its last change; for ever by default.",
+            rich_help_panel=RECORD,
         ),
     ] = None
     worker_threads: Annotated[

@@ -1,6 +1,5 @@
 """Where a record is: what may be written for it, and how it is shown without the password in it."""
 
-import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +10,6 @@ from ors_server.errors import SettingsError
 
 MEMORY = "memory"
 """The record that goes with the process."""
-FILE_NAME = "episodes.db"
 HIDDEN = "***"
 _SQLITE = "sqlite:///"
 _SCHEMES = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
@@ -70,13 +68,6 @@ def find_place(where: str) -> Place:
         f"the record is kept in a SQLite file (PATH or sqlite:///PATH), in postgresql://..., or in {MEMORY}, "
         f"not in {scheme}://"
     )
-
-
-def default_file() -> Path:
-    """Return where the record of somebody is who did not say: in their data folder (XDG Base Directory)."""
-    home = os.environ.get("XDG_DATA_HOME", "")
-    folder = Path(home) if home.startswith("/") else Path.home() / ".local" / "share"
-    return folder / "ors-server" / FILE_NAME
 
 
 def _as_path(text: str) -> Path:
