@@ -136,6 +136,7 @@ def load(server: servers.Server, sessions: Path, seconds: int) -> dict[str, floa
         "-t1",
         f"-c{SESSIONS}",
         f"-d{seconds}s",
+        "--timeout=30s",  # where others want the core, two seconds are no failure
         "-s",
         script,
         f"http://127.0.0.1:{server.port}",
