@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from ors_server.policy import EpisodePolicy, PenaltyCause
+from ors_server.policy import WITHHELD, EpisodePolicy, PenaltyCause
 
 
 class Phase(StrEnum):
@@ -164,11 +164,16 @@ class EpisodeState:
     episode_return: float = 0.0
     """Sum of the rewards of all steps, added in step order."""
     discounted_return: float = 0.0
+    held: float | None = None
+    """What was earned and charged and not paid yet, added in step order; `None` if nothing was."""
     reward_sum: float = 0.0
+    """What tools gave, paid or held."""
     penalties: Mapping[PenaltyCause, float] = field(default_factory=lambda: MappingProxyType({}))
     """What was charged, by cause; zero or negative."""
     last_reward: float | None = None
+    """The last one that was paid."""
     best_reward: float | None = None
+    """The best that one step came to, paid or held."""
     metrics: Mapping[str, Metric] = field(default_factory=lambda: MappingProxyType({}))
     """What steps reported beside their rewards, by name."""
     ungraded_steps: int = 0
@@ -211,6 +216,9 @@ class Charge:
 
     number: int
     reward: float | None
+    """What is paid."""
+    earned: float | None
+    """What the step itself came to, penalties included; paid with it or held."""
     components: Mapping[str, float]
     finished: bool
     stop_reason: StopReason | None
@@ -278,6 +286,10 @@ def settle(
 ) -> tuple[EpisodeState, Charge]:
     """Count one call: number the step, charge penalties, decide whether the episode ends, move every sum.
 
+    Under `emit="final"` what a step comes to is held, and the step that ends the episode pays all of it. A
+    step that ends it by a fault has an answer without room for a number, so that nothing is paid and what was
+    held stays held.
+
     Args:
         state: The standing before; its phase must be playable.
         policy: The episode's rules.
@@ -292,29 +304,44 @@ def settle(
     """
     number = state.steps + 1
     charged = _penalties(policy, outcome, number)
-    reward = outcome.reward
+    earned = outcome.reward
     if charged:
-        reward = (reward or 0.0) + sum(charged.values())
+        earned = (earned or 0.0) + sum(charged.values())
     stop_reason = _stop_reason(state, policy, outcome, number, now)
     moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
+    can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
+    reward, held = _pay(state, policy, earned, can_pay=can_pay)
     components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
     components.update((cause.value, amount) for cause, amount in charged.items())
+    if state.held is not None and held is None:
+        components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
     counted = replace(
         moved,
         steps=number,
         last_call_at=now,
         episode_return=state.episode_return + paid,
+        held=held,
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
         last_reward=state.last_reward if reward is None else reward,
-        best_reward=_best(state.best_reward, reward),
+        best_reward=_best(state.best_reward, earned),
         reward_sum=state.reward_sum + (outcome.reward or 0.0),
         penalties=_add_penalties(state.penalties, charged),
         metrics=_add_metrics(state.metrics, outcome.metrics),
-        ungraded_steps=state.ungraded_steps + (reward is None),
+        ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
     )
-    return counted, Charge(number, reward, components, stop_reason is not None, stop_reason)
+    return counted, Charge(number, reward, earned, components, stop_reason is not None, stop_reason)
+
+
+def _pay(
+    state: EpisodeState, policy: EpisodePolicy, earned: float | None, *, can_pay: bool
+) -> tuple[float | None, float | None]:
+    """Return what a step pays, and what is held after it."""
+    if policy.emit == "dense":
+        return earned, state.held
+    held = earned if state.held is None else state.held + (earned or 0.0)
+    return (held, None) if can_pay else (None, held)
 
 
 def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[PenaltyCause, float]:
@@ -355,19 +382,6 @@ def _add_penalties(
     for cause, amount in charged.items():
         after[cause] = after.get(cause, 0.0) + amount
     return MappingProxyType(after)
-
-
-def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
-
-    Args:
-        metrics: By name.
-    """
-    return {
-        f"reward_extra/{key}/{figure}": value
-        for key, metric in metrics.items()
-        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
-    }
 
 
 def _add_metrics(before: Mapping[str, Metric], reported: Mapping[str, float]) -> Mapping[str, Metric]:

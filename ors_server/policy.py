@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -11,6 +11,9 @@ from ors_server.errors import InvalidRequestError
 
 MAX_REWARD = 1e100
 """Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
+
+WITHHELD = "withheld"
+"""Component of the reward of a step that pays for earlier ones too."""
 
 
 class PenaltyCause(StrEnum):
@@ -69,7 +72,10 @@ class EpisodePolicy(BaseModel):
     """Whether a reward outside the range is moved to its nearest end instead of being refused."""
     discount: float = Field(default=1.0, gt=0, le=1)
     """Factor per step of the reported discounted return; the return itself is never discounted."""
-    overridable: frozenset[str] = frozenset({"step_limit", "time_limit", "call_time_limit"})
+    emit: Literal["dense", "final"] = "dense"
+    """When rewards are paid: `dense` with the step that earned them, `final` all together with the step that
+    ends the episode, so that a consumer of the last reward and one of the sum agree."""
+    overridable: frozenset[str] = frozenset({"step_limit", "time_limit", "call_time_limit", "emit"})
     """Names of the fields that whoever creates a session may set; a limit may only be made stricter."""
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from secrets import token_hex
 from typing import Any
 
+from ors_server.policy import WITHHELD
 from ors_server.wire import ImageBlock, JSONObject, TextBlock
 
 
@@ -14,7 +15,7 @@ class StepStatus(StrEnum):
     """What became of one call."""
 
     GRADED = "graded"
-    """The tool ran and its reward is a number."""
+    """The tool ran and what the step came to is a number."""
     UNGRADED = "ungraded"
     """The tool ran and made no judgement."""
     REFUSED = "refused"
@@ -38,9 +39,11 @@ class Step:
     status: StepStatus
     blocks: tuple[TextBlock | ImageBlock, ...]
     reward: float | None
-    """What was paid for the step, penalties included; `None` when nothing was judged and nothing charged."""
+    """What was paid with the step, penalties included; `None` when nothing was judged and nothing charged,
+    and while a policy holds rewards back until the end."""
     components: Mapping[str, float]
-    """The reward's parts by name: `tool` and one entry per penalty cause; they add up to the reward."""
+    """What the step came to, by name: `tool` and one entry per penalty cause. With `withheld`, what earlier
+    steps came to and this one paid, they add up to the reward, where there is one."""
     finished: bool
     error: str | None
     """Why the call was refused or failed, in words."""
@@ -50,6 +53,14 @@ class Step:
     """When the call began to run, UTC."""
     duration: float
     """Seconds from the call's start to its answer."""
+
+    @property
+    def earned(self) -> float | None:
+        """What the step itself came to, whether it was paid with it or held back; `None` if nothing."""
+        if self.reward is not None and WITHHELD not in self.components:
+            return self.reward
+        own = [amount for name, amount in self.components.items() if name != WITHHELD]
+        return sum(own) if own else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +135,17 @@ class EpisodeSummary:
     episode_return: float
     """Sum of the rewards of all steps, in step order."""
     reward_sum: float
-    """The part of the return that tools paid."""
+    """What tools gave; with the penalties, the return and what was withheld."""
     penalty_sum: float
-    """The part of the return that the policy charged; zero or negative."""
+    """What the policy charged; zero or negative."""
     penalties: Mapping[str, float]
     """The penalty sum by cause."""
     discounted_return: float
     """Sum of `discount ** (number - 1) * reward` over the steps."""
     last_reward: float | None
+    """The last one that was paid."""
     best_reward: float | None
+    """The best that one step came to."""
     ungraded_steps: int
     """Steps without a judgement."""
     failed_steps: int
@@ -144,6 +157,9 @@ class EpisodeSummary:
     finished_at: datetime | None
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
+    withheld: float = 0.0
+    """What was earned and charged and not paid: under a policy that pays at the end, until the step that ends
+    the episode; for ever, if it ends without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +218,7 @@ def summary_as_json(summary: EpisodeSummary) -> dict[str, Any]:
         "phase": summary.phase,
         "steps": summary.steps,
         "return": summary.episode_return,
+        "withheld": summary.withheld,
         "reward_sum": summary.reward_sum,
         "penalty_sum": summary.penalty_sum,
         "penalties": dict(summary.penalties),

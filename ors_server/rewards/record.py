@@ -99,7 +99,7 @@ def _step(step: RecordedStep) -> Step:
         full_result=result,
         error=None if step.error is None else step.error or (step.error_code or "error"),
         latency_ms=1000.0 * step.duration,
-        reward=step.reward,
+        reward=step.earned,
     )
 
 

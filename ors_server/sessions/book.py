@@ -1,6 +1,6 @@
 """The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,10 +11,10 @@ from ors_server.episode import (
     Charge,
     EpisodeState,
     Event,
+    Metric,
     Outcome,
     OutcomeKind,
     StopReason,
-    describe_metrics,
     lapse,
     move,
     remaining_time,
@@ -249,7 +249,7 @@ class EpisodeBook:
             return Fault(entry.error)
         output = entry.output
         if entry.refusal is not None:
-            if charge.reward is None and not charge.finished:
+            if charge.earned is None and not charge.finished:
                 return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
             output = tell_agent(entry.refusal.error, entry.refusal.reason)
         stated = state_episode(output or ToolOutput(), charge, state, self.policy, now)
@@ -261,7 +261,7 @@ class EpisodeBook:
         output = result.output if isinstance(result, Completed) else None
         status = _STATUS.get(entry.outcome.kind)
         if status is None:
-            status = StepStatus.UNGRADED if charge.reward is None else StepStatus.GRADED
+            status = StepStatus.UNGRADED if charge.earned is None else StepStatus.GRADED
         return Step(
             number=charge.number,
             call_id=call.id,
@@ -284,6 +284,7 @@ class EpisodeBook:
             phase=state.phase.value,
             steps=state.steps,
             episode_return=state.episode_return,
+            withheld=state.held or 0.0,
             reward_sum=state.reward_sum,
             penalty_sum=state.penalty_sum,
             penalties={cause.value: amount for cause, amount in state.penalties.items()},
@@ -305,6 +306,19 @@ class EpisodeBook:
 
     def _wall_or_none(self, moment: float | None) -> datetime | None:
         return None if moment is None else self._wall(moment)
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
+
+    Args:
+        metrics: By name.
+    """
+    return {
+        f"reward_extra/{key}/{figure}": value
+        for key, metric in metrics.items()
+        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
 
 
 def _ending(state: EpisodeState) -> str:

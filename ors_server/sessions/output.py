@@ -73,13 +73,14 @@ def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str
         now: Seconds from the clock's origin.
 
     Returns:
-        `step`, `return`, `penalty_sum`, `penalties` by cause, `steps_remaining` and `time_remaining`
-        (seconds; `None` without a limit), and `stop_reason`.
+        `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by
+        cause, `steps_remaining` and `time_remaining` (seconds; `None` without a limit), and `stop_reason`.
     """
     left = remaining_time(state, policy, now)
     return {
         "step": state.steps,
         "return": state.episode_return,
+        "withheld": state.held or 0.0,
         "penalty_sum": state.penalty_sum,
         "penalties": {cause.value: amount for cause, amount in state.penalties.items()},
         "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),

@@ -187,10 +187,12 @@ class EpisodeView(Answer):
     steps: int
     episode_return: Annotated[float, Field(alias="return")]
     """Sum of the rewards of all steps."""
+    withheld: float
+    """What was earned and charged and not paid, under a policy that pays at the end."""
     reward_sum: float
-    """The part that tools paid."""
+    """What tools gave."""
     penalty_sum: float
-    """The part that the policy charged; zero or negative."""
+    """What the policy charged; zero or negative."""
     penalties: dict[str, float]
     """The penalty sum by cause."""
     discounted_return: float
@@ -300,9 +302,11 @@ class StepView(Answer):
     status: StepStatus
     blocks: list[Block]
     reward: float | None
-    """What was paid, penalties included; `None` when nothing was judged and nothing charged."""
+    """What was paid, penalties included; `None` when nothing was judged and nothing charged, and while a
+    policy holds rewards back until the end."""
     components: dict[str, float]
-    """The reward's parts: `tool` and one entry per penalty cause."""
+    """What the step came to: `tool` and one entry per penalty cause; `withheld` where it paid for earlier
+    steps too."""
     finished: bool
     error: str | None
     error_code: str | None

@@ -52,6 +52,7 @@ class Clients(RuleBasedStateMachine):
     """Clients of one server that create, call, leave, come back, repeat, wait and delete."""
 
     kit: ClassVar[Any]
+    policy: ClassVar[EpisodePolicy] = POLICY
     sessions = Bundle("sessions")
     calls = Bundle("calls")
 
@@ -59,7 +60,7 @@ class Clients(RuleBasedStateMachine):
         super().__init__()
         make_server, make_happenings, make_arcade = self.kit
         self.happenings = make_happenings()
-        self.server = make_server(make_arcade(self.happenings, POLICY), idle_seconds=300.0)
+        self.server = make_server(make_arcade(self.happenings, self.policy), idle_seconds=300.0)
         self.received: dict[tuple[str, str], Any] = {}
         self.left: set[tuple[str, str]] = set()
         self.known: list[str] = []
@@ -211,6 +212,7 @@ class Clients(RuleBasedStateMachine):
         assert [step.number for step in steps] == list(range(1, len(steps) + 1))
         assert summary.episode_return == add(step.reward for step in steps)
         assert [step.finished for step in steps[:-1]] == [False] * len(steps[:-1])
+        self.check_what_is_held(summary, steps)
         by_id = {step.call_id: step for step in steps}
         assert len(by_id) == len(steps), "a call was counted twice"
         mine = {call_id: result for (owner, call_id), result in self.received.items() if owner == session}
@@ -220,6 +222,16 @@ class Clients(RuleBasedStateMachine):
         if set(by_id) <= set(mine):  # everybody was told everything
             assert summary.episode_return == add(paid.get(step.call_id) for step in steps)
         assert all(count == 1 for (owner, _), count in self.happenings.runs.items() if owner == session)
+
+    def check_what_is_held(self, summary: Any, steps: Any) -> None:
+        """What was earned was paid or is withheld, never both, whenever it is paid."""
+        earned = functools.reduce(operator.add, (step.earned or 0.0 for step in steps), 0.0)
+        assert summary.episode_return + summary.withheld == pytest.approx(earned, abs=1e-9)
+        assert 0.0 in {summary.episode_return, summary.withheld}
+        if self.policy.emit == "final":
+            assert [step.reward for step in steps[:-1]] == [None] * len(steps[:-1])
+        else:
+            assert summary.withheld == 0.0
 
     def ask(self, session: str, call_id: str, call: Any) -> None:
         key = (session, call_id)
@@ -273,8 +285,11 @@ def paid_by(result: Any) -> float | None:
     return reward
 
 
-def play_randomly(kit: Any, examples: int, steps: int) -> None:
-    machine = type("Machine", (Clients,), {"kit": kit})
+FINAL = POLICY.model_copy(update={"emit": "final"})
+
+
+def play_randomly(kit: Any, examples: int, steps: int, policy: EpisodePolicy = POLICY) -> None:
+    machine = type("Machine", (Clients,), {"kit": kit, "policy": policy})
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -290,7 +305,12 @@ def test_the_rewards_received_are_the_servers_return_whatever_clients_do(arcade_
     play_randomly(arcade_kit, examples=25, steps=30)
 
 
+def test_the_rewards_received_are_the_servers_return_when_all_is_paid_at_the_end(arcade_kit):
+    play_randomly(arcade_kit, examples=10, steps=30, policy=FINAL)
+
+
 @pytest.mark.stress
 @pytest.mark.timeout(1200)
-def test_the_rewards_received_are_the_servers_return_in_many_long_games(arcade_kit):
-    play_randomly(arcade_kit, examples=400, steps=60)
+@pytest.mark.parametrize("policy", [POLICY, FINAL], ids=["dense", "final"])
+def test_the_rewards_received_are_the_servers_return_in_many_long_games(arcade_kit, policy):
+    play_randomly(arcade_kit, examples=400, steps=60, policy=policy)

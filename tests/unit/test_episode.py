@@ -19,13 +19,13 @@ from ors_server.episode import (
     OutcomeKind,
     Phase,
     StopReason,
-    describe_metrics,
     lapse,
     move,
     remaining_time,
     settle,
 )
 from ors_server.policy import MAX_REWARD, EpisodePolicy, PenaltyCause
+from ors_server.sessions.book import describe_metrics
 
 ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
 FREE = EpisodePolicy()

@@ -108,7 +108,7 @@ def test_where_there_is_no_limit_any_is_stricter(field):
 
 def test_only_what_the_environment_allows_may_be_overridden():
     with pytest.raises(
-        InvalidRequestError, match="may override call_time_limit, step_limit, time_limit; not discount"
+        InvalidRequestError, match="may override call_time_limit, emit, step_limit, time_limit; not discount"
     ):
         EpisodePolicy().override({"discount": 0.5})
     with pytest.raises(InvalidRequestError, match="may override nothing"):

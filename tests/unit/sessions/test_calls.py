@@ -44,6 +44,7 @@ async def test_every_output_states_the_standing_after_its_step(open_player):
     assert output.metadata["episode"] == {
         "step": 2,
         "return": 0.75,
+        "withheld": 0.0,
         "penalty_sum": -0.25,
         "penalties": {"invalid_call": -0.25},
         "steps_remaining": 3,
