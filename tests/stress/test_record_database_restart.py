@@ -33,7 +33,7 @@ def durable_postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def outages(durable_postgres) -> Iterator[Outages]:
     """A server over an empty database."""
-    server = RecordingServer(durable_postgres.create_database())
+    server = RecordingServer(durable_postgres.create_database(), "--store-write-seconds", "1")
     yield Outages(server, Load(SEED, SESSIONS))
     server.close()
 

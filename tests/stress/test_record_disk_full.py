@@ -1,0 +1,92 @@
+"""A disk without room: calls fail as machinery, nothing acknowledged is lost, and with room all goes on."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.record_load import Load
+from tests.fixtures.record_outages import SESSIONS, Outages
+from tests.fixtures.recording_server import RecordingServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1200)]
+SEED = 9
+DISK = 96 * 1024 * 1024
+"""Bytes of the disk."""
+BLOBS = "episodes.db.blobs"
+"""The folder of long blocks, beside the file."""
+PIECE = bytes(1024 * 1024)
+"""What is written until there is no room."""
+ROUNDS = 3
+
+
+class SmallDisk:
+    """A file system that holds little, in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Mount it.
+
+        Args:
+            folder: Where to; made if it is not there.
+        """
+        self.folder = folder
+        self._ballast = folder / "ballast"
+        folder.mkdir(parents=True, exist_ok=True)
+        size = f"size={DISK}"
+        subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
+
+    def fill(self) -> None:
+        """Take what is left."""
+        with self._ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(PIECE)
+
+    def empty(self) -> None:
+        """Give back what was taken."""
+        self._ballast.unlink()
+
+    def unmount(self) -> None:
+        """Make an end of it, whoever still uses it."""
+        subprocess.run(["/bin/umount", "--lazy", str(self.folder)], check=True)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder for the record."""
+    if os.geteuid() != 0:
+        pytest.fail("mounting a small disk needs root; run `make stress` as root")
+    return tmp_path / "record"
+
+
+@pytest.fixture(params=["all of the record", "the blobs"])
+def disk(request, folder) -> Iterator[SmallDisk]:
+    """A small disk that holds the record, or only its blobs."""
+    mounted = SmallDisk(folder if request.param == "all of the record" else folder / BLOBS)
+    yield mounted
+    mounted.unmount()
+
+
+@pytest.fixture
+def outages(folder) -> Iterator[Outages]:
+    """A server whose record is in the folder."""
+    server = RecordingServer(str(folder / "episodes.db"), "--store-write-seconds", "1")
+    yield Outages(server, Load(SEED, SESSIONS))
+    server.close()
+
+
+async def test_a_disk_that_fills_up_loses_nothing_and_the_same_sessions_go_on_when_there_is_room(
+    outages, disk, request
+):
+    async def scene(stage: Outages) -> None:
+        for _ in range(ROUNDS):
+            disk.fill()
+            waiting = await stage.until_failing()
+            disk.empty()
+            await stage.until_recovered(waiting)
+
+    found = await outages.play(scene)
+    sys.stdout.write(f"{request.node.name}: {found}; {outages}\n")
