@@ -1,0 +1,390 @@
+"""Episodes played again: what is the same, what is not, and what nobody can know."""
+
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from ors_server import EpisodePolicy, ToolOutput, tool
+from ors_server.errors import OrsServerError
+from ors_server.replaying.outcome import StepVerdict, Verdict
+from ors_server.sandboxes.errors import SandboxError
+from ors_server.trajectory import StepStatus
+from ors_server.wire import ImageBlock, TextBlock
+from tests.unit.replaying.conftest import Casino
+
+pytestmark = pytest.mark.anyio
+
+
+def fields(replay) -> dict[int, list[str]]:
+    """Which fields of which steps differ."""
+    return {
+        step.number: [each.field for each in step.differences] for step in replay.steps if step.differences
+    }
+
+
+async def test_what_is_drawn_from_the_seed_is_the_same_again(record, again, casino):
+    replay = await again(await record(casino, ["fair"] * 5), casino)
+    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.count(StepVerdict.SAME) == 5
+    assert replay.notes == ()
+
+
+async def test_chance_of_its_own_in_a_text_is_found(record, again, casino):
+    replay = await again(await record(casino, ["fair", "foul", "fair"]), casino)
+    assert replay.verdict is Verdict.DIFFERENT
+    assert fields(replay) == {2: ["blocks"]}
+    (difference,) = replay.steps[1].differences
+    assert difference.was != difference.now
+    assert difference.was[0]["text"].startswith("You rolled")
+
+
+async def test_chance_of_its_own_in_a_reward_is_found(record, again, casino):
+    replay = await again(await record(casino, ["crooked"]), casino)
+    assert fields(replay) == {1: ["reward", "components"]}
+
+
+async def test_what_the_environment_declares_volatile_may_differ(record, again, anew):
+    declared = anew(volatile=(r"rolled \d+",))
+    replay = await again(await record(declared, ["foul", "fair"]), declared)
+    assert replay.verdict is Verdict.IDENTICAL
+
+
+async def test_a_reward_is_never_volatile(record, again, anew):
+    declared = anew(volatile=(r".+",))
+    assert fields(await again(await record(declared, ["crooked"]), declared)) == {1: ["reward", "components"]}
+
+
+async def test_whoever_replays_may_call_more_volatile(record, again, casino):
+    replay = await again(await record(casino, ["foul"]), casino, volatile=(r"\d+",))
+    assert replay.verdict is Verdict.IDENTICAL
+
+
+async def test_mistakes_refusals_and_the_authors_failures_are_the_same_again(record, again, casino):
+    calls = ["cheat", "fly", ("say", {"words": 1}), "crash", "leave"]
+    episode = await record(casino, calls)
+    replay = await again(episode, casino)
+    assert [step.status.value for step in episode.steps] == [
+        "graded",
+        "refused",
+        "refused",
+        "failed",
+        "graded",
+    ]
+    assert (replay.verdict, len(replay.steps)) == (Verdict.IDENTICAL, 5)
+
+
+async def test_a_tool_that_has_another_fate_is_found(record, again, casino, anew):
+    @tool
+    async def crash(self) -> ToolOutput:
+        """Works now."""
+        return ToolOutput.ongoing("cards", reward=1.0)
+
+    replay = await again(await record(casino, ["crash"]), anew(crash=crash))
+    assert fields(replay) == {1: ["status", "error_code", "blocks", "reward", "components"]}
+
+
+async def test_an_episode_that_ends_too_early_is_found(record, again, casino, anew):
+    @tool
+    async def say(self, text: str) -> ToolOutput:
+        """Ends."""
+        return ToolOutput.final(text, reward=None)
+
+    replay = await again(await record(casino, [("say", {"text": "a"}), "fair", "fair"]), anew(say=say))
+    assert fields(replay) == {1: ["finished"], 2: ["status"]}
+    assert replay.steps[2].verdict is StepVerdict.UNPLAYED
+    assert replay.steps[2].why == "the replayed episode was over before step 2"
+
+
+async def test_another_prompt_is_found_and_one_that_nobody_saw_is_not_asked_for(record, again, casino, anew):
+    changed = anew(greeting="Lose.")
+    seen = await again(await record(casino, ["fair"]), changed)
+    assert seen.verdict is Verdict.DIFFERENT
+    (difference,) = seen.differences
+    assert (difference.field, difference.was, difference.now) == (
+        "prompt",
+        [{"type": "text", "text": "Play."}],
+        [{"type": "text", "text": "Lose."}],
+    )
+    unseen = await again(await record(casino, ["fair"], prompt=False), changed)
+    assert unseen.verdict is Verdict.IDENTICAL
+
+
+async def test_session_ids_and_call_ids_are_those_of_the_record(record, again, casino):
+    async def act(session) -> None:
+        await session.submit("who", {}, call_id="my-own")
+
+    assert (await again(await record(casino, act), casino)).verdict is Verdict.IDENTICAL
+
+
+async def test_a_call_id_that_comes_twice_in_a_record_runs_twice(record, again, altered, casino):
+    episode = await record(casino, ["fair", "fair"])
+    episode = altered(episode, 2, call_id=episode.steps[0].call_id)
+    assert (await again(episode, casino)).verdict is Verdict.IDENTICAL
+
+
+async def test_secrets_are_given_anew(record, again, casino):
+    episode = await record(casino, ["who"], secrets={"door": "sesame"})
+    assert "sesame" in episode.steps[0].blocks[0].text
+    assert fields(await again(episode, casino)) == {1: ["blocks"]}
+    assert (await again(episode, casino, secrets={"door": "sesame"})).verdict is Verdict.IDENTICAL
+
+
+async def withdrawn(session) -> None:
+    """Plays a call that is withdrawn between two others."""
+    await session.call("fair")
+    async with anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(OrsServerError):
+                await session.submit("wait", {}, call_id="slow")
+
+        tasks.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        await session._engine.cancel(session.id, "slow")
+    await session.call("fair")
+
+
+async def test_a_withdrawn_call_is_not_made_again(record, again, casino):
+    episode = await record(casino, withdrawn)
+    assert [step.status for step in episode.steps][1] is StepStatus.CANCELLED
+    replay = await again(episode, casino)
+    assert [step.verdict.value for step in replay.steps] == ["same", "skipped", "same"]
+    assert replay.verdict is Verdict.IDENTICAL
+    assert "withdrew" in replay.steps[1].why
+
+
+async def test_what_differs_after_a_withdrawn_call_is_nobodys_fault(record, again, altered, casino):
+    episode = altered(await record(casino, withdrawn), 3, reward=7.0)
+    replay = await again(episode, casino)
+    assert replay.steps[2].verdict is StepVerdict.UNCERTAIN
+    assert replay.verdict is Verdict.INCONCLUSIVE
+
+
+async def test_an_episode_of_withdrawn_calls_only_says_nothing(record, again, altered, casino):
+    episode = altered(await record(casino, ["fair"]), 1, status=StepStatus.CANCELLED)
+    assert (await again(episode, casino)).verdict is Verdict.INCONCLUSIVE
+
+
+async def test_a_call_that_the_machinery_failed_is_told_apart(record, again, altered, casino):
+    failed = {"status": StepStatus.FAILED, "error_code": "sandbox_failed"}
+    replay = await again(altered(await record(casino, ["fair", "fair"]), 2, **failed), casino)
+    assert replay.steps[1].verdict is StepVerdict.SKIPPED
+    assert "(sandbox_failed)" in replay.steps[1].why
+    assert replay.verdict is Verdict.IDENTICAL
+
+
+class Broken(Casino):
+    """A casino whose machinery fails."""
+
+    @tool
+    async def fair(self) -> ToolOutput:
+        """Fails."""
+        raise SandboxError("the disk is gone")
+
+
+async def test_machinery_that_fails_the_replay_is_no_difference(record, again, casino):
+    replay = await again(await record(casino, [("say", {"text": "a"}), "fair", "fair"]), Broken)
+    assert [step.verdict.value for step in replay.steps] == ["same", "unplayed", "unplayed"]
+    assert "failed step 2 here (sandbox_failed): " in replay.steps[2].why
+    assert replay.verdict is Verdict.INCONCLUSIVE
+
+
+async def test_calls_at_the_same_time_are_told_and_replayed_in_the_order_of_the_record(record, again, anew):
+    @tool(concurrent=True)
+    async def say(self, text: str) -> ToolOutput:
+        """Repeats when all are there."""
+        self.there = getattr(self, "there", 0) + 1
+        while not self.replayed and self.there < 2:
+            await anyio.lowlevel.checkpoint()
+        return ToolOutput.ongoing(text)
+
+    async def act(session) -> None:
+        async with anyio.create_task_group() as tasks:
+            for text in "ab":
+                tasks.start_soon(session.submit, "say", {"text": text})
+
+    first = anew(say=say, replayed=False)
+    replay = await again(await record(first, act), anew(say=say, replayed=True))
+    assert replay.verdict is Verdict.IDENTICAL
+    (note,) = replay.notes
+    assert note.startswith("calls ran at the same time (steps 2 began")
+
+
+class Forkable(Casino):
+    """A casino that can be copied."""
+
+    def save_state(self):
+        return {}
+
+    def load_state(self, state):
+        """Remembers nothing."""
+
+
+async def test_a_fork_is_replayed_from_its_beginning(record, again):
+    async def act(session):
+        await session.call("say", text="shared")
+        (fork,) = await session.fork()
+        await fork.call("say", text="own")
+        await fork.aclose()
+        return fork
+
+    episode = await record(Forkable, act)
+    assert episode.record.origin.forked_from.steps == 1
+    replay = await again(episode, Forkable)
+    assert (replay.verdict, len(replay.steps)) == (Verdict.IDENTICAL, 2)
+    assert "a fork of session" in replay.notes[0]
+
+
+async def test_a_restored_snapshot_ends_what_can_be_compared(record, again):
+    async def act(session) -> None:
+        await session.call("say", text="one")
+        snapshot = await session._engine.snapshot(session.id)
+        await session.call("say", text="two")
+        await session._engine.restore(session.id, snapshot.id)
+        await session.call("say", text="three")
+        await session.call("say", text="four")
+
+    replay = await again(await record(Forkable, act), Forkable)
+    assert [step.verdict.value for step in replay.steps] == ["same", "same", "unplayed", "unplayed"]
+    assert "before step 3 the session was brought back to its snapshot of step 1" in replay.steps[3].why
+    assert replay.verdict is Verdict.INCONCLUSIVE
+
+
+class Closed(Casino):
+    """A casino that cannot be entered."""
+
+    async def setup(self) -> None:
+        raise RuntimeError("closed today")
+
+
+async def refused(session) -> None:
+    with pytest.raises(OrsServerError, match="closed today"):
+        await session.prompt()
+
+
+async def test_a_setup_that_fails_again_is_the_same(record, again):
+    replay = await again(await record(Closed, refused, prompt=False), Closed)
+    assert (replay.verdict, replay.steps) == (Verdict.IDENTICAL, ())
+
+
+async def test_a_setup_that_fails_now_or_failed_then_is_found(record, again, casino):
+    now = await again(await record(casino, ["fair"]), Closed)
+    assert [(each.field, each.was) for each in now.differences] == [("setup", "done")]
+    assert now.steps[0].verdict is StepVerdict.UNPLAYED
+    then = await again(await record(Closed, refused, prompt=False), casino)
+    assert [(each.field, each.was, each.now) for each in then.differences] == [("setup", "failed", "done")]
+    assert {now.verdict, then.verdict} == {Verdict.DIFFERENT}
+
+
+async def test_a_prompt_or_a_constructor_that_fails_now_is_found(record, again, casino, anew):
+    def broken(self, *_args):
+        raise RuntimeError("lost")
+
+    episode = await record(casino, ["fair"])
+    prompt = await again(episode, anew(get_prompt=broken))
+    assert [(each.field, "lost" in each.now) for each in prompt.differences] == [("prompt", True)]
+    made = await again(episode, anew(__init__=broken))
+    assert [(each.field, "lost" in each.now) for each in made.differences] == [("setup", True)]
+
+
+async def test_the_recorded_rules_hold_and_other_ones_of_today_are_told(record, again, casino, anew):
+    episode = await record(casino, ["cheat", "cheat", "fair"], policy={"step_limit": 2})
+    assert [step.reward for step in episode.steps] == [-0.25, -0.25]
+    harsh = anew(policy=EpisodePolicy(tool_error_penalty=9.0))
+    replay = await again(episode, harsh)
+    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.notes == (
+        "the environment's own tool_error_penalty is another now; the recorded one was used",
+    )
+    assert (await again(episode, casino)).notes == ()
+
+
+async def test_other_surroundings_are_told_and_are_no_difference(record, again, casino, anew):
+    episode = await record(casino, ["fair"])
+    origin = replace(
+        episode.record.origin,
+        server_version="0.0.9",
+        packages={"python": "2.7"},
+        sandbox={"backend": "docker"},
+    )
+    old = replace(episode, record=replace(episode.record, origin=origin, is_closed=False))
+    replay = await again(old, anew(version="2"))
+    assert replay.verdict is Verdict.IDENTICAL
+    told = "\n".join(replay.notes)
+    for sentence in (
+        "still going on",
+        "the version of casino was 1 and is 2",
+        "the server's version was 0.0.9 and is 0",
+        "the version of python was 2.7 and is",
+        "the isolation was docker and is none",
+    ):
+        assert sentence in told
+
+
+@pytest.mark.parametrize(
+    ("tasks", "told"),
+    [
+        ([{"id": "another"}], "task 0 of split 'train' is another one now; the recorded one was played"),
+        ([], "the environment has no task 0 of split 'train' any more; the recorded one was played"),
+    ],
+    ids=["another", "none"],
+)
+async def test_another_task_of_today_is_told_and_the_recorded_one_is_played(
+    record, again, casino, anew, tasks, told
+):
+    changed = anew(list_tasks=classmethod(lambda cls, split: tasks))
+    replay = await again(await record(casino, ["fair"]), changed)
+    assert (replay.verdict, replay.notes) == (Verdict.IDENTICAL, (told,))
+
+
+async def test_a_task_that_is_given_by_value_is_replayed(record, again, casino):
+    episode = await record(casino, ["fair"], split=None, index=None, task_spec={"id": "my own"})
+    assert (await again(episode, casino)).verdict is Verdict.IDENTICAL
+
+
+async def test_a_record_whose_task_was_changed_is_not_replayed(record, again, casino):
+    episode = await record(casino, ["fair"])
+    origin = replace(episode.record.origin, task_spec={"id": "forged"})
+    replay = await again(replace(episode, record=replace(episode.record, origin=origin)), casino)
+    assert replay.verdict is Verdict.FAILED
+    assert "does not have the record's hash" in replay.failure
+
+
+async def test_what_cannot_be_replayed_here_says_why(record, again, casino, anew):
+    episode = await record(casino, ["fair"])
+    unknown = replace(episode.record.origin, environment="no_such_environment")
+    lost = await again(replace(episode, record=replace(episode.record, origin=unknown)))
+    assert lost.verdict is Verdict.FAILED
+    assert "no_such_environment" in lost.failure
+    tools = replace(episode.record.origin, toolset="extra")
+    toolless = await again(replace(episode, record=replace(episode.record, origin=tools)), casino)
+    assert "unknown toolset 'extra'" in toolless.failure
+    rules = replace(episode.record.origin, policy={"step_limit": "many"})
+    ruleless = await again(replace(episode, record=replace(episode.record, origin=rules)), casino)
+    assert "the record's policy cannot be read: step_limit" in ruleless.failure
+
+
+async def test_one_environment_is_played_for_whatever_name_the_record_has(record, again, casino, anew):
+    replay = await again(await record(casino, ["fair"]), anew(name="renamed"))
+    assert replay.verdict is Verdict.IDENTICAL
+    assert "the environment was casino and is renamed" in replay.notes
+
+
+async def test_a_call_that_ran_out_of_time_is_given_the_same_time_again(record, again, casino):
+    episode = await record(casino, ["wait"], policy={"call_time_limit": 0.05})
+    replay = await again(episode, casino)
+    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.notes == ("steps that ran out of time were given the same time again: 1",)
+
+
+async def test_pictures_are_compared_and_details_too(record, again, altered, casino):
+    episode = await record(casino, [("say", {"text": "a"})])
+    picture = altered(episode, 1, blocks=(ImageBlock(data="AAAA", mimeType="image/png"),))
+    assert fields(await again(picture, casino)) == {1: ["blocks"]}
+    detailed = altered(episode, 1, blocks=(TextBlock(text="a", detail={"stream": "stdout"}),))
+    assert fields(await again(detailed, casino)) == {1: ["blocks"]}
+
+
+async def test_a_replay_without_steps_is_identical(record, again, casino):
+    assert (await again(await record(casino, []), casino)).verdict is Verdict.IDENTICAL
