@@ -1,9 +1,7 @@
 """`ors-server export`: writes recorded episodes in the forms that trainers and other tools read."""
 
-import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +19,8 @@ if TYPE_CHECKING:
     from ors_server.store.base import EpisodeFilter, RecordReader
     from ors_server.wire import JSONObject
 
-CUT_OFF = 141
-"""Exit status when nobody reads the output any more, as of a program that SIGPIPE ended."""
 STDOUT = "-"
+FILTERS = "Which episodes"
 
 
 @dataclass(frozen=True)
@@ -41,40 +38,75 @@ class ExportOptions:
         str | None,
         typer.Option(
             metavar="PATH|URL",
-            envvar="ORS_STORE",
-            help="The record: a SQLite file or postgresql://...",
+            help="The record: a SQLite file or a postgresql:// URL; the setting `store` by default.",
+            show_default=False,
         ),
     ] = None
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
     ] = STDOUT
-    environment: Annotated[str | None, typer.Option(metavar="NAME", help="Episodes of this one.")] = None
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Episodes of this split.")] = None
-    index: Annotated[int | None, typer.Option(help="Episodes of the task at this place.", min=0)] = None
+    environment: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS)
+    ] = None
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
+    ] = None
+    index: Annotated[
+        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
+    ] = None
+    task_hash: Annotated[
+        str | None, typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS)
+    ] = None
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", help="Of sessions with this id.", rich_help_panel=FILTERS)
+    ] = None
+    credential: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Whose session this key created.", rich_help_panel=FILTERS),
+    ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Episodes that bear this label; repeatable."),
+        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
     ] = None
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created then or later; ISO 8601, UTC unless said.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
+            rich_help_panel=FILTERS,
+        ),
     ] = None
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before.")] = None
-    min_return: Annotated[float | None, typer.Option(help="With this return or a greater one.")] = None
-    max_return: Annotated[float | None, typer.Option(help="With this return or a smaller one.")] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS)
+    ] = None
+    min_return: Annotated[
+        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
+    ] = None
+    max_return: Annotated[
+        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
+    ] = None
     stop_reason: Annotated[
-        str | None, typer.Option(metavar="REASON", help="That ended for this reason, for instance completed.")
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="That ended for this reason, for instance completed.",
+            rich_help_panel=FILTERS,
+        ),
     ] = None
-    phase: Annotated[str | None, typer.Option(metavar="PHASE", help="That stand there, e.g. finished.")] = (
-        None
-    )
+    phase: Annotated[
+        str | None,
+        typer.Option(metavar="PHASE", help="That stand there, e.g. finished.", rich_help_panel=FILTERS),
+    ] = None
     closed: Annotated[
-        bool | None, typer.Option("--closed/--open", help="Whose session is gone, or is not.")
+        bool | None,
+        typer.Option("--closed/--open", help="Whose session is gone, or is not.", rich_help_panel=FILTERS),
     ] = None
     include_unfinished: Annotated[
         bool,
         typer.Option(
+            "--include-unfinished",
             help="Take those too that were deleted, expired, failed or go on. plain, episodes and "
-            "steps always do."
+            "steps always do.",
         ),
     ] = False
     tools: Annotated[
@@ -90,13 +122,19 @@ class ExportOptions:
         typer.Option(metavar="all|ran", help="Which of the agent's calls are marked to be trained on."),
     ] = "all"
     last_result: Annotated[
-        bool, typer.Option(help="Write the result of the last call too, which nobody learns from.")
+        bool,
+        typer.Option(
+            "--last-result", help="Write the result of the last call too, which nobody learns from."
+        ),
     ] = False
     with_episode: Annotated[
-        bool, typer.Option(help="openai: say ids, rewards and components too, in the key `episode`.")
+        bool,
+        typer.Option(
+            "--with-episode", help="openai: say ids, rewards and components too, in the key `episode`."
+        ),
     ] = False
     preferences: Annotated[
-        bool, typer.Option(help="trl: pairs of episodes of one task, chosen and rejected.")
+        bool, typer.Option("--preferences", help="trl: pairs of episodes of one task, chosen and rejected.")
     ] = False
     group_label: Annotated[
         str | None, typer.Option(metavar="KEY", help="Preferences: a label on which a group agrees, too.")
@@ -122,31 +160,32 @@ def export(options: ExportOptions) -> None:
     """
     import anyio
 
+    from ors_server.cli.terminal import until_nobody_reads
     from ors_server.export.episodes import Tally
 
     tally = Tally()
-    try:
+    with until_nobody_reads():
         anyio.run(_export, options, tally)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
-        raise typer.Exit(CUT_OFF) from None
     complain(str(tally))
 
 
 async def _export(options: ExportOptions, tally: "Tally") -> None:
     from ors_server.export.forms import FormOptions, make_form
     from ors_server.export.verl import VerlOptions
+    from ors_server.settings import Settings
     from ors_server.store.open import open_reader
+    from ors_server.store.place import MEMORY
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
     form = make_form(options.format, FormOptions(chat, options.with_episode, verl))
     _check(options, form)
     wanted = _wanted(options)
-    if options.store is None:
-        raise typer.BadParameter("name the record with --store or in ORS_STORE.")
-    reader = await open_reader(options.store)
+    where = options.store or Settings().record
+    if where == MEMORY:
+        raise typer.BadParameter("a record in memory is gone with its server: name another with --store.")
+    reader = await open_reader(where)
     try:
         await _write(_rows(reader, wanted, form, options, tally), form, options.output)
     finally:
@@ -211,35 +250,19 @@ def _announced(references: "Sequence[str]") -> "Announced":
 
 
 def _wanted(options: ExportOptions) -> "EpisodeFilter":
-    from ors_server.store.base import EpisodeFilter
+    from pydantic import ValidationError
 
-    return EpisodeFilter(
-        environment=options.environment,
-        split=options.split,
-        index=options.index,
-        phase=options.phase,
-        stop_reason=options.stop_reason,
-        labels=dict(_read_label(text) for text in options.label or ()),
-        since=_read_time(options.since),
-        until=_read_time(options.until),
-        min_return=options.min_return,
-        max_return=options.max_return,
-        closed=options.closed,
-    )
+    from ors_server.cli.episodes_options import read_time
+    from ors_server.clock import SystemClock
+    from ors_server.transports.control_requests_episodes import EpisodeSelection
 
-
-def _read_label(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not key or not found:
-        raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
-    return key, value
-
-
-def _read_time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
+    now = SystemClock().now()
+    values = {name: getattr(options, name, None) for name in EpisodeSelection.model_fields}
+    values |= {"session_id": options.session}
+    values |= {"since": read_time(options.since, now), "until": read_time(options.until, now)}
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"a time is ISO 8601, like 2026-01-31T12:00:00, not {text!r}.") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        given = {name: value for name, value in values.items() if value is not None}
+        return EpisodeSelection.model_validate(given).as_filter()
+    except ValidationError as error:
+        mistakes = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise typer.BadParameter(f"{'; '.join(mistakes)}.") from error

@@ -1,6 +1,7 @@
 """`export`, as a person or a script uses it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,27 +10,31 @@ import anyio
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
-from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_store
 from tests.fixtures.recorded_episodes import of_every_kind, write
 
 ROOT = Path(__file__).parents[3]
-COMMAND = [sys.executable, "-c", "import sys; from ors_server.cli.main import main; sys.exit(main())"]
 LIMIT = 60
 
 
-@pytest.fixture(autouse=True)
-def stored(monkeypatch):
-    """Whatever is asked for, the record is that of episodes of every kind."""
-    opened = []
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    """A record of episodes of every kind, in SQLite."""
+    path = tmp_path_factory.mktemp("record") / "episodes.db"
 
-    async def open_reader(where):
-        opened.append(where)
-        store = MemoryStore()
+    async def fill():
+        store = await open_store(str(path))
         await write(store, of_every_kind())
-        return store
+        await store.aclose()
 
-    monkeypatch.setattr("ors_server.store.open.open_reader", open_reader)
-    return opened
+    anyio.run(fill)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def chosen(record, monkeypatch):
+    """The record is the one of the settings."""
+    monkeypatch.setenv("ORS_STORE", record)
 
 
 def rows_of(ran):
@@ -41,20 +46,14 @@ def names_of(ran):
     return [row["episode"]["episode_id"].lstrip("0") for row in rows_of(ran)]
 
 
-def test_lines_go_to_standard_output_and_the_count_to_standard_error(run, stored):
-    ran = run("export", "openai", "--store", "here.db")
+def test_lines_go_to_standard_output_and_the_count_to_standard_error(run, record, monkeypatch):
+    monkeypatch.delenv("ORS_STORE")
+    ran = run("export", "openai", "--store", record)
     assert len(rows_of(ran)) == 7
     assert ran.err == (
         "ors-server: 7 rows from 11 episodes, 13 steps; left out: 2 unfinished, "
         "1 without a prompt on record, 1 without a call\n"
     )
-    assert stored == ["here.db"]
-
-
-def test_the_record_is_the_one_of_the_environment_variable(run, stored, monkeypatch):
-    monkeypatch.setenv("ORS_STORE", "there.db")
-    run("export", "plain")
-    assert stored == ["there.db"]
 
 
 @pytest.mark.parametrize("name", ["openai", "sharegpt", "trl", "plain"])
@@ -86,9 +85,24 @@ def test_a_table_does_not_go_to_standard_output(run):
         (("--stop-reason", "step_limit"), ["shaky"]),
         (("--phase", "playing", "--include-unfinished"), ["going"]),
         (("--open", "--include-unfinished"), ["going"]),
+        (("--session", "session-led"), ["led"]),
+        (("--task-hash", "hash-[('x',1)]"), ["led"]),
+        (("--credential", "k1"), []),
         (("--split", "train", "--index", "0", "--closed", "--max-return", "-0.1"), ["poor"]),
     ],
-    ids=["environment", "label", "return", "time", "reason", "phase", "open", "several"],
+    ids=[
+        "environment",
+        "label",
+        "return",
+        "time",
+        "reason",
+        "phase",
+        "open",
+        "session",
+        "task",
+        "credential",
+        "several",
+    ],
 )
 def test_a_filter_says_which_episodes(run, words, found):
     assert names_of(run("export", "trl", *words)) == found
@@ -135,13 +149,25 @@ def test_tools_are_announced_from_environments_and_files(run, tmp_path, refenv):
         (("openai", "--preferences"), "--preferences goes with trl"),
         (("trl", "--preferences", "--include-unfinished"), "--preferences goes with trl"),
         (("openai", "--train", "some"), "--train is all or ran"),
-        (("openai", "--label", "run"), "--label is KEY=VALUE"),
+        (("openai", "--label", "run"), "label.0: String should match pattern"),
         (("openai", "--since", "soon"), "a time is ISO 8601"),
+        (("openai", "--stop-reason", "bored"), "stop_reason: Input should be 'completed'"),
         (("openai", "--tools", "a.json", "--tools", "b.json"), "--tools takes one JSON file"),
         (("openai", "--tools", "missing.json"), "missing.json"),
         (("openai", "-o", "missing/out"), "missing/"),
     ],
-    ids=["format", "preferences", "unfinished", "train", "label", "time", "files", "file", "folder"],
+    ids=[
+        "format",
+        "preferences",
+        "unfinished",
+        "train",
+        "label",
+        "time",
+        "reason",
+        "files",
+        "file",
+        "folder",
+    ],
 )
 def test_what_makes_no_sense_is_one_line(run, words, complaint):
     ran = run("export", *words)
@@ -151,40 +177,35 @@ def test_what_makes_no_sense_is_one_line(run, words, complaint):
     assert ran.out == ""
 
 
-def test_a_record_must_be_named(run, monkeypatch):
-    monkeypatch.delenv("ORS_STORE")
+def test_a_record_in_memory_cannot_be_read(run, monkeypatch):
+    monkeypatch.setenv("ORS_STORE", "memory")
     ran = run("export", "plain")
     assert ran.status == 2
-    assert "--store" in ran.err
+    assert "name another with --store" in ran.err
 
 
-def test_a_reader_that_leaves_early_is_no_error_of_ours(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import sys, anyio\n"
-        "from ors_server.store import open as opening\n"
-        "from ors_server.store.memory import MemoryStore\n"
-        "from tests.fixtures.recorded_episodes import Played, step_of, write\n"
-        "async def open_reader(where):\n"
-        "    store = MemoryStore()\n"
-        "    await write(store, [Played(f'e{n}', [step_of(1)]) for n in range(300)])\n"
-        "    return store\n"
-        "opening.open_reader = open_reader\n"
-        "from ors_server.cli.main import main\n"
-        "sys.exit(main())\n"
-    )
-    line = f"{sys.executable} {program} export plain --store x | head -n 1 | wc -l; echo ${{PIPESTATUS[0]}}"
+def test_a_record_that_is_not_there_is_not_made(run, tmp_path):
+    ran = run("export", "plain", "--store", str(tmp_path / "none.db"))
+    assert ran.status == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_early_is_no_error_of_ours(record):
+    program = f"{sys.executable} -c 'from ors_server.cli.main import main; raise SystemExit(main())'"
+    end, start = os.pipe()
+    os.close(end)
+    line = f"{program} export plain --store {record} >&{start}; echo $?"
     ran = subprocess.run(
         ["/bin/bash", "-c", line],
         cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        pass_fds=[start],
         capture_output=True,
         text=True,
         check=True,
         timeout=LIMIT,
     )
-    assert ran.stdout.split() == ["1", "141"]
-    assert ran.stderr == ""
+    os.close(start)
+    assert (ran.stdout, ran.stderr) == ("141\n", "")
 
 
 def test_help_imports_neither_a_store_nor_pyarrow():
@@ -194,12 +215,3 @@ def test_help_imports_neither_a_store_nor_pyarrow():
         [sys.executable, "-c", line], cwd=ROOT, capture_output=True, text=True, check=True, timeout=LIMIT
     )
     assert ran.stdout.endswith("[]\n")
-
-
-def test_ids_in_the_fixture_are_in_the_order_of_creation():
-    async def names():
-        store = MemoryStore()
-        await write(store, of_every_kind())
-        return [record.origin.episode_id.lstrip("0") async for record, _ in store.stream()]
-
-    assert anyio.run(names) == [played.name for played in of_every_kind()]
