@@ -23,6 +23,7 @@ from ors_server.cli.replay import replay
 from ors_server.cli.rewards import rewards
 from ors_server.cli.score import score
 from ors_server.cli.serve import serve
+from ors_server.cli.store import store
 from ors_server.cli.version import version
 from ors_server.errors import OrsServerError
 
@@ -60,7 +61,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(from_fields(command))
-GROUPS: dict[str, typer.Typer] = {"episodes": episodes}
+GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
 

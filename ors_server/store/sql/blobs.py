@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -219,6 +219,19 @@ class FileShelf:
         connection.execute(delete(blobs).where(blobs.c.sha256.in_(gone)))
         for name in gone:
             self.path_of(name).unlink(missing_ok=True)
+
+    def sweep(self, named: Collection[str]) -> int:
+        """Remove files that no row names, as a crash leaves them; returns their bytes.
+
+        Args:
+            named: The hashes of all rows, which must not become more meanwhile.
+        """
+        gone = 0
+        for path in self.folder.glob("*/*"):
+            if path.name not in named:
+                gone += path.stat().st_size
+                path.unlink()
+        return gone
 
     def _write(self, path: Path, text: bytes) -> None:
         if path.exists() and path.stat().st_size == len(text):

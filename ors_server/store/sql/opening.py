@@ -68,8 +68,8 @@ def prepare_to_read(place: Place) -> Prepared:
     """
     prepared = name_parts(place, DEFAULTS)
     database = prepared.database
-    if isinstance(database, SqliteDatabase) and not database.path.is_file():
-        raise SettingsError(f"there is no record in {database.shown}; name another one with --store PATH")
+    if isinstance(database, SqliteDatabase):
+        database.demand()
     engine = database.reading_engine()
     try:
         with snapshot(database, engine) as connection:

@@ -60,6 +60,19 @@ class SqliteDatabase:
                 "name another file with --store PATH, or keep it in memory with --store memory"
             ) from error
 
+    def demand(self) -> None:
+        """See that the file is there.
+
+        Raises:
+            SettingsError: If it is not.
+        """
+        if not self.path.is_file():
+            raise SettingsError(f"there is no record in {self.path}; name another one with --store PATH")
+
+    def size(self) -> int:
+        """Return the bytes of the file and its log on the disk."""
+        return sum(path.stat().st_size for path in (self.path, self._log) if path.exists())
+
     def check(self) -> None:
         """See whether the file is the one that was opened first.
 

@@ -16,6 +16,15 @@ def stamp(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment(stamped: int) -> datetime:
+    """Return the moment that `stamp` was given, in UTC.
+
+    Args:
+        stamped: Microseconds since 1970.
+    """
+    return _EPOCH + stamped * _MICROSECOND
+
+
 def searchable(text: str) -> str:
     """Return a text as columns that are searched have it: PostgreSQL has no NUL in texts.
 
