@@ -1,4 +1,4 @@
-"""The parts of a replay: what is taken out of texts, what is compared, what is told, what is played."""
+"""The parts of a replay: what is taken out of texts, what is compared, told and played."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -247,8 +247,8 @@ def test_a_replay_in_words_shows_what_was_and_what_is():
     )
     assert list(render(replay)) == [
         (
-            f"{'e' * 32} (casino, train 3): different: 1 of 3 steps are the same, 1 different, 1 not comparable, "
-            "the prompt differs"
+            f"{'e' * 32} (casino, train 3): different: 1 of 3 steps are the same, "
+            "1 different, 1 not comparable, the prompt differs"
         ),
         "  note: the server is another",
         "  prompt",
