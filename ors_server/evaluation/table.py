@@ -71,12 +71,12 @@ def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
     """
     found: list[str] = []
     if counts.errored:
-        found.append(f"{count_of(counts.errored, 'attempt')} errored and are in no mean")
+        found.append(f"{count_of(counts.errored, 'attempt')} errored: in no mean")
     if counts.over_budget:
-        fate = "count with what they were paid" if over_budget else "are in no mean"
-        found.append(f"{count_of(counts.over_budget, 'attempt')} used up their budget and {fate}")
+        fate = "counted with what was paid until then" if over_budget else "in no mean"
+        found.append(f"{count_of(counts.over_budget, 'attempt')} over budget: {fate}")
     if counts.missing:
-        found.append(f"{count_of(counts.missing, 'attempt')} of {counts.planned:,} are missing")
+        found.append(f"{count_of(counts.missing, 'attempt')} of {counts.planned:,} missing: not recorded")
     return found
 
 
@@ -102,7 +102,7 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_column(heading, justify="left" if not heading else "right")
     for name in COMPARED:
         if name in comparison.figures:
-            cells = _cells(comparison.figures[name], is_rate=name in RATES)
+            cells = difference_cells(comparison.figures[name], is_rate=name in RATES)
             table.add_row(label_of(name, comparison.k), *cells)
     return table
 
@@ -170,7 +170,13 @@ def _some(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def _cells(found: Difference, *, is_rate: bool) -> tuple[str, ...]:
+def difference_cells(found: Difference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
+    """Spell both figures, their difference, its interval and its p-value.
+
+    Args:
+        found: The difference.
+        is_rate: Whether it is one of shares of 1.
+    """
     spell, spell_signed = (percent, signed_percent) if is_rate else (number, signed)
     brief = signed_percent if is_rate else _brief
     interval = found.interval

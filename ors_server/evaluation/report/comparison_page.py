@@ -1,0 +1,117 @@
+"""The report of a comparison of two runs."""
+
+from collections.abc import Sequence
+
+from ors_server.evaluation.comparing import Comparison, Difference
+from ors_server.evaluation.outcomes import Run
+from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.page import agent_name, run_facts
+from ors_server.evaluation.report.rows import MAX_ROWS, Column, LongTable, plain_table
+from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
+from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
+from ors_server.evaluation.wording import chance, count_of
+
+_SECTIONS = (("figures", "Figures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
+_TILES = 4
+_COLUMNS = (
+    Column("task", in_id=True),
+    Column("difference", "number"),
+    Column("first", "number"),
+    Column("second", "number"),
+    Column("first success rate", "number"),
+    Column("second success rate", "number"),
+    Column("first attempts", "number"),
+    Column("second attempts", "number"),
+)
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """Return the report of a comparison as a page of its own.
+
+    Args:
+        comparison: The comparison.
+    """
+    first, second = comparison.first[0], comparison.second[0]
+    names = f"{_name(first)} and {_name(second)}"
+    *told, how = comparison_remarks(comparison)
+    body = (
+        section(
+            "figures",
+            "Figures",
+            _tiles(comparison),
+            remarks([f"{words[:1].upper()}{words[1:]}." for words in told]),
+            element("div", _table(comparison), class_="card"),
+        ),
+        section(
+            "plots", "Plots", figures([differences(comparison), both_returns(comparison), record(comparison)])
+        ),
+        section("tasks-section", "Tasks", _tasks(comparison)),
+        section("run", "Runs", *_runs("First", comparison.first), *_runs("Second", comparison.second)),
+    )
+    matched = count_of(comparison.matched, "task")
+    lead = f"{names}, over {matched} that both played. Differences are the second less the first."
+    return document(
+        f"{first.environment}: {names}",
+        header("Comparison", f"{first.environment}", lead, _SECTIONS),
+        body,
+        f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. The "
+        f"page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
+    )
+
+
+def _name(run: Run) -> str:
+    return f"{agent_name(run)} ({run.run_id})"
+
+
+def _tiles(comparison: Comparison) -> Markup:
+    shown = [name for name in COMPARED if name in comparison.figures][:_TILES]
+    return element(
+        "div", *(_tile(name, comparison.figures[name], comparison.k) for name in shown), class_="tiles"
+    )
+
+
+def _tile(name: str, found: Difference, k: int) -> Markup:
+    first, second, change, within, p = difference_cells(found, is_rate=name in RATES)
+    is_clear = found.interval is not None and (found.interval.low > 0 or found.interval.high < 0)
+    is_up = found.difference > 0
+    style = "" if not is_clear or name not in {"reward", *RATES} else "up" if is_up else "down"
+    aside = f"{within}; {p}. {first} and {second}"
+    return tile(label_of(name, k), change, aside, zero_bar(f"tile-{name}", found), style)
+
+
+def _table(comparison: Comparison) -> Markup:
+    rows = [
+        (label_of(name, comparison.k), *difference_cells(comparison.figures[name], is_rate=name in RATES))
+        for name in COMPARED
+        if name in comparison.figures
+    ]
+    headings = ("figure", "first", "second", "difference", "interval", "sign flips")
+    found = comparison.mcnemar
+    told = "" if found is None else f" McNemar, exact: {chance(found.p)}."
+    return plain_table(headings, rows, f"Over the matched tasks.{told}")
+
+
+def _tasks(comparison: Comparison) -> Markup:
+    rows = [
+        (
+            f"{one.split}/{one.index}",
+            one.difference,
+            one.first,
+            one.second,
+            one.first_success_rate,
+            one.second_success_rate,
+            one.first_attempts,
+            one.second_attempts,
+        )
+        for one in comparison.tasks[:MAX_ROWS]
+    ]
+    table = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, rows, "task:")
+    return table.render(known=len(comparison.tasks))
+
+
+def _runs(which: str, runs: Sequence[Run]) -> list[Markup]:
+    parts: list[Markup] = []
+    for run in runs:
+        parts.extend((element("h3", f"{which}: {_name(run)}", class_="apart"), run_facts(run)))
+    return parts

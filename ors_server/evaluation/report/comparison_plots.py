@@ -1,0 +1,179 @@
+"""The plots of a comparison of two runs."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ors_server.evaluation.comparing import Comparison, Difference, TaskChange
+from ors_server.evaluation.report.drawing import Drawing, Frame, widened
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.plots import MOST_TASKS, WIDE, Plot
+from ors_server.evaluation.wording import count_of, number, signed
+
+SQUARE = Frame(height=400)
+_GRID = 30
+"""Returns of both runs are drawn at so many places in each direction, where there are many tasks."""
+_SHARES = (("wins", "success", "better"), ("ties", "other", "alike"), ("losses", "error", "worse"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    change: float
+    words: str
+
+
+def differences(comparison: Comparison) -> Plot:
+    """Draw how much each task's mean return changed, from the greatest gain to the greatest loss.
+
+    Args:
+        comparison: The comparison.
+    """
+    changes = sorted(comparison.tasks, key=lambda one: (-one.difference, one.split, one.index))
+    bars = _bars(changes)
+    low, high = widened(min(0.0, changes[-1].difference), max(0.0, changes[0].difference))
+    drawing = Drawing((0.0, float(len(bars))), (low, high), WIDE)
+    drawing.axes("tasks, the greatest gain first", "second less first", x_ticks=())
+    overall = comparison.figures["reward"]
+    _mean_band(drawing, overall, float(len(bars)))
+    for place, bar in enumerate(bars):
+        style = "success" if bar.change > 0 else "error" if bar.change < 0 else "other"
+        drawing.bar((place + 0.1, place + 0.9), (0.0, bar.change), bar.words, style)
+    drawing.level(overall.difference, f"mean {signed(overall.difference)}")
+    grouped = (
+        ""
+        if len(changes) == len(bars)
+        else f" {len(changes):,} tasks in {len(bars)} groups of neighbours, each with its mean."
+    )
+    return Plot(
+        "differences",
+        "Difference of the mean return per task",
+        f"The band is the interval of the mean difference.{grouped}",
+        drawing.render("differences", "Difference of the mean return per task"),
+        ("task", "difference"),
+        [tuple(bar.words.split(": ", 1)) for bar in bars],
+        is_wide=True,
+        legend=(("success", "better"), ("error", "worse")),
+    )
+
+
+def _mean_band(drawing: Drawing, overall: Difference, end: float) -> None:
+    if overall.interval is not None:
+        low, high = (
+            min(max(value, drawing.y[0]), drawing.y[1])
+            for value in (overall.interval.low, overall.interval.high)
+        )
+        drawing.band([(0.0, low, high), (end, low, high)])
+
+
+def _bars(changes: Sequence[TaskChange]) -> list[_Bar]:
+    if len(changes) <= MOST_TASKS:
+        return [_Bar(one.difference, _words(one)) for one in changes]
+    step = len(changes) / MOST_TASKS
+    bars: list[_Bar] = []
+    for place in range(MOST_TASKS):
+        start, end = round(place * step), round((place + 1) * step)
+        mean = math.fsum(one.difference for one in changes[start:end]) / (end - start)
+        bars.append(_Bar(mean, f"ranks {start + 1:,} to {end:,}: {signed(mean)}"))
+    return bars
+
+
+def _words(one: TaskChange) -> str:
+    return f"{one.split}/{one.index}: {signed(one.difference)} ({number(one.first)} to {number(one.second)})"
+
+
+def both_returns(comparison: Comparison) -> Plot:
+    """Draw each task where its mean returns in both runs put it; more tasks at a place make a larger mark.
+
+    Args:
+        comparison: The comparison.
+    """
+    means = [value for one in comparison.tasks for value in (one.first, one.second)]
+    low, high = widened(min(means), max(means))
+    drawing = Drawing((low, high), (low, high), SQUARE)
+    drawing.axes("mean return in the first run", "in the second run")
+    drawing.parts.append(
+        element(
+            "line",
+            x1=drawing.at_x(low),
+            y1=drawing.at_y(low),
+            x2=drawing.at_x(high),
+            y2=drawing.at_y(high),
+            class_="level",
+        )
+    )
+    places = Counter(
+        _place(one, low, high, is_coarse=len(comparison.tasks) > MOST_TASKS) for one in comparison.tasks
+    )
+    rows: list[tuple[str, ...]] = []
+    for (first, second), count in sorted(places.items()):
+        words = f"{number(first)} to {number(second)}: {count_of(count, 'task')}"
+        style = "success-line-dot" if second > first else "error" if second < first else "accent-dot"
+        drawing.dot(first, second, words, f"{style} see-through", min(14.0, 2.6 + 1.4 * math.sqrt(count)))
+        rows.append((number(first), number(second), f"{count:,}"))
+    return Plot(
+        "both-returns",
+        "Mean returns in both runs",
+        "Above the line, the second run does better. The more tasks are at a place, the larger its mark.",
+        drawing.render("both-returns", "Mean returns of tasks in both runs"),
+        ("first", "second", "tasks"),
+        rows,
+    )
+
+
+def _place(one: TaskChange, low: float, high: float, *, is_coarse: bool) -> tuple[float, float]:
+    if not is_coarse:
+        return one.first, one.second
+    size = (high - low) / _GRID
+    return low + round((one.first - low) / size) * size, low + round((one.second - low) / size) * size
+
+
+def record(comparison: Comparison) -> Plot:
+    """Draw at how many tasks the second run does better, alike and worse.
+
+    Args:
+        comparison: The comparison.
+    """
+    frame = Frame(height=16 + 34 * len(_SHARES), left=80, right=110, top=8, bottom=8)
+    drawing = Drawing((0.0, float(comparison.matched)), (0.0, float(len(_SHARES))), frame)
+    rows: list[tuple[str, ...]] = []
+    for place, (name, style, words) in enumerate(_SHARES):
+        count: int = getattr(comparison.record, name)
+        top = len(_SHARES) - place - 0.2
+        told = f"{count_of(count, 'task')} {words}, {100 * count / comparison.matched:.1f} %"
+        drawing.bar((0, count), (top - 0.6, top), told, style)
+        middle = drawing.at_y(top - 0.3) + 4
+        drawing.text(frame.left - 10, middle, words, "name end")
+        drawing.text(drawing.at_x(count) + 8, middle, f"{count:,}", "tick")
+        rows.append((words, f"{count:,}"))
+    return Plot(
+        "record",
+        "Tasks by outcome",
+        f"{count_of(comparison.matched, 'matched task')}, by the mean return in the second run.",
+        drawing.render("record", "Tasks at which the second run does better, alike and worse"),
+        ("outcome", "tasks"),
+        rows,
+    )
+
+
+def zero_bar(name: str, found: Difference) -> Markup:
+    """Draw a difference and its interval beside 0.
+
+    Args:
+        name: Id of the drawing.
+        found: The difference.
+    """
+    ends = (
+        (found.difference, 0.0) if found.interval is None else (found.interval.low, found.interval.high, 0.0)
+    )
+    reach = 1.15 * max(map(abs, ends)) or 1.0
+    frame = Frame(width=200, height=18, left=5, right=5, top=2, bottom=2)
+    drawing = Drawing((-reach, reach), (0.0, 1.0), frame)
+    low, high = min(ends[:2]), max(ends[:2])
+    drawing.parts = [
+        element("line", x1=5, x2=195, y1=9, y2=9, class_="track"),
+        element("line", x1=drawing.at_x(low), x2=drawing.at_x(high), y1=9, y2=9, class_="extent"),
+        element("line", x1=100, x2=100, y1=1, y2=17, class_="axis"),
+        element("circle", cx=drawing.at_x(found.difference), cy=9, r=4.5, class_="accent-dot"),
+    ]
+    return drawing.render(name, f"{signed(found.difference)}, on a scale around 0")

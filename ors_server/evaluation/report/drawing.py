@@ -1,0 +1,245 @@
+"""A coordinate system to draw in: scales, axes, and the marks that stand for data, as SVG.
+
+Colours and type come from the page's style sheet by class, so that one drawing serves a light and a dark
+page. Each mark of data says what it stands for, in a `title`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.wording import number
+
+_STEPS = (1, 2, 2.5, 5, 10)
+_TICKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The size of a drawing and the room that it leaves for its axes, in units of its own."""
+
+    width: float = 560
+    height: float = 262
+    left: float = 50
+    right: float = 26
+    top: float = 28
+    bottom: float = 40
+
+    @property
+    def floor(self) -> float:
+        """Return where the horizontal axis is."""
+        return self.height - self.bottom
+
+    @property
+    def end(self) -> float:
+        """Return where the vertical scale ends on the right."""
+        return self.width - self.right
+
+
+def ticks(low: float, high: float, wanted: int = _TICKS) -> list[float]:
+    """Return round numbers that lie in a range, about as many as wanted.
+
+    Args:
+        low: Its lower end.
+        high: Its upper end, not below.
+        wanted: How many.
+    """
+    if high <= low:
+        return [low]
+    rough = (high - low) / wanted
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in _STEPS if power * factor >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(place * step, 12) for place in range(first, last + 1)]
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """Return a range that is no point and whose ends are round.
+
+    Args:
+        low: The least value.
+        high: The greatest.
+    """
+    if high - low <= 1e-9 * max(1.0, abs(low), abs(high)):
+        return low - 0.5, high + 0.5
+    step = ticks(low, high)[:2]
+    size = step[1] - step[0] if len(step) > 1 else high - low
+    return math.floor(low / size + 1e-9) * size, math.ceil(high / size - 1e-9) * size
+
+
+@dataclass
+class Drawing:
+    """A drawing with two scales; marks are drawn in data units."""
+
+    x: tuple[float, float]
+    """Least and greatest value from left to right."""
+    y: tuple[float, float]
+    """Least and greatest value from bottom to top."""
+    frame: Frame = field(default_factory=Frame)
+    parts: list[Markup] = field(default_factory=list[Markup])
+
+    def at_x(self, value: float) -> float:
+        """Return where a value is, from the left.
+
+        Args:
+            value: In data units.
+        """
+        low, high = self.x
+        return self.frame.left + (value - low) / (high - low) * (self.frame.end - self.frame.left)
+
+    def at_y(self, value: float) -> float:
+        """Return where a value is, from the top.
+
+        Args:
+            value: In data units.
+        """
+        low, high = self.y
+        return self.frame.floor - (value - low) / (high - low) * (self.frame.floor - self.frame.top)
+
+    def axes(
+        self,
+        x_label: str,
+        y_label: str,
+        *,
+        x_ticks: Sequence[float] | None = None,
+        y_ticks: Sequence[float] | None = None,
+        spell_y: Callable[[float], str] = number,
+    ) -> None:
+        """Draw lines at round values of y, and name round values on both axes.
+
+        Args:
+            x_label: What is from left to right.
+            y_label: What is from bottom to top.
+            x_ticks: Values of x to name; round ones by default.
+            y_ticks: Values of y to name; round ones by default.
+            spell_y: How a value of y is spelled.
+        """
+        frame = self.frame
+        for value in ticks(*self.y) if y_ticks is None else y_ticks:
+            y = self.at_y(value)
+            self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=y, y2=y, class_="grid"))
+            self.text(frame.left - 8, y + 4, spell_y(value), "tick end")
+        for value in ticks(*self.x) if x_ticks is None else x_ticks:
+            self.text(self.at_x(value), frame.floor + 17, number(value), "tick middle")
+        self.parts.append(
+            element("line", x1=frame.left, x2=frame.end, y1=frame.floor, y2=frame.floor, class_="axis")
+        )
+        self.text((frame.left + frame.end) / 2, frame.height - 5, x_label, "label middle")
+        self.text(frame.left, frame.top - 14, y_label, "label")
+
+    def text(self, x: float, y: float, words: str, style: str) -> None:
+        """Write words, in the drawing's own units.
+
+        Args:
+            x: From the left.
+            y: From the top.
+            words: What.
+            style: Classes.
+        """
+        self.parts.append(element("text", words, x=x, y=y, class_=style))
+
+    def bar(self, x: tuple[float, float], y: tuple[float, float], title: str, style: str) -> None:
+        """Draw a rectangle that stands for data.
+
+        Args:
+            x: Where it begins and ends, in data units.
+            y: Likewise; in any order.
+            title: What it stands for.
+            style: Classes.
+        """
+        left, right = self.at_x(x[0]), self.at_x(x[1])
+        gap = 1.0 if right - left > 4 else 0.0  # noqa: PLR2004  (thinner ones touch each other)
+        top, bottom = sorted((self.at_y(y[0]), self.at_y(y[1])))
+        self.parts.append(
+            element(
+                "rect",
+                element("title", title),
+                x=left + gap / 2,
+                y=top,
+                width=max(0.5, right - left - gap),
+                height=max(0.75, bottom - top),
+                class_=f"mark {style}",
+            )
+        )
+
+    def dot(self, x: float, y: float, title: str, style: str, radius: float = 3.5) -> None:
+        """Draw a point that stands for data.
+
+        Args:
+            x: In data units.
+            y: In data units.
+            title: What it stands for.
+            style: Classes.
+            radius: In the drawing's units.
+        """
+        title_ = element("title", title)
+        self.parts.append(
+            element("circle", title_, cx=self.at_x(x), cy=self.at_y(y), r=radius, class_=f"mark {style}")
+        )
+
+    def whisker(self, x: float, low: float, high: float, style: str = "whisker") -> None:
+        """Draw a vertical line from one value to another.
+
+        Args:
+            x: In data units.
+            low: In data units; what lies outside the scale is cut off.
+            high: Likewise.
+            style: Classes.
+        """
+        bottom, top = (self.at_y(min(max(value, self.y[0]), self.y[1])) for value in (low, high))
+        at = self.at_x(x)
+        self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_=style))
+
+    def level(self, y: float, words: str, style: str = "level") -> None:
+        """Draw a line from left to right, and say what it is.
+
+        Args:
+            y: In data units.
+            words: What it is.
+            style: Classes.
+        """
+        at, frame = self.at_y(y), self.frame
+        self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=at, y2=at, class_=style))
+        if words:
+            self.text(frame.end, at - 5, words, "note end")
+
+    def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
+        """Draw a line through points.
+
+        Args:
+            points: In data units, from left to right.
+            style: Classes.
+        """
+        self.parts.append(element("path", d=self._path(points), class_=f"line {style}"))
+
+    def band(self, points: Sequence[tuple[float, float, float]], style: str = "band") -> None:
+        """Fill what lies between two lines.
+
+        Args:
+            points: x, lower y, upper y, in data units, from left to right; cut off at the scale's ends.
+            style: Classes.
+        """
+        low, high = self.y
+        upper = [(x, min(top, high)) for x, _, top in points]
+        lower = [(x, max(bottom, low)) for x, bottom, _ in reversed(points)]
+        self.parts.append(element("path", d=f"{self._path([*upper, *lower])}Z", class_=style))
+
+    def _path(self, points: Sequence[tuple[float, float]]) -> str:
+        return "M" + "L".join(f"{self.at_x(x):.1f} {self.at_y(y):.1f}" for x, y in points)
+
+    def render(self, name: str, title: str) -> Markup:
+        """Return the drawing.
+
+        Args:
+            name: An id that nothing else on the page has.
+            title: What it shows, for those who cannot see it.
+        """
+        return element(
+            "svg",
+            element("title", title, id=f"{name}-title"),
+            *self.parts,
+            viewBox=f"0 0 {self.frame.width:g} {self.frame.height:g}",
+            role="img",
+            aria_labelledby=f"{name}-title",
+        )

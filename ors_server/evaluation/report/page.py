@@ -1,0 +1,340 @@
+"""The report of a run: its figures, plots, tasks, attempts and settings on one page."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from ors_server.evaluation.gathering import Outcome
+from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
+from ors_server.evaluation.played import Reader, tokens_of
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.plots import (
+    Valued,
+    at_k,
+    histogram,
+    interval_bar,
+    returns_by_task,
+    running_mean,
+    stop_reasons,
+)
+from ors_server.evaluation.report.rows import (
+    MAX_ROWS,
+    MAX_TEXT,
+    Cell,
+    Column,
+    LongTable,
+    cut,
+    plain_table,
+)
+from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
+from ors_server.evaluation.summary import Amount, Estimate, Rate, Summary, TaskFigures
+from ors_server.evaluation.table import intervals_remark, remarks_on
+from ors_server.evaluation.wording import (
+    NOTHING,
+    between,
+    count_of,
+    duration,
+    number,
+    percent,
+)
+
+SECTIONS = (
+    ("figures", "Figures"),
+    ("plots", "Plots"),
+    ("tasks-section", "Tasks"),
+    ("attempts-section", "Attempts"),
+    ("run", "Run"),
+)
+_TASK_COLUMNS = (
+    Column("task", in_id=True),
+    Column("attempts", "number"),
+    Column("mean return", "number"),
+    Column("interval"),
+    Column("successes", "number"),
+    Column("success rate", "number"),
+    Column("steps", "number"),
+    Column("tokens", "number"),
+    Column("seconds", "number"),
+    Column("errored", "number"),
+    Column("over budget", "number"),
+)
+_ATTEMPT_COLUMNS = (
+    Column("task", in_id=True),
+    Column("attempt", "number", in_id=True),
+    Column("status", "badge"),
+    Column("return", "number"),
+    Column("success", "badge"),
+    Column("steps", "number"),
+    Column("penalties", "number"),
+    Column("tokens", "number"),
+    Column("cost", "number"),
+    Column("seconds", "number"),
+    Column("stop reason"),
+    Column("episode", "mono"),
+    Column("error", "text"),
+)
+
+
+def run_report(summary: Summary, outcome: Outcome) -> str:
+    """Return the report of a run as a page of its own.
+
+    Args:
+        summary: The figures.
+        outcome: What they were made from.
+    """
+    first = summary.runs[0]
+    reader = Reader(summary.reading)
+    counted = [attempt for attempt in outcome.attempts if reader.counts(attempt)]
+    body = (
+        section(
+            "figures",
+            "Figures",
+            _tiles(summary),
+            remarks(_remarks(summary)),
+            _splits(summary),
+            _metrics(summary),
+        ),
+        section("plots", "Plots", _plots(summary, counted, reader)),
+        section("tasks-section", "Tasks", _tasks(summary.tasks)),
+        section("attempts-section", "Attempts", _attempts(outcome, reader)),
+        section("run", "Run", *map(run_facts, summary.runs)),
+    )
+    splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
+    return document(
+        f"{first.environment} · {splits} · {agent_name(first)}",
+        header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
+        body,
+        _about(summary),
+    )
+
+
+def agent_name(run: Run) -> str:
+    """Return how an agent is called.
+
+    Args:
+        run: A run of it.
+    """
+    names = dict.fromkeys(str(run.agent[key]) for key in ("kind", "name") if run.agent.get(key))
+    return " · ".join(names) or "an agent"
+
+
+def _lead(summary: Summary) -> str:
+    first, counts = summary.runs[0], summary.overall.counts
+    ended = max((run.ended_at for run in summary.runs if run.ended_at), default=None)
+    until = f" to {_moment(ended)}" if ended else ", not ended"
+    return (
+        f"{agent_name(first)} at {count_of(counts.tasks, 'task')}, {count_of(counts.recorded, 'attempt')}; "
+        f"{_moment(min(run.started_at for run in summary.runs))}{until} UTC"
+    )
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+def _remarks(summary: Summary) -> list[str]:
+    stops = [
+        f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
+    ]
+    found = [*remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget), *stops]
+    return [f"{words[:1].upper()}{words[1:]}." for words in found]
+
+
+def _tiles(summary: Summary) -> Markup:
+    overall = summary.overall
+    last = overall.at_k[-1] if overall.at_k else None
+    tiles = [
+        _reward_tile(overall.reward),
+        _rate_tile(overall.success_rate, overall.success_rate_errors_as_failures),
+    ]
+    if last is not None and last.k > 1:
+        best = last.pass_at_k
+        aside = f"{between(best.interval, as_percent=True)}; pass^{last.k} {percent(last.pass_hat_k.value)}"
+        tiles.append(tile(f"pass@{last.k}", percent(best.value), aside))
+    tiles.append(_counts_tile(summary))
+    for name, found in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
+        if found is not None:
+            tiles.append(_amount_tile(name, found))
+    if overall.seconds is not None:
+        mean, total = overall.seconds.mean, overall.seconds.total
+        tiles.append(tile("Time per attempt", duration(mean.value), f"{duration(total)} in all"))
+    return element("div", *tiles, class_="tiles")
+
+
+def _reward_tile(found: Estimate | None) -> Markup:
+    if found is None:
+        return tile("Mean return", NOTHING, "no attempt counts")
+    scale = (min(0.0, found.least), max(1.0, found.greatest))
+    drawing = None
+    if found.interval is not None:
+        drawing = interval_bar("tile-reward", found.value, found.interval, scale)
+    return tile("Mean return", number(found.value), f"{between(found.interval)}", drawing)
+
+
+def _rate_tile(found: Rate | None, pessimistic: Rate | None) -> Markup:
+    if found is None:
+        return tile("Success rate", NOTHING, "no attempt counts")
+    aside = between(found.interval, as_percent=True)
+    if pessimistic is not None and pessimistic.attempts != found.attempts:
+        aside += f"; {percent(pessimistic.value)} with errors as failures"
+    drawing = interval_bar("tile-success", found.value, found.interval, (0.0, 1.0))
+    return tile("Success rate", percent(found.value), aside, drawing)
+
+
+def _counts_tile(summary: Summary) -> Markup:
+    counts = summary.overall.counts
+    parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
+    told = [f"{count:,} {words}" for count, words in parts if count]
+    return tile("Attempts that count", f"{counts.counted:,}", ", ".join(told) or f"all of {counts.planned:,}")
+
+
+def _amount_tile(name: str, found: Amount) -> Markup:
+    return tile(f"{name} per attempt", number(found.mean.value), f"{number(found.total)} in all")
+
+
+def _splits(summary: Summary) -> Markup:
+    if len(summary.splits) < 2:  # noqa: PLR2004  (one split is all of them)
+        return Markup("")
+    rows = [
+        (
+            name,
+            f"{found.counts.tasks:,}",
+            f"{found.counts.counted:,} of {found.counts.recorded:,}",
+            NOTHING if found.reward is None else number(found.reward.value),
+            NOTHING if found.reward is None else between(found.reward.interval),
+            NOTHING if found.success_rate is None else percent(found.success_rate.value),
+            NOTHING if found.success_rate is None else between(found.success_rate.interval, as_percent=True),
+        )
+        for name, found in summary.splits.items()
+    ]
+    headings = ("split", "tasks", "attempts", "mean return", "interval", "success rate", "interval")
+    return element("div", plain_table(headings, rows, "By split"), class_="card")
+
+
+def _metrics(summary: Summary) -> Markup:
+    metrics = summary.overall.metrics
+    if not metrics:
+        return Markup("")
+    names = dict.fromkeys(re.sub("/(mean|max|min)$", "", name) for name in metrics)
+    rows = [
+        (name, *(number(metrics.get(f"{name}/{kind}", metrics.get(name))) for kind in ("mean", "min", "max")))
+        for name in names
+    ]
+    caption = "What rewards reported, over the attempts that count"
+    return element("div", plain_table(("metric", "mean", "least", "greatest"), rows, caption), class_="card")
+
+
+def _plots(summary: Summary, counted: Sequence[Attempt], reader: Reader) -> Markup:
+    def values(of: Sequence[tuple[float | None, Attempt]]) -> list[Valued]:
+        return [Valued(float(value), reader.succeeded(one)) for value, one in of if value is not None]
+
+    tokens = values([(tokens_of(one), one) for one in counted])
+    return figures(
+        (
+            histogram("returns", "Returns", "return", values([(one.episode_return, one) for one in counted])),
+            running_mean(counted, summary.reading.resampling.confidence),
+            returns_by_task(summary),
+            at_k(summary.overall.at_k),
+            stop_reasons(summary),
+            histogram("steps", "Steps", "tool calls", values([(one.steps, one) for one in counted])),
+            histogram("tokens", "Tokens", "tokens read and written", tokens),
+            histogram("seconds", "Time", "seconds", values([(one.seconds, one) for one in counted])),
+            histogram("cost", "Cost", "cost", values([(one.cost, one) for one in counted])),
+        )
+    )
+
+
+def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
+    rows = [
+        (
+            f"{task.split}/{task.index}",
+            task.counted,
+            task.reward,
+            between(task.interval),
+            task.successes,
+            task.success_rate,
+            task.steps,
+            task.tokens,
+            task.seconds,
+            task.errored,
+            task.over_budget,
+        )
+        for task in tasks[:MAX_ROWS]
+    ]
+    title = "A task leads to its attempts. Attempts that count, and means over them."
+    table = LongTable("tasks", title, _TASK_COLUMNS, rows, "task:", link="attempts-of:")
+    return table.render(known=len(tasks))
+
+
+def _attempts(outcome: Outcome, reader: Reader) -> Markup:
+    several = len(outcome.runs) > 1
+    columns = (*_ATTEMPT_COLUMNS, Column("run", "mono", in_id=True)) if several else _ATTEMPT_COLUMNS
+    rows = [
+        (*_attempt(attempt, reader), attempt.run_id) if several else _attempt(attempt, reader)
+        for attempt in outcome.attempts[:MAX_ROWS]
+    ]
+    title = "In the order in which they ended. `ors-server episodes show EPISODE` shows one step by step."
+    table = LongTable("attempts", title.replace("`", ""), columns, rows, "attempt:", filter_by="status")
+    return table.render(known=len(outcome.attempts))
+
+
+def _attempt(attempt: Attempt, reader: Reader) -> tuple[Cell, ...]:
+    errored = attempt.status is AttemptStatus.ERRORED
+    return (
+        f"{attempt.split}/{attempt.index}",
+        attempt.attempt,
+        attempt.status.value,
+        attempt.episode_return,
+        None if errored else "yes" if reader.succeeded(attempt) else "no",
+        attempt.steps,
+        attempt.penalties,
+        tokens_of(attempt),
+        attempt.cost,
+        round(attempt.seconds, 3),
+        cut(attempt.stop_reason),
+        attempt.episode_id,
+        cut(attempt.error),
+    )
+
+
+def run_facts(run: Run) -> Markup:
+    """Return what a run set out to do, and with what.
+
+    Args:
+        run: It.
+    """
+    told = [
+        ("Run", run.run_id),
+        ("Environment", run.environment),
+        ("Target", run.target),
+        ("Split", run.split),
+        ("Planned", f"{count_of(len(run.indices), 'task')}, {count_of(run.attempts, 'attempt')} at each"),
+        ("Success", f"a return of at least {run.success_at:g}"),
+        ("Seed", str(run.seed)),
+        ("Started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("Ended", f"{run.ended_at:%Y-%m-%d %H:%M:%S} UTC" if run.ended_at else "not ended"),
+    ]
+    known = [
+        *((f"agent: {name}", _written(value)) for name, value in run.agent.items()),
+        *((f"version of {name}", value) for name, value in run.versions.items()),
+        *((name, _written(value)) for name, value in run.config.items()),
+    ]
+    cards = [element("div", facts(pairs), class_="card") for pairs in (told, known) if pairs]
+    return element("div", *cards, class_="pair")
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _about(summary: Summary) -> str:
+    how = summary.reading.resampling
+    threshold = summary.reading.success_at
+    success = "" if threshold is None else f" A success is a return of at least {threshold:g}."
+    return (
+        "Means are over tasks, of each task's mean over its attempts that count. "
+        f"{intervals_remark('are clustered by task', how, summary.resamples)}; that of the success rate is "
+        f"Wilson's, of the effective number of attempts.{success} The page holds at most {MAX_ROWS:,} "
+        f"attempts and {MAX_TEXT} characters of each text; it loads nothing."
+    )

@@ -1,0 +1,380 @@
+"""The plots of one run, each with a caption and with its data as a table for those who cannot see it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ors_server.evaluation.intervals import Interval, z_of
+from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.report.drawing import Drawing, Frame, ticks, widened
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.summary import AtK, Summary, TaskFigures
+from ors_server.evaluation.wording import between, count_of, number, percent
+
+WIDE = Frame(width=1160, height=290, bottom=30)
+MOST_VALUES = 12
+"""Up to so many different values each has a bar of its own; of more, ranges have."""
+MOST_TASKS = 240
+"""Up to so many tasks each has a mark of its own; of more, a mark stands for neighbours."""
+MOST_POINTS = 300
+"""Points of a running mean."""
+MOST_REASONS = 8
+_BINS = 20
+_LINE = 30
+"""Height of a bar with a name, in the drawing's units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot of a report."""
+
+    name: str
+    """Its id."""
+    title: str
+    caption: str
+    drawing: Markup
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    """The data, spelled."""
+    is_wide: bool = False
+    legend: tuple[tuple[str, str], ...] = ()
+    """Class of a colour, and what it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """One attempt's value in a histogram."""
+
+    value: float
+    is_success: bool
+
+
+def histogram(name: str, title: str, label: str, values: Sequence[Valued]) -> Plot | None:
+    """Draw how often values occur, those of successes apart.
+
+    Args:
+        name: Id of the plot.
+        title: Its title.
+        label: What the values are.
+        values: Any number; nothing is drawn for none.
+    """
+    if not values:
+        return None
+    bins = _bins([one.value for one in values])
+    tallies = [_tally(values, low, high, is_last=high == bins[-1][1]) for low, high, _ in bins]
+    drawing = Drawing((bins[0][0], bins[-1][1]), (0.0, max(1.0, float(max(map(sum, tallies)))) * 1.06))
+    whole = [count for count in ticks(*drawing.y) if count == round(count)]
+    drawing.axes(label, "attempts", x_ticks=_bin_ticks(bins), y_ticks=whole)
+    rows: list[tuple[str, ...]] = []
+    for (low, high, words), (successes, others) in zip(bins, tallies, strict=True):
+        rows.append((words, f"{successes:,}", f"{others:,}"))
+        told = f"{words}: {count_of(successes + others, 'attempt')}, {successes:,} of them successes"
+        if successes:
+            drawing.bar((low, high), (0, successes), told, "success")
+        if others:
+            drawing.bar((low, high), (successes, successes + others), told, "other")
+    return Plot(
+        name,
+        title,
+        f"{count_of(len(values), 'attempt')} that count.",
+        drawing.render(name, title),
+        (label, "successes", "others"),
+        rows,
+        legend=(("success", "success"), ("other", "no success")),
+    )
+
+
+def _bins(values: Sequence[float]) -> list[tuple[float, float, str]]:
+    distinct = sorted(set(values))
+    step = min((after - before for before, after in pairwise(distinct)), default=1.0)
+    if distinct[-1] - distinct[0] <= MOST_VALUES * step:
+        half = 0.44 * step
+        return [(value - half, value + half, number(value)) for value in distinct]
+    low, high = widened(distinct[0], distinct[-1])
+    marks = ticks(low, high, _BINS)
+    step = marks[1] - marks[0]
+    low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    edges = [low + step * place for place in range(round((high - low) / step) + 1)]
+    return [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
+
+
+def _bin_ticks(bins: Sequence[tuple[float, float, str]]) -> list[float] | None:
+    middles = [(low + high) / 2 for low, high, words in bins if " to " not in words]
+    return middles if middles and len(middles) <= MOST_VALUES // 2 else None
+
+
+def _tally(values: Sequence[Valued], low: float, high: float, *, is_last: bool) -> tuple[int, int]:
+    inside = [one for one in values if low <= one.value < high or (is_last and one.value == high)]
+    successes = sum(one.is_success for one in inside)
+    return successes, len(inside) - successes
+
+
+def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
+    """Draw the mean return of the attempts that had ended, as more and more did.
+
+    Args:
+        attempts: Those that count, in the order in which they ended; nothing is drawn for none.
+        confidence: Of the band.
+    """
+    if not attempts:
+        return None
+    returns = [attempt.episode_return or 0.0 for attempt in attempts]
+    least, greatest = min(returns), max(returns)
+    points = [
+        (count, mean, max(least, bottom), min(greatest, top))
+        for count, mean, bottom, top in _thinned(running_means(attempts, z_of(confidence)))
+    ]
+    low, high = widened(min(point[2] for point in points), max(point[3] for point in points))
+    drawing = Drawing((0.0, float(len(attempts))), (low, high))
+    drawing.axes("attempts that have ended", "mean return")
+    if len(points) > 1:
+        drawing.band([(count, bottom, top) for count, _, bottom, top in points])
+        drawing.line([(count, mean) for count, mean, _, _ in points], "accent")
+    count, mean, _, _ = points[-1]
+    drawing.dot(count, mean, f"after {count_of(int(count), 'attempt')}: {number(mean)}", "accent-dot", 4)
+    return Plot(
+        "running-mean",
+        "Running mean of the return",
+        "Over attempts in the order in which they ended, with a band clustered by task. Quick attempts come "
+        "first, so the beginning leans towards them.",
+        drawing.render("running-mean", "Running mean of the return"),
+        ("attempts", "mean", "band"),
+        [
+            (f"{int(one):,}", number(mid), between(Interval(bottom, top, "")))
+            for one, mid, bottom, top in points
+        ],
+    )
+
+
+def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, float, float, float]]:
+    """Return after each attempt: how many there were, their mean, and its band.
+
+    The band is made of the standard error of a mean over clustered attempts (Miller 2024, arXiv:2411.00640),
+    kept up to date by its sums over tasks: of squared totals, totals times sizes, and squared sizes.
+
+    Args:
+        attempts: With a return, in order.
+        z: Standard errors to each side.
+    """
+    totals: dict[tuple[str, int], tuple[float, int]] = {}
+    total = squares = products = sizes = 0.0
+    found: list[tuple[float, float, float, float]] = []
+    for count, attempt in enumerate(attempts, 1):
+        task, reward = (attempt.split, attempt.index), attempt.episode_return or 0.0
+        before, size = totals.get(task, (0.0, 0))
+        after = before + reward
+        totals[task] = (after, size + 1)
+        total += reward
+        squares += after**2 - before**2
+        products += after * (size + 1) - before * size
+        sizes += 2 * size + 1
+        mean = total / count
+        spread = max(0.0, squares - 2 * mean * products + mean**2 * sizes)
+        half = z * math.sqrt(spread) / count if len(totals) > 1 else 0.0
+        found.append((float(count), mean, mean - half, mean + half))
+    return found
+
+
+def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[float, float, float, float]]:
+    # The very first bands say nothing and would set the scale.
+    start = min(len(points) // 10, 20)
+    kept = points[start:]
+    if len(kept) <= MOST_POINTS:
+        return kept
+    step = (len(kept) - 1) / (MOST_POINTS - 1)
+    return [kept[round(place * step)] for place in range(MOST_POINTS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One mark of the plot of tasks: a task, or several that follow each other."""
+
+    mean: float
+    low: float
+    high: float
+    words: str
+
+
+def returns_by_task(summary: Summary) -> Plot | None:
+    """Draw the mean return of each task, the best first, with its interval.
+
+    Args:
+        summary: The figures; nothing is drawn if no attempt counts.
+    """
+    tasks = sorted(
+        (task for task in summary.tasks if task.reward is not None),
+        key=lambda task: (-(task.reward or 0.0), task.split, task.index),
+    )
+    if not tasks:
+        return None
+    ranked, caption = _ranked(tasks)
+    low, high = widened(_least(tasks), _greatest(tasks))
+    drawing = Drawing((0.0, float(len(ranked))), (low, high), WIDE)
+    drawing.axes("tasks, the best first", "mean return", x_ticks=())
+    radius = 3.5 if len(ranked) <= MOST_TASKS // 2 else 2.2
+    for place, mark in enumerate(ranked):
+        drawing.whisker(place + 0.5, mark.low, mark.high)
+        drawing.dot(place + 0.5, mark.mean, mark.words, "accent-dot", radius)
+    if (overall := summary.overall.reward) is not None:
+        drawing.level(overall.value, f"mean {number(overall.value)}")
+    return Plot(
+        "task-returns",
+        "Return per task",
+        caption,
+        drawing.render("task-returns", "Return per task"),
+        ("task", "mean return and interval"),
+        [tuple(mark.words.split(": ", 1)) for mark in ranked],
+        is_wide=True,
+    )
+
+
+def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[Ranked], str]:
+    if len(tasks) <= MOST_TASKS:
+        return [_alone(task) for task in tasks], "Each point is a task, with the interval of its mean return."
+    step = len(tasks) / MOST_TASKS
+    groups = [tasks[round(place * step) : round((place + 1) * step)] for place in range(MOST_TASKS)]
+    caption = (
+        f"{len(tasks):,} tasks in {MOST_TASKS} groups of neighbours; a line reaches from the least to the "
+        "greatest return of a group."
+    )
+    return [_together(group, round(place * step)) for place, group in enumerate(groups)], caption
+
+
+def _alone(task: TaskFigures) -> Ranked:
+    mean = task.reward or 0.0
+    within = task.interval
+    words = f"{task.split}/{task.index}: {number(mean)}"
+    if within is None:
+        return Ranked(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
+    told = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
+    return Ranked(mean, within.low, within.high, told)
+
+
+def _together(tasks: Sequence[TaskFigures], first: int) -> Ranked:
+    mean = math.fsum(task.reward or 0.0 for task in tasks) / len(tasks)
+    low, high = _least(tasks), _greatest(tasks)
+    words = f"ranks {first + 1:,} to {first + len(tasks):,}: {number(mean)} ({number(low)} to {number(high)})"
+    return Ranked(mean, low, high, words)
+
+
+def _least(tasks: Sequence[TaskFigures]) -> float:
+    return min(task.least for task in tasks if task.least is not None)
+
+
+def _greatest(tasks: Sequence[TaskFigures]) -> float:
+    return max(task.greatest for task in tasks if task.greatest is not None)
+
+
+def at_k(found: Sequence[AtK]) -> Plot | None:
+    """Draw what more attempts at a task gain: pass@k and pass^k over k.
+
+    Args:
+        found: By k; nothing is drawn for fewer than two.
+    """
+    if len(found) < 2:  # noqa: PLR2004  (a curve has two points)
+        return None
+    frame = Frame(right=66)
+    ks = [float(one.k) for one in found]
+    drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
+    marks = ks if len(ks) <= MOST_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
+    drawing.axes("attempts at a task, k", "probability", x_ticks=marks, spell_y=_whole_percent)
+    curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
+        ("pass@k", "success-line", lambda one: (one.pass_at_k.value, one.pass_at_k.interval)),
+        ("pass^k", "accent", lambda one: (one.pass_hat_k.value, one.pass_hat_k.interval)),
+    )
+    for label, style, read in curves:
+        read_all = [(float(one.k), *read(one)) for one in found]
+        if all(within is not None for _, _, within in read_all):
+            drawing.band([(k, w.low, w.high) for k, _, w in read_all if w is not None], f"band {style}-band")
+        drawing.line([(k, value) for k, value, _ in read_all], style)
+        for k, value, within in read_all:
+            words = f"{label[:-1]}{k:.0f}: {percent(value)} ({between(within, as_percent=True)})"
+            drawing.dot(k, value, words, f"{style}-dot")
+        last = read_all[-1][1]
+        drawing.text(frame.end + 8, drawing.at_y(last) + 4, label, f"series {style}-text")
+    return Plot(
+        "at-k",
+        "What more attempts gain",
+        "pass@k: at least one of k attempts succeeds; pass^k: all of them do. Over the tasks with at least k "
+        "attempts that count.",
+        drawing.render("at-k", "pass@k and pass^k over k"),
+        ("k", "tasks", "pass@k", "interval", "pass^k", "interval", "best return of k", "interval"),
+        [_row_at(one) for one in found],
+    )
+
+
+def _whole_percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _row_at(one: AtK) -> tuple[str, ...]:
+    return (
+        str(one.k),
+        f"{one.tasks:,}",
+        percent(one.pass_at_k.value),
+        between(one.pass_at_k.interval, as_percent=True),
+        percent(one.pass_hat_k.value),
+        between(one.pass_hat_k.interval, as_percent=True),
+        number(one.best_of_k.value),
+        between(one.best_of_k.interval),
+    )
+
+
+def stop_reasons(summary: Summary) -> Plot | None:
+    """Draw how many attempts ended for each reason.
+
+    Args:
+        summary: The figures; nothing is drawn without attempts.
+    """
+    reasons = list(summary.overall.stop_reasons.items())
+    if not reasons:
+        return None
+    rest = sum(count for _, count in reasons[MOST_REASONS:])
+    shown = reasons[:MOST_REASONS] + ([("all others", rest)] if rest else [])
+    total = sum(count for _, count in reasons)
+    frame = Frame(height=16 + _LINE * len(shown), left=150, right=96, top=8, bottom=8)
+    drawing = Drawing((0.0, float(max(shown[0][1], rest))), (0.0, float(len(shown))), frame)
+    for place, (reason, count) in enumerate(shown):
+        top = len(shown) - place - 0.22
+        words = f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}"
+        drawing.bar((0, count), (top - 0.56, top), words, "error" if reason == "error" else "accent-bar")
+        middle = drawing.at_y(top - 0.28) + 4
+        drawing.text(frame.left - 10, middle, _short(reason), "name end")
+        drawing.text(drawing.at_x(count) + 8, middle, f"{count:,} · {percent(count / total)}", "tick")
+    return Plot(
+        "stop-reasons",
+        "Why attempts ended",
+        f"{count_of(total, 'attempt')}, those that errored among them.",
+        drawing.render("stop-reasons", "Why attempts ended"),
+        ("reason", "attempts", "share"),
+        [(reason, f"{count:,}", percent(count / total)) for reason, count in reasons],
+    )
+
+
+def _short(words: str, most: int = 20) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def interval_bar(name: str, value: float, within: Interval, scale: tuple[float, float]) -> Markup:
+    """Draw a figure and its interval on a line.
+
+    Args:
+        name: Id of the drawing.
+        value: The figure.
+        within: Its interval.
+        scale: What the line's ends are.
+    """
+    low, high = scale
+    frame = Frame(width=200, height=14, left=5, right=5, top=2, bottom=2)
+    drawing = Drawing((low, high), (0.0, 1.0), frame)
+    ends = [min(max(end, low), high) for end in (within.low, within.high)]
+    left, right = map(drawing.at_x, ends)
+    drawing.parts = [
+        element("line", x1=5, x2=195, y1=7, y2=7, class_="track"),
+        element("line", x1=left, x2=max(right, left + 1), y1=7, y2=7, class_="extent"),
+        element("circle", cx=drawing.at_x(min(max(value, low), high)), cy=7, r=4.5, class_="accent-dot"),
+    ]
+    return drawing.render(
+        name, f"{number(value)}, interval {between(within)}, on a scale from {low:g} to {high:g}"
+    )

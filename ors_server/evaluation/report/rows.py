@@ -1,0 +1,188 @@
+"""Long tables of a report: all rows as data for its script, and the first ones as read without it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ors_server.evaluation.report.markup import Markup, element, join
+from ors_server.evaluation.wording import NOTHING, number
+
+PAGE = 50
+"""Rows that are there without a script; with one, rows of a page."""
+MAX_ROWS = 20_000
+"""Rows that a report holds, so that its size is bounded."""
+MAX_TEXT = 300
+"""Characters of a text that a report holds."""
+_MAX_CHOICES = 1_000
+_FINE = 10
+"""Significant digits of a number in the data."""
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a long table."""
+
+    name: str
+    kind: str = "plain"
+    """How it looks: `plain`, `number`, `text` (long), `mono` or `badge`."""
+    in_id: bool = False
+    """Whether it is part of what names a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongTable:
+    """A table that is sorted, filtered and paged."""
+
+    name: str
+    """Its id."""
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Cell]]
+    anchor: str
+    """What an id of a row begins with."""
+    link: str = ""
+    """What a link in the first column begins with; without links by default."""
+    filter_by: str | None = None
+    """Column that has a list of its values to choose from."""
+
+    def render(self, *, known: int) -> Markup:
+        """Return the table with its tools and its data.
+
+        Args:
+            known: How many rows there are in all; at most `MAX_ROWS` of them are in the table.
+        """
+        return element(
+            "div",
+            self._tools(),
+            element(
+                "div",
+                element(
+                    "table",
+                    element("caption", self._caption(known)),
+                    element("thead", element("tr", *map(_head, self.columns))),
+                    element("tbody", *(self._row(row) for row in self.rows[:PAGE])),
+                ),
+                class_="scroll",
+            ),
+            element("script", self._data(), type="application/json", id=f"{self.name}-data"),
+            class_="card",
+            id=self.name,
+            data_rows=f"{self.name}-data",
+        )
+
+    def _caption(self, known: int) -> str:
+        held = "" if known <= len(self.rows) else f" The first {len(self.rows):,} of {known:,} are here."
+        return f"{self.title}{held}"
+
+    def _tools(self) -> Markup:
+        choices: list[Markup] = []
+        if self.filter_by is not None:
+            at = [column.name for column in self.columns].index(self.filter_by)
+            values = sorted({str(row[at]) for row in self.rows if row[at] is not None})
+            options = (element("option", value, value=value) for value in values)
+            choices.append(
+                element(
+                    "select",
+                    element("option", f"any {self.filter_by}", value=""),
+                    *options,
+                    aria_label=f"Show one {self.filter_by}",
+                    data_column=str(at),
+                )
+            )
+        return element(
+            "div",
+            element("input", type="search", placeholder="Filter", aria_label=f"Filter: {self.title}"),
+            *choices,
+            element("span", class_="told", aria_live="polite"),
+            element("button", "Previous", type="button"),
+            element("button", "Next", type="button"),
+            class_="tools scripted",
+        )
+
+    def _row(self, row: Sequence[Cell]) -> Markup:
+        parts = (str(cell) for cell, column in zip(row, self.columns, strict=True) if column.in_id)
+        cells = (self._cell(place, cell) for place, cell in enumerate(row))
+        return element("tr", *cells, id=self.anchor + "/".join(parts))
+
+    def _cell(self, place: int, cell: Cell) -> Markup:
+        kind, words = self.columns[place].kind, _spell(cell)
+        if kind == "badge":
+            return element("td", element("span", words, class_=f"badge {words}"))
+        if place == 0 and self.link:
+            return element("td", element("a", words, href=f"#{self.link}{words}"))
+        return element("td", words, class_=None if kind == "plain" else kind)
+
+    def _data(self) -> Markup:
+        choices = [_choices([row[place] for row in self.rows]) for place in range(len(self.columns))]
+        codes = [
+            None if known is None else {value: code for code, value in enumerate(known)} for known in choices
+        ]
+        columns = [
+            {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": known}
+            for column, known in zip(self.columns, choices, strict=True)
+        ]
+        rows = [
+            [
+                _brief(cell) if code is None or not isinstance(cell, str) else code[cell]
+                for cell, code in zip(row, codes, strict=True)
+            ]
+            for row in self.rows
+        ]
+        return as_data({"columns": columns, "rows": rows, "anchor": self.anchor, "link": self.link})
+
+
+def as_data(value: object) -> Markup:
+    """Return JSON that cannot end the element that it stands in.
+
+    Args:
+        value: A JSON value.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def cut(text: str | None) -> str | None:
+    """Return a text that is not too long.
+
+    Args:
+        text: Of any length.
+    """
+    return text if text is None or len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Markup:
+    """Return a short table.
+
+    Args:
+        headings: Of its columns.
+        rows: Spelled.
+        caption: What it shows; without one by default.
+    """
+    body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
+    heads = (element("th", heading, scope="col") for heading in headings)
+    above = element("caption", caption) if caption else Markup("")
+    table = element("table", above, element("thead", element("tr", *heads)), element("tbody", join(body)))
+    return element("div", table, class_="scroll")
+
+
+def _head(column: Column) -> Markup:
+    return element("th", column.name, scope="col", class_="number" if column.kind == "number" else None)
+
+
+def _spell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return cell or NOTHING
+    return number(cell)
+
+
+def _brief(cell: Cell) -> Cell:
+    return float(f"{cell:.{_FINE}g}") if isinstance(cell, float) else cell
+
+
+def _choices(cells: Sequence[Cell]) -> list[str] | None:
+    """Return the different texts of a column that repeats itself; `None` of another one."""
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    known = list(dict.fromkeys(texts))
+    return known if texts and len(known) <= min(_MAX_CHOICES, max(1, len(texts) // 2)) else None

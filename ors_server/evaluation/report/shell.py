@@ -1,0 +1,167 @@
+"""The page around a report: its head, with a policy that lets nothing in and nothing out, and its parts."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+
+from ors_server import __version__
+from ors_server.evaluation.report.markup import Markup, element, join
+from ors_server.evaluation.report.plots import Plot
+from ors_server.evaluation.report.rows import plain_table
+
+
+def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> str:
+    """Return a whole page.
+
+    The policy allows the page's own style and script by their hashes and nothing else: no request leaves it.
+
+    Args:
+        title: Of the page.
+        header: Its first part.
+        body: Its sections.
+        about: What its foot says.
+    """
+    style, script = asset("page.css"), asset("page.js")
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src '{_hash_of(style)}'",
+            f"script-src '{_hash_of(script)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="generator", content=f"ors-server {__version__}"),
+        element("title", title),
+        element("link", rel="icon", href="data:,"),
+        element("style", style),
+    )
+    page = element(
+        "body", header, element("main", *body), element("footer", about), element("script", script)
+    )
+    return f"<!doctype html>\n{element('html', head, page, lang='en', class_='no-script')}\n"
+
+
+def asset(name: str) -> Markup:
+    """Return a file that is part of every page.
+
+    Args:
+        name: Of the file.
+    """
+    return Markup((files("ors_server.evaluation.report") / name).read_text("utf-8"))
+
+
+def header(eyebrow: str, title: str, lead: str, sections: Sequence[tuple[str, str]]) -> Markup:
+    """Return a page's first part.
+
+    Args:
+        eyebrow: What kind of page it is.
+        title: What it is about.
+        lead: One sentence on it.
+        sections: Ids and names of its parts.
+    """
+    return element(
+        "header",
+        element(
+            "div",
+            element(
+                "div",
+                element("p", eyebrow, class_="eyebrow"),
+                element("h1", title),
+                element("p", lead, class_="lead"),
+            ),
+            element("button", "Light or dark", type="button", id="theme", class_="scripted"),
+            class_="top",
+        ),
+        element(
+            "nav", *(element("a", name, href=f"#{id_}") for id_, name in sections), aria_label="Sections"
+        ),
+    )
+
+
+def section(name: str, title: str, *content: Markup) -> Markup:
+    """Return a section.
+
+    Args:
+        name: Its id.
+        title: Its heading.
+        content: What is in it.
+    """
+    return element("section", element("h2", title), *content, id=name)
+
+
+def tile(what: str, value: str, aside: str, drawing: Markup | None = None, style: str = "") -> Markup:
+    """Return a figure with what has to be known about it.
+
+    Args:
+        what: The figure's name.
+        value: The figure, spelled.
+        aside: What has to be known.
+        drawing: Its interval, drawn.
+        style: Further class of the value.
+    """
+    return element(
+        "div",
+        element("span", what, class_="what"),
+        element("span", value, class_=f"value {style}".strip()),
+        drawing or Markup(""),
+        element("span", aside, class_="aside"),
+        class_="tile",
+    )
+
+
+def figures(plots: Sequence[Plot | None]) -> Markup:
+    """Return the plots that there are, each with its data as a table.
+
+    Args:
+        plots: Of them.
+    """
+    return element("div", *(_figure(plot) for plot in plots if plot is not None), class_="plots")
+
+
+def remarks(words: Sequence[str]) -> Markup:
+    """Return remarks that stand out; nothing for none.
+
+    Args:
+        words: One sentence each.
+    """
+    return element("ul", *(element("li", one) for one in words), class_="remarks") if words else Markup("")
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> Markup:
+    """Return names and what they stand for.
+
+    Args:
+        pairs: Of them.
+    """
+    return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in pairs))
+
+
+def _figure(plot: Plot) -> Markup:
+    legend = [element("span", _swatch(style), words) for style, words in plot.legend]
+    return element(
+        "figure",
+        element("div", element("h3", plot.title), element("div", *legend, class_="legend"), class_="head"),
+        element("div", plot.drawing, class_="canvas"),
+        element("figcaption", plot.caption),
+        element("details", element("summary", "Data"), plain_table(plot.headings, plot.rows)),
+        id=f"plot-{plot.name}",
+        class_="wide" if plot.is_wide else None,
+    )
+
+
+def _swatch(style: str) -> Markup:
+    square = element("rect", width=10, height=10, rx=2, class_=style)
+    return element("svg", square, viewBox="0 0 10 10", aria_hidden="true")
+
+
+def _hash_of(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
