@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -13,7 +14,8 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import Blocks
 from ors_server.client.connection import Connection, Patience, Request
-from ors_server.errors import ClientError, OrsServerError
+from ors_server.client.errors import error_from
+from ors_server.errors import OrsServerError
 from ors_server.policy import EpisodePolicy
 from ors_server.recording import BLOCKS, ORIGIN, STEP
 from ors_server.replaying.recorded import RecordedCall
@@ -93,7 +95,7 @@ class RemoteReplaySession(ReplaySession):
             self._count += 1
             return STEP.of_json(steps[0])
         if answer["kind"] == "failed":
-            raise ClientError(f"the server kept no step of the call: {answer['code']}: {answer['detail']}")
+            raise error_from(answer, HTTPStatus.INTERNAL_SERVER_ERROR)
         return None
 
 

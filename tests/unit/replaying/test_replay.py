@@ -269,9 +269,10 @@ async def test_a_setup_that_fails_again_is_the_same(record, again):
 
 
 async def test_a_setup_that_fails_now_or_failed_then_is_found(record, again, casino):
-    now = await again(await record(casino, ["fair"]), Closed)
-    assert [(each.field, each.was) for each in now.differences] == [("setup", "done")]
-    assert now.steps[0].verdict is StepVerdict.UNPLAYED
+    for prompt in (True, False):
+        now = await again(await record(casino, ["fair"], prompt=prompt), Closed)
+        assert [(each.field, each.was) for each in now.differences] == [("setup", "done")]
+        assert now.steps[0].verdict is StepVerdict.UNPLAYED
     then = await again(await record(Closed, refused, prompt=False), casino)
     assert [(each.field, each.was, each.now) for each in then.differences] == [("setup", "failed", "done")]
     assert {now.verdict, then.verdict} == {Verdict.DIFFERENT}
