@@ -10,6 +10,7 @@ import typer
 from ors_server import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
+from ors_server.cli.compare import compare
 from ors_server.cli.episodes import episodes
 from ors_server.cli.eval import evaluate
 from ors_server.cli.export import export
@@ -20,6 +21,7 @@ from ors_server.cli.output import complain, say
 from ors_server.cli.play import play
 from ors_server.cli.regrade import regrade
 from ors_server.cli.replay import replay
+from ors_server.cli.report import report
 from ors_server.cli.rewards import rewards
 from ors_server.cli.score import score
 from ors_server.cli.serve import serve
@@ -51,6 +53,8 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "call": call,
     "check": check,
     "eval": evaluate,
+    "report": report,
+    "compare": compare,
     "replay": replay,
     "regrade": regrade,
     "score": score,

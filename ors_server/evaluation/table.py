@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from rich.table import Table
+from rich.text import Text
 
 from ors_server.evaluation.comparing import Comparison, Difference
 from ors_server.evaluation.resampling import Resampling
@@ -43,9 +44,9 @@ def summary_table(summary: Summary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("")
     for name in columns:
-        table.add_column(name, justify="left")
+        table.add_column(Text(name))
     for heading, spell in _rows(summary.overall):
-        table.add_row(heading, *map(spell, columns.values()))
+        table.add_row(*map(Text, (heading, *map(spell, columns.values()))))
     return table
 
 
@@ -129,7 +130,7 @@ def changes_table(comparison: Comparison) -> Table:
     for change in comparison.tasks[:MOST_CHANGED]:
         if change.difference:
             name = f"{change.split}/{change.index}"
-            table.add_row(name, number(change.first), number(change.second), signed(change.difference))
+            table.add_row(Text(name), number(change.first), number(change.second), signed(change.difference))
     return table
 
 

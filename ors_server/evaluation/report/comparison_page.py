@@ -55,8 +55,8 @@ def comparison_report(comparison: Comparison) -> str:
         f"{first.environment}: {names}",
         header("Comparison", f"{first.environment}", lead, _SECTIONS),
         body,
-        f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. The "
-        f"page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
+        f"{how[:1].upper()}{how[1:]}. Sign flips: how often chance alone would make so large a difference. "
+        f"The page holds at most {MAX_ROWS:,} tasks; it loads nothing.",
     )
 
 

@@ -1,0 +1,97 @@
+"""How commands are told to read the attempts of runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from ors_server.evaluation.gathering import Outcome
+    from ors_server.evaluation.summary import Reading
+
+SuccessAt = Annotated[
+    float | None,
+    typer.Option(
+        help="Least return that counts as a success; each run's own by default.", show_default=False
+    ),
+]
+WithoutOverBudget = Annotated[
+    bool,
+    typer.Option("--without-over-budget", help="Leave attempts that used up their budget out of the means."),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")]
+Resamples = Annotated[int, typer.Option(help="Resamples of the bootstrap.", min=100)]
+Seed = Annotated[int, typer.Option(help="Seed of the resampling.")]
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a page for browsers, which needs nothing else.")
+]
+
+
+class ReadingOptions(Protocol):
+    """The options that say how attempts are read."""
+
+    @property
+    def success_at(self) -> float | None:
+        """Least return that counts as a success."""
+        ...
+
+    @property
+    def without_over_budget(self) -> bool:
+        """Whether attempts that used up their budget are left out."""
+        ...
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals."""
+        ...
+
+    @property
+    def resamples(self) -> int:
+        """Of the bootstrap."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the resampling."""
+        ...
+
+
+def reading_of(options: ReadingOptions) -> "Reading":
+    """Return how attempts are to be read.
+
+    Args:
+        options: As given.
+
+    Raises:
+        typer.BadParameter: If the confidence is none.
+    """
+    from ors_server.evaluation.resampling import Resampling
+    from ors_server.evaluation.summary import Reading
+
+    if not 0 < options.confidence < 1:
+        raise typer.BadParameter(
+            f"--confidence lies between 0 and 1, such as 0.95; it is {options.confidence:g}"
+        )
+    return Reading(
+        success_at=options.success_at,
+        over_budget=not options.without_over_budget,
+        resampling=Resampling(resamples=options.resamples, confidence=options.confidence, seed=options.seed),
+    )
+
+
+def gathered(folders: list[Path]) -> "Outcome":
+    """Read the folders of runs.
+
+    Args:
+        folders: At least one.
+
+    Raises:
+        typer.BadParameter: If they are none, or cannot be read together.
+    """
+    from ors_server.errors import RecordError
+    from ors_server.evaluation.gathering import gather
+
+    try:
+        return gather(folders)
+    except RecordError as error:
+        raise typer.BadParameter(str(error)) from error

@@ -1,0 +1,66 @@
+"""`ors-server report`: the figures of runs that were played, again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ors_server.cli.output import say, say_json
+from ors_server.cli.reading_options import (
+    Confidence,
+    Html,
+    Resamples,
+    Seed,
+    SuccessAt,
+    WithoutOverBudget,
+    gathered,
+    reading_of,
+)
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What `report` can be told."""
+
+    folder: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...",
+            help="Folders of runs; several of one agent in one environment are summed up together.",
+        ),
+    ]
+    html: Html = None
+    success_at: SuccessAt = None
+    without_over_budget: WithoutOverBudget = False
+    confidence: Confidence = 0.95
+    resamples: Resamples = 10_000
+    seed: Seed = 0
+    json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False
+
+
+def report(options: ReportOptions) -> None:
+    """Sum up runs that `ors-server eval` left in folders, finished or not.
+
+    Means are over tasks, of each task's mean over its attempts; attempts that errored are in no mean. The
+    status is 0, or 2 if a folder holds no run.
+    """
+    from rich.console import Console
+
+    from ors_server.evaluation.report.page import run_report
+    from ors_server.evaluation.summarising import summarise
+    from ors_server.evaluation.summary import SUMMARY
+    from ors_server.evaluation.table import summary_remarks, summary_table
+
+    outcome = gathered(options.folder)
+    summary = summarise(outcome, reading_of(options))
+    if options.html is not None:
+        options.html.write_text(run_report(summary, outcome), encoding="utf-8")
+    if options.json:
+        say_json(SUMMARY.as_json(summary))
+        return
+    Console(highlight=False).print(summary_table(summary))
+    for remark in summary_remarks(summary):
+        say(remark)
+    if options.html is not None:
+        say(f"report in {options.html}")
