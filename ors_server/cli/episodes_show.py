@@ -134,7 +134,8 @@ def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
         step: The step.
         whole: Whether nothing is cut; metadata, which agents never saw, is shown then too.
     """
-    paid = "no reward" if step.reward is None else f"reward {_show_reward(step)}"
+    parts = [f"{clean_line(name)} {show_number(value)}" for name, value in step.components.items()]
+    paid = show_paid(step) + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
     end = ", finished" if step.finished else ""
     came = f"{step.status.value}, {paid}{end}"
     yield f"step {step.number}  {clean_line(step.tool)}  {came}  ({step.duration:.3f} s)", HEADING
@@ -149,6 +150,17 @@ def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
         yield from block_lines(step.blocks, whole=whole)
     if whole and step.metadata:
         yield from _argument_lines("metadata", step.metadata, whole=True)
+
+
+def show_paid(step: "Step") -> str:
+    """Write what was paid with a step, or what it came to where that was held back.
+
+    Args:
+        step: The step.
+    """
+    if step.reward is not None:
+        return f"reward {show_number(step.reward)}"
+    return "no reward" if step.earned is None else f"{show_number(step.earned)} withheld"
 
 
 def block_lines(blocks: "Sequence[TextBlock | ImageBlock]", *, whole: bool) -> Iterator[Line]:
@@ -198,6 +210,8 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Lin
         f"discounted return {show_number(summary.discounted_return)}",
         "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",
     }
+    if summary.withheld:
+        rows["withheld"] = show_number(summary.withheld)
     rows |= {name: show_number(value) for name, value in summary.metrics.items()}
     for name, value in rows.items():
         yield f"  {clean_line(name):<12} {clean_line(value)}", PLAIN
@@ -214,12 +228,6 @@ def show_time(moment: datetime) -> str:
 
 def _show_moment(moment: datetime | None) -> str:
     return "-" if moment is None else show_time(moment)
-
-
-def _show_reward(step: "Step") -> str:
-    parts = [f"{clean_line(name)} {show_number(value)}" for name, value in step.components.items()]
-    whole = show_number(step.reward)
-    return f"{whole} ({', '.join(parts)})" if len(step.components) > 1 else whole
 
 
 def _argument_lines(name: str, value: object, *, whole: bool) -> Iterator[Line]:

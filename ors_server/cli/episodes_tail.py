@@ -13,7 +13,7 @@ from ors_server.cli.episodes_list import (
     show_standing,
     show_task,
 )
-from ors_server.cli.episodes_show import print_lines, show_time, step_lines, summary_lines
+from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.output import say
 from ors_server.cli.terminal import clean_line
 from ors_server.errors import EpisodeNotFoundError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ors_server.cli.episodes_options import TailOptions
     from ors_server.cli.episodes_source import Source
     from ors_server.clock import Clock
-    from ors_server.trajectory import Step
+    from ors_server.trajectory import EpisodeSummary, Step
     from ors_server.transports.control_models_episodes import EpisodeEntry
     from ors_server.transports.control_requests_episodes import EpisodeSelection
 
@@ -56,7 +56,8 @@ class Closed:
     """An episode whose session is gone."""
 
     entry: "EpisodeEntry"
-    """With its final figures."""
+    summary: "EpisodeSummary"
+    """The final figures."""
 
 
 Happening: TypeAlias = Opened | Stepped | Closed
@@ -180,7 +181,7 @@ class Watch:
             async for happening in self._steps_of(entry):
                 yield happening
             del self._seen[episode_id]
-            yield Closed(entry)
+            yield Closed(entry, record.summary)
 
     async def _fresh(self) -> "Sequence[EpisodeEntry]":
         wanted = self._wanted.model_copy(update={"since": self._latest})
@@ -212,22 +213,20 @@ def happening_lines(happening: Happening) -> Iterator[str]:
             labels = show_labels(entry)
             yield f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
         case Stepped(step=step):
-            paid = "no reward" if step.reward is None else f"reward {show_number(step.reward)}"
             arguments = clean_line(json.dumps(step.arguments, ensure_ascii=False))
             if len(arguments) > SHOWN_ARGUMENTS:
                 arguments = f"{arguments[:SHOWN_ARGUMENTS]}..."
             yield (
                 f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
-                f"{step.status.value}, {paid}  {arguments}"
+                f"{step.status.value}, {show_paid(step)}  {arguments}"
             )
-        case Closed():
-            figures = entry.episode
+        case Closed(summary=figures):
             paid = f"return {show_number(figures.episode_return)}"
             yield (f"{'':24}  {name}  closed, {show_standing(entry)}, {figures.steps} steps, {paid}")
 
 
 def _say_happening(happening: Happening) -> None:
-    from ors_server.recording import STEP
+    from ors_server.recording import STEP, SUMMARY
 
     episode_id = happening.entry.episode_id
     match happening:
@@ -235,8 +234,8 @@ def _say_happening(happening: Happening) -> None:
             _say_event("opened", episode_id, episode=entry.model_dump(mode="json", by_alias=True))
         case Stepped(step=step):
             _say_event("step", episode_id, step=STEP.as_json(step))
-        case Closed(entry=entry):
-            _say_event("closed", episode_id, episode=entry.model_dump(mode="json", by_alias=True))
+        case Closed(summary=summary):
+            _say_event("closed", episode_id, summary=SUMMARY.as_json(summary))
 
 
 def _say_event(name: str, episode_id: str, **about: Any) -> None:

@@ -1,0 +1,108 @@
+"""`episodes show`: all of it, nothing of it to be obeyed."""
+
+import re
+
+import pytest
+
+from ors_server.recording import RECORD, STEP
+from ors_server.trajectory import StepStatus
+from tests.fixtures.workshop import HOSTILE
+
+LIMIT = 60
+
+
+def test_an_episode_is_shown_step_by_step(episodes, long_one):
+    ran = episodes("show", long_one)
+    assert (ran.status, ran.err) == (0, "")
+    text = re.sub(r"\(\d+\.\d{3} s\)", "(TIME)", ran.out)
+    for line in (
+        f"episode {long_one}",
+        "  environment  workshop 3",
+        "  seed         11",
+        "  labels       run=a attempt=1",
+        "  policy       step_limit 9, invalid_call_penalty 0.25",
+        "  sandbox      none",
+        "prompt",
+        "    Make number 4.",
+        "step 1  make  ungraded, no reward  (TIME)",
+        "  text:",
+        "    line 20",
+        "    ... 80 more lines, 561 more characters; --full shows them",
+        "step 2  draw  ungraded, no reward  (TIME)",
+        "    [image/png, 8 bytes]",
+        "step 3  no\\x1b[31mred\\x1b]0;title\\x07\\x9b2J\\u202egnp.exetool  refused, reward -0.25  (TIME)",
+        "step 4  fail  failed, no reward  (TIME)",
+        "step 5  make  graded, reward 0.5  (TIME)",
+        "  reward: 0.5",
+        "step 6  hand_in  graded, reward 1, finished  (TIME)",
+        "    thank you",
+        "transitions",
+        "summary  deleted, completed",
+        "  return       1.25 = rewards 1.5 + penalties -0.25 (invalid_call -0.25)",
+        "  steps        6 (3 ungraded, 1 failed)",
+        "  error tool_failed: broken on purpose",
+    ):
+        assert line in text.splitlines()
+    assert "line 21" not in text
+    assert "answer 42" not in text
+
+
+def test_everything_is_shown_where_it_is_wanted(episodes, long_one):
+    out = episodes("show", long_one, "--full").out
+    assert "    line 100" in out.splitlines()
+    assert "x" * 3000 in out
+    assert "answer 42" in out
+    assert "--full" not in out
+
+
+@pytest.mark.parametrize("words", [(), ("--full",), ("--json",), ("--step", "3"), ("--step", "3", "--json")])
+def test_nothing_that_a_terminal_obeys_is_printed(episodes, long_one, words):
+    out = episodes("show", long_one, *words).out
+    assert "red" in out
+    assert re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out) is None
+
+
+def test_one_step_is_shown_alone(episodes, long_one):
+    out = episodes("show", long_one, "--step", "2").out
+    assert out.startswith("step 2  draw")
+    assert "step 3" not in out
+    step = STEP.of_json(episodes("show", long_one, "--step", "3", "--json").json)
+    assert (step.number, step.status, step.arguments) == (3, StepStatus.REFUSED, {"text": HOSTILE})
+
+
+def test_the_whole_record_comes_as_one_object(episodes, long_one):
+    given = episodes("show", long_one, "--json").json
+    steps = [STEP.of_json(step) for step in given.pop("steps")]
+    record = RECORD.of_json(given)
+    assert record.origin.episode_id == long_one
+    assert record.origin.task_spec == {"n": 4}
+    assert record.is_closed
+    assert [move.event for move in record.transitions] == ["setup_done", "step", "end", "delete"]
+    assert [step.number for step in steps] == [1, 2, 3, 4, 5, 6]
+    assert sum(step.reward or 0.0 for step in steps) == record.summary.episode_return == 1.25
+
+
+def test_both_ways_lead_to_the_same_record(run, player, record, long_one):
+    shown = [
+        run("episodes", "show", long_one, "--json", *where).json
+        for where in (("--url", player.url), ("--store", record))
+    ]
+    assert shown[0] == shown[1]
+
+
+def test_an_episode_is_found_by_a_prefix_and_by_its_session(episodes, short_one):
+    for name in (short_one[:10], "known"):
+        assert episodes("show", name, "--json").json["origin"]["episode_id"] == short_one
+
+
+@pytest.mark.parametrize("words", [["show", "never"], ["show", "known", "--step", "99"], ["tail", "never"]])
+def test_what_is_not_there_is_status_1_and_one_line(episodes, words):
+    ran = episodes(*words)
+    assert (ran.status, ran.out) == (1, "")
+    assert re.fullmatch("ors-server: .*(no episode 'never' is on record|none has the number 99).*\n", ran.err)
+
+
+def test_nobody_who_reads_is_a_quiet_end(start, record, long_one):
+    show = start("show", long_one, "--full", "--store", record)
+    show.stdout.close()
+    assert (show.wait(LIMIT), show.stderr.read()) == (141, "")
