@@ -13,10 +13,11 @@ from pydantic import ValidationError
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import RecordError
+from ors_server.trajectory import EpisodeOrigin
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
 
 Announced: TypeAlias = Mapping[str, Sequence[ToolSpec]]
-"""Tools by environment; those under `ANY` for every other one."""
+"""Tools by environment, or `environment/toolset` where a session asked for one; `ANY` is every other one."""
 ANY = "*"
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -28,17 +29,25 @@ def announced_by(definitions: Iterable[EnvironmentDefinition]) -> dict[str, list
     Args:
         definitions: The environments. What one offers for some tasks only is not known without a session.
     """
-    return {definition.name: _specs(definition.listing) for definition in definitions}
+    announced: dict[str, list[ToolSpec]] = {}
+    for definition in definitions:
+        own = announced[definition.name] = _specs(definition.listing)
+        for name, toolset in definition.session_toolsets.items():
+            rest = [tool for tool in own if tool.name not in toolset.tools]
+            more = [tool.spec for tool in toolset.tools.values()]
+            announced[f"{definition.name}/{name}"] = rest + more
+    return announced
 
 
-def tools_of(announced: Announced, environment: str) -> Sequence[ToolSpec] | None:
-    """Return an environment's tools; `None` where they are not known.
+def tools_of(announced: Announced, origin: EpisodeOrigin) -> Sequence[ToolSpec] | None:
+    """Return the tools of an episode; `None` where they are not known.
 
     Args:
         announced: What was announced.
-        environment: The environment's name.
+        origin: Where the episode comes from.
     """
-    return announced.get(environment, announced.get(ANY))
+    key = origin.environment if origin.toolset is None else f"{origin.environment}/{origin.toolset}"
+    return announced.get(key, announced.get(ANY))
 
 
 def read_listing(path: Path) -> list[ToolSpec]:

@@ -84,7 +84,7 @@ def openai_row(
     """
     turns = telling(record, steps, options).turns
     row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
-    tools = tools_of(options.announced, record.origin.environment)
+    tools = tools_of(options.announced, record.origin)
     if tools:
         row["tools"] = as_functions(tools)
         row["parallel_tool_calls"] = False

@@ -39,7 +39,7 @@ def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOpti
     said = _joined([_say(turn, options.trained) for turn in turns])
     if any((message["from"] in _HEARD) != (place % 2 == 0) for place, message in enumerate(said)):
         raise LeftOutError(OUT_OF_TURN)
-    tools = tools_of(options.announced, record.origin.environment)
+    tools = tools_of(options.announced, record.origin)
     return {
         "conversations": said,
         "system": system,

@@ -39,7 +39,7 @@ def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) 
         "prompt": [trl_message(turn) for turn in conversation.prompt],
         "completion": [trl_message(turn) for turn in conversation.play],
         "reward": judged_return(record.summary),
-        "tools": as_text(tools_of(options.announced, record.origin.environment)),
+        "tools": as_text(tools_of(options.announced, record.origin)),
         "episode": describe(record, steps),
     }
 
@@ -67,7 +67,7 @@ def preference_row(
         "prompt": prompt,
         "chosen": [trl_message(turn) for turn in better.play],
         "rejected": [trl_message(turn) for turn in worse.play],
-        "tools": as_text(tools_of(options.announced, chosen[0].origin.environment)),
+        "tools": as_text(tools_of(options.announced, chosen[0].origin)),
         "chosen_return": judged_return(chosen[0].summary),
         "rejected_return": judged_return(rejected[0].summary),
         "chosen_episode": describe(*chosen),

@@ -63,7 +63,7 @@ def verl_row(
         },
         "messages": [*prompt, *play],
         "train_mask": [int(is_trained(turn, options.trained)) for turn in conversation.turns],
-        "tools": as_text(tools_of(options.announced, origin.environment)),
+        "tools": as_text(tools_of(options.announced, origin)),
         "responses": [json.dumps(play, ensure_ascii=False)],
         "reward": judged_return(record.summary),
         "rewards": about["rewards"],

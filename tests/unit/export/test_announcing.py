@@ -1,12 +1,47 @@
 """Tools for the rows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ors_server.authoring.loading import load_environments
 from ors_server.errors import RecordError
 from ors_server.export.announcing import announced_by, as_text, read_listing, tools_of
+from tests.fixtures.recorded_episodes import Played
+
+KITTED = '''
+from ors_server import Environment, ToolOutput, Toolset, tool
+
+
+class Kit(Toolset):
+    @tool
+    def dig(self) -> ToolOutput:
+        """Digs deeper."""
+        return ToolOutput.ongoing()
+
+
+class Kitted(Environment):
+    name = "kitted"
+    session_toolsets = {"kit": Kit}
+
+    @classmethod
+    def list_splits(cls):
+        return ["train"]
+
+    def get_prompt(self):
+        return "go"
+
+    @tool
+    def look(self) -> ToolOutput:
+        """Looks."""
+        return ToolOutput.ongoing()
+
+    @tool
+    def dig(self) -> ToolOutput:
+        """Digs."""
+        return ToolOutput.ongoing()
+'''
 
 
 def test_an_environment_announces_its_tools_and_the_one_for_a_final_message(refenv):
@@ -19,6 +54,18 @@ def test_an_environment_announces_its_tools_and_the_one_for_a_final_message(refe
         "properties": {"answer": {"type": "string"}},
         "required": ["answer"],
     }
+
+
+def test_a_session_that_asked_for_a_toolset_has_its_tools_too(tmp_path):
+    path = tmp_path / "kitted.py"
+    path.write_text(KITTED)
+    announced = announced_by(load_environments([f"{path}:Kitted"]))
+    plain = Played("plain", environment="kitted").origin
+    kitted = replace(plain, toolset="kit")
+    assert [tool.name for tool in tools_of(announced, plain)] == ["look", "dig"]
+    assert [tool.name for tool in tools_of(announced, kitted)] == ["look", "dig"]
+    assert [tool.description for tool in tools_of(announced, kitted)] == ["Looks.", "Digs deeper."]
+    assert tools_of(announced, replace(plain, toolset="other")) is None
 
 
 def test_what_a_server_answers_to_tools_can_be_read(tmp_path):
@@ -38,5 +85,5 @@ def test_another_file_is_refused(tmp_path):
 
 
 def test_tools_that_are_not_known_are_null():
-    assert tools_of({}, "sums") is None
+    assert tools_of({}, Played("one").origin) is None
     assert as_text(None) is None
