@@ -290,10 +290,10 @@ class SqlStore:
         if scribe is None:
             return
         with anyio.CancelScope(shield=True):
+            await self._reader.aclose()  # first, for whoever closes SQLite's file last folds its log into it
             await anyio.to_thread.run_sync(scribe.end)
             await anyio.lowlevel.checkpoint()  # what the thread told last is heard
             self._line.settle()
-            await self._reader.aclose()
             await anyio.to_thread.run_sync(self._engine.dispose)
 
     def _pen(self, episode_id: str) -> Pen:
