@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fixtures.record_audit import AuditError
 from tests.fixtures.record_crashes import Killer
 from tests.postgres import PostgresServer, running_postgres
 
@@ -49,6 +50,22 @@ async def test_every_acknowledged_step_survives_kills_under_load(killer, request
     tell(request, toll)
     assert toll.kills == KILLS
     assert toll.final.acknowledged > KILLS
+
+
+async def test_a_record_that_promises_less_is_found_to_keep_less(where, request):
+    """The same kills, so that it is known that the audit would see what durability prevents."""
+    killer = Killer(where, SEED, "--durability", "batch")
+
+    async def kill_often() -> None:
+        for _ in range(KILLS):
+            await killer.kill_under_load()
+
+    try:
+        with pytest.raises(AuditError) as found:
+            await kill_often()
+    finally:
+        killer.close()
+    tell(request, f"{killer.toll.kills} kills until a step was missing: {str(found.value)[:100]}")
 
 
 async def test_kills_while_the_server_starts_or_stops_leave_a_record_that_the_next_one_takes_up(
