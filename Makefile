@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 GRADERS := math_verify inspect_math mathruler
-JOBS ?= 2
+JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
 TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium postgresql
 TASKS ?=
@@ -30,23 +30,19 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1
 
 .PHONY: test
 test: ## From nothing to a verdict: lint, every test but the stress ones, the coverage floor.
-	scripts/system_packages.sh $(TEST_PACKAGES)
-	$(MAKE) --no-print-directory -j$(JOBS) clients node
+	$(MAKE) --no-print-directory -j$(JOBS) packages clients node
 	scripts/test.sh --lint
 
 .PHONY: coverage
-coverage: $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
-	scripts/system_packages.sh $(TEST_PACKAGES)
+coverage: packages $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
 	scripts/test.sh
 
 .PHONY: unit
-unit: $(VENV)/.dev ## The tests that need no client environments, without coverage.
-	scripts/system_packages.sh $(TEST_PACKAGES)
+unit: packages $(VENV)/.dev ## The tests that need no client environments, without coverage.
 	$(BIN)/pytest tests/unit tests/contract
 
 .PHONY: stress
-stress: $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
-	scripts/system_packages.sh $(TEST_PACKAGES)
+stress: packages $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: lint
@@ -87,6 +83,10 @@ venv: $(VENV)/.dev ## The development environment alone, in .venv.
 
 .PHONY: clients
 clients: $(CLIENTS:%=$(ORS_TEST_VENVS)/%/.installed) ## The real clients' environments, in .venvs.
+
+.PHONY: packages
+packages: | $(BIN)/python ## The system's packages that tests need, where they may be installed.
+	scripts/system_packages.sh $(TEST_PACKAGES)
 
 .PHONY: node
 node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, in .node.
