@@ -1,0 +1,157 @@
+"""A wish becomes a run, and a run that goes on stays what it was."""
+
+from dataclasses import replace
+
+import pytest
+
+from ors_server.evaluation.budgets import BudgetError
+from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.planning import (
+    Wish,
+    check_same,
+    choose_split,
+    choose_tasks,
+    go_on,
+    plan_run,
+    wish_of,
+)
+from ors_server.evaluation.runner import RunError
+from ors_server.wire import Split
+from tests.fixtures.evaluated_environments import Guessing
+from tests.fixtures.evaluation_plays import BEGUN, make_run
+
+pytestmark = pytest.mark.anyio
+AGENT = {"kind": "oracle", "name": "oracle"}
+
+
+async def planned(**wishes):
+    async with open_local_target(Guessing) as target:
+        return await plan_run(Wish(agent="oracle", **wishes), target, AGENT, BEGUN)
+
+
+async def test_a_wish_for_nothing_in_particular_plays_every_test_task_once():
+    run = await planned()
+    assert (run.split, run.indices, run.attempts, run.seed, run.success_at) == (
+        "test",
+        tuple(range(6)),
+        1,
+        0,
+        1.0,
+    )
+    assert (run.environment, run.target) == ("guessing", "guessing")
+    assert run.versions["environment"] == "3"
+    assert set(run.versions) >= {"ors-server", "python"}
+    assert run.run_id.startswith("guessing-oracle-20261101-120000-")
+
+
+async def test_two_runs_of_the_same_second_have_different_names():
+    assert (await planned()).run_id != (await planned()).run_id
+
+
+async def test_the_wish_is_kept_in_the_run():
+    run = await planned(split="train", tasks="1:4", limit=2, attempts=3, seed=9, success_at=0.5, steps=4)
+    wish = wish_of(run)
+    assert (run.split, run.indices, run.attempts, run.seed, run.success_at) == ("train", (1, 2), 3, 9, 0.5)
+    assert (wish.agent, wish.tasks, wish.limit, wish.budget.steps) == ("oracle", "1:4", 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error", "message"),
+    [
+        pytest.param({"attempts": 0}, RunError, "at least once", id="no attempts"),
+        pytest.param({"seed": 2**53}, RunError, "seed", id="seed too large"),
+        pytest.param({"cost": -1.0}, BudgetError, "cost", id="negative budget"),
+        pytest.param({"split": "nowhere"}, RunError, "train, test", id="no split"),
+        pytest.param({"tasks": "10:"}, RunError, "no task is left", id="no task"),
+    ],
+)
+async def test_a_wish_that_makes_no_sense_is_refused(wishes, error, message):
+    with pytest.raises(error, match=message):
+        await planned(**wishes)
+
+
+async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
+    run = await planned(attempts=2)
+    assert go_on(run, Wish()) == wish_of(run)
+    assert go_on(run, Wish(target="guessing", split="test", attempts=2, success_at=1.0)) == wish_of(run)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        pytest.param({"attempts": 3}, "attempts was 2 and is now 3", id="attempts"),
+        pytest.param({"tasks": "0:2"}, "tasks was not set and is now '0:2'", id="tasks"),
+        pytest.param({"policy": {"step_limit": 3}}, "policy was not set", id="policy"),
+        pytest.param({"agent": "noop"}, "agent was 'oracle' and is now 'noop'", id="agent"),
+    ],
+)
+async def test_a_run_does_not_go_on_as_another_one(wishes, said):
+    with pytest.raises(RunError, match=said):
+        go_on(await planned(attempts=2), Wish(**wishes))
+
+
+async def test_a_run_that_was_not_begun_by_a_wish_cannot_go_on():
+    for config in ({}, {"wish": {"nonsense": 1}}):
+        with pytest.raises(RunError, match="does not say how"):
+            wish_of(make_run(config=config))
+
+
+async def test_a_run_does_not_go_on_with_another_version_or_another_agent():
+    run = await planned()
+    async with open_local_target(Guessing) as target:
+        check_same(run, target, AGENT)
+        with pytest.raises(RunError, match="version 2; here is 'guessing', version 3"):
+            check_same(replace(run, versions={"environment": "2"}), target, AGENT)
+        with pytest.raises(RunError, match="begin a new run"):
+            check_same(replace(run, environment="other"), target, AGENT)
+        with pytest.raises(RunError, match="not by"):
+            check_same(run, target, {**AGENT, "kind": "noop"})
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (None, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        ("0:3", (0, 1, 2)),
+        ("::4", (0, 4, 8)),
+        ("-2:", (8, 9)),
+        ("7", (7,)),
+        ("-1", (9,)),
+        ("5, 3,3:5", (5, 3, 4)),
+        ("8:100", (8, 9)),
+    ],
+    ids=str,
+)
+def test_tasks_are_chosen_by_their_places(text, places):
+    assert choose_tasks(text, 10) == places
+
+
+def test_no_more_tasks_are_chosen_than_the_limit():
+    assert choose_tasks("4:", 10, limit=2) == (4, 5)
+
+
+@pytest.mark.parametrize("text", ["10", "-11", "x", "1-3", "", "0:1:2:3", "::0", "3:3"], ids=repr)
+def test_places_that_cannot_be_read_or_are_not_there_are_refused(text):
+    with pytest.raises(RunError, match="task"):
+        choose_tasks(text, 10)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        ([("train", "train"), ("test", "test")], "test"),
+        ([("test", "validation"), ("held_out", "test")], "test"),
+        ([("a", "train"), ("b", "test")], "b"),
+        ([("only", "train")], "only"),
+    ],
+    ids=["named", "named first", "typed", "only one"],
+)
+def test_the_split_is_that_for_tests_unless_somebody_says_otherwise(names, chosen):
+    splits = [Split(name=name, type=kind) for name, kind in names]
+    assert choose_split(splits, None) == chosen
+    assert choose_split(splits, names[0][0]) == names[0][0]
+
+
+def test_where_it_is_not_clear_which_split_is_meant_it_has_to_be_named():
+    with pytest.raises(RunError, match="name a split: a, b"):
+        choose_split([Split(name="a", type="train"), Split(name="b", type="validation")], None)
