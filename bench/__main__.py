@@ -13,7 +13,17 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from bench import idle_sessions, imports, math_graders, mcp_calls, ors_calls, recording, sandboxes, servers
+from bench import (
+    idle_sessions,
+    imports,
+    math_graders,
+    mcp_calls,
+    ors_calls,
+    record_scale,
+    recording,
+    sandboxes,
+    servers,
+)
 from bench.report import Row, as_table
 
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
@@ -24,6 +34,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "imports": imports.measure,
         "sandboxes": sandboxes.measure,
         "recording": recording.measure,
+        "record_scale": record_scale.measure,
         "math_graders": math_graders.measure,
     }
 )
