@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import typer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ors_server.cli.episodes_options import SourceOptions
     from ors_server.store.base import RecordReader
     from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
+    from ors_server.transports.control_models import Answer
     from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
     from ors_server.transports.control_requests_episodes import EpisodeSelection
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 MAX_PAGE = 500
 """Most episodes or steps that are asked for at once."""
-NOT_FOUND = 404
 TIME_LIMIT = 60.0
 """Seconds to wait for a server's next word; it says at least every few seconds that it is alive."""
 MAX_EVENT_BYTES = 256 * 1024 * 1024
 """Largest event that is taken from a server: one step and its blocks."""
+
+
+_Model = TypeVar("_Model", bound="Answer")
 
 
 class Source(Protocol):
@@ -211,7 +214,7 @@ class ServerSource:
         query = {**_query(wanted), "order": "newest" if newest_first else "oldest"}
         while limit is None or len(found) < limit:
             query["limit"] = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
-            page = EpisodePage.model_validate(await self._ask("/episodes", query))
+            page = await self._ask("/episodes", EpisodePage, query)
             found += page.episodes
             if page.next_cursor is None:
                 break
@@ -222,50 +225,50 @@ class ServerSource:
         """Return figures over all episodes that are meant."""
         from ors_server.transports.control_models_episodes import EpisodeTotalsView
 
-        return EpisodeTotalsView.model_validate(await self._ask("/episodes/totals", _query(wanted)))
+        return await self._ask("/episodes/totals", EpisodeTotalsView, _query(wanted))
 
     async def find(self, name: str) -> "EpisodeRecord":
         """Return the record that a name stands for."""
         from ors_server.transports.control_models_episodes import EpisodeRecordView
 
-        return EpisodeRecordView.model_validate(await self._ask(_path(name))).as_record()
+        return (await self._ask(_path(name), EpisodeRecordView)).as_record()
 
     async def steps(self, episode_id: str, start: int, stop: int) -> "Sequence[Step]":
         """Return a slice of an episode's steps."""
         from ors_server.transports.control_models_episodes import EpisodeStepPage, step_of
 
-        answer = await self._ask(_path(episode_id, "/steps"), {"start": start, "stop": stop})
-        return [step_of(view) for view in EpisodeStepPage.model_validate(answer).steps]
+        query = {"start": start, "stop": stop}
+        page = await self._ask(_path(episode_id, "/steps"), EpisodeStepPage, query)
+        return [step_of(view) for view in page.steps]
 
     async def follow(self, episode_id: str, start: int) -> "AsyncGenerator[Told, None]":
         """Give an episode's steps as they come, and its final figures last."""
         import httpx2
 
         from ors_server.trajectory import EpisodeSummary
-        from ors_server.transports.control_models import EpisodeView, StepView
+        from ors_server.transports.control_models import EpisodeView, Problem, StepView
         from ors_server.transports.control_models_episodes import step_of
 
-        path = _path(episode_id, "/events")
+        path, query = _path(episode_id, "/events"), {"start": start}
         try:
-            async with self._client.sse(
-                path, params={"start": start}, max_event_size=MAX_EVENT_BYTES
-            ) as stream:
+            async with self._client.sse(path, params=query, max_event_size=MAX_EVENT_BYTES) as stream:
                 if not stream.response.is_success:
                     await stream.response.aread()
                     raise _refusal(stream.response)
                 async for event in stream:
                     if event.event == "step":
-                        yield step_of(StepView.model_validate_json(event.data))
+                        yield step_of(self._read(StepView, event.data))
                     elif event.event == "end":
-                        yield EpisodeSummary(**dict(EpisodeView.model_validate_json(event.data)))
+                        yield EpisodeSummary(**dict(self._read(EpisodeView, event.data)))
                         return
                     elif event.event == "error":
-                        raise CommandError(f"the server ended the stream: {_detail(event.json())}")
+                        problem = self._read(Problem, event.data)
+                        raise CommandError(f"the server ended the stream: {problem.detail}")
         except httpx2.HTTPError as error:
             raise CommandError(f"lost {self._client.base_url}: {_reason(error)}") from error
         raise CommandError(f"{self._client.base_url} ended the stream before the episode's end")
 
-    async def _ask(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+    async def _ask(self, path: str, kind: type[_Model], query: Mapping[str, Any] | None = None) -> _Model:
         import httpx2
 
         try:
@@ -274,10 +277,19 @@ class ServerSource:
             raise CommandError(f"cannot reach {self._client.base_url}: {_reason(error)}") from error
         if not answer.is_success:
             raise _refusal(answer)
+        return self._read(kind, answer.content)
+
+    def _read(self, kind: type[_Model], text: str | bytes) -> _Model:
+        from pydantic import ValidationError
+
         try:
-            return answer.json()
-        except ValueError as error:
-            raise CommandError(f"{self._client.base_url} answered with something that is not JSON") from error
+            return kind.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise CommandError(
+                f"the answer of {self._client.base_url} is not as this version knows it: "
+                f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            ) from error
 
 
 def _path(name: str, below: str = "") -> str:
@@ -289,19 +301,18 @@ def _query(wanted: "EpisodeSelection") -> dict[str, Any]:
 
 
 def _refusal(answer: "httpx2.Response") -> ClientError:
+    from pydantic import ValidationError
+
+    from ors_server.transports.control_models import Problem
+
     try:
-        problem = answer.json()
-    except ValueError:
-        problem = {"detail": answer.reason_phrase}
-    detail = _detail(problem)
-    if answer.status_code == NOT_FOUND and problem.get("code") == EpisodeNotFoundError.code:
-        return EpisodeNotFoundError(detail)
+        problem = Problem.model_validate_json(answer.content)
+    except ValidationError:
+        return CommandError(f"the server refused with {answer.status_code}: {answer.reason_phrase}")
+    if problem.code == EpisodeNotFoundError.code:
+        return EpisodeNotFoundError(problem.detail)
     hint = f" (set {VARIABLE})" if answer.status_code in {401, 403} else ""
-    return CommandError(f"the server refused with {answer.status_code}: {detail}{hint}")
-
-
-def _detail(problem: Any) -> str:
-    return str(problem.get("detail", problem))
+    return CommandError(f"the server refused with {answer.status_code}: {problem.detail}{hint}")
 
 
 def _reason(error: Exception) -> str:

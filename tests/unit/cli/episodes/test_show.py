@@ -1,11 +1,14 @@
 """`episodes show`: all of it, nothing of it to be obeyed."""
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from ors_server.cli.episodes_show import header_lines, step_lines, summary_lines
 from ors_server.recording import RECORD, STEP
-from ors_server.trajectory import StepStatus
+from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Fork, Step, StepStatus, first_summary
 from tests.fixtures.workshop import HOSTILE
 
 LIMIT = 60
@@ -106,3 +109,60 @@ def test_nobody_who_reads_is_a_quiet_end(start, record, long_one):
     show = start("show", long_one, "--full", "--store", record)
     show.stdout.close()
     assert (show.wait(LIMIT), show.stderr.read()) == (141, "")
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BARE = EpisodeOrigin("s", "game", "1", "1", {}, "0" * 64, None, None, NOW, {})
+STEP_OF_NOTHING = Step(1, "c", "do", {}, StepStatus.GRADED, (), None, {}, False, None, None, None, NOW, 0.5)
+
+
+def told(lines):
+    return [" ".join(text.split()) for text, _ in lines]
+
+
+def test_a_header_says_what_isolated_the_agent_and_where_a_fork_left():
+    sandbox = {"backend": "landlock", "level": 2, "gaps": ["the network is open"]}
+    origin = replace(BARE, sandbox=sandbox, forked_from=Fork("other", 3), policy={"of_later": True})
+    lines = told(header_lines(EpisodeRecord(origin, first_summary(origin))))
+    assert "sandbox landlock, level 2, open: the network is open" in lines
+    assert "forked from other after 3 steps" in lines
+    assert "policy of_later true" in lines
+
+
+def test_a_header_leaves_out_what_is_not_there():
+    lines = told(header_lines(EpisodeRecord(BARE, first_summary(BARE))))
+    names = [line.split()[0] for line in lines]
+    assert not {"labels", "toolset", "credential", "forked"} & set(names)
+    assert f"task hash {'0' * 64}" in lines
+    assert "policy as by default" in lines
+
+
+@pytest.mark.parametrize(
+    ("reward", "components", "paid"),
+    [
+        (None, {}, "no reward"),
+        (0.5, {"tool": 0.5}, "reward 0.5"),
+        (0.25, {"tool": 0.5, "overlong": -0.25}, "reward 0.25 (tool 0.5, overlong -0.25)"),
+        (None, {"tool": 0.5}, "0.5 withheld"),
+        (1.0, {"tool": 0.5, "withheld": 0.5}, "reward 1 (tool 0.5, withheld 0.5)"),
+    ],
+)
+def test_a_step_says_what_was_paid_and_for_what(reward, components, paid):
+    step = replace(STEP_OF_NOTHING, reward=reward, components=components)
+    assert told(step_lines(step, whole=False)) == [f"step 1 do graded, {paid} (0.500 s)"]
+
+
+def test_an_error_of_many_lines_is_cut_like_any_text():
+    step = replace(STEP_OF_NOTHING, error="\n".join("ab" * 30), error_code="tool_failed")
+    lines = told(step_lines(step, whole=False))
+    assert lines[1] == "error tool_failed: a"
+    assert lines[-1] == "... 40 more lines, 40 more characters; --full shows them"
+
+
+def test_figures_say_what_is_held_back_and_what_rewards_reported():
+    summary = replace(first_summary(BARE), withheld=0.5, metrics={"reward_extra/f1/mean": 0.25})
+    lines = told(summary_lines(summary, is_closed=False))
+    assert lines[0] == "summary created, session still there"
+    assert "withheld 0.5" in lines
+    assert "reward_extra/f1/mean 0.25" in lines
+    assert "played - to -" in lines

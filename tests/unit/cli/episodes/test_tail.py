@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_a_tail_goes_on_until_the_session_is_gone(start, where, player):
 
 def events_of(process):
     """Reads a process's lines beside the test."""
-    events = queue.Queue()
+    events: queue.Queue[Any] = queue.Queue()
 
     def read():
         for line in process.stdout:
@@ -59,7 +60,7 @@ def events_of(process):
 def test_a_tail_of_everything_goes_on_until_it_is_interrupted(start, where, player, long_one):
     tail = start("tail", "--json", "--label", "watched=yes", *where)
     events = events_of(tail)
-    seen = {}
+    seen: dict[str, list[Any]] = {}
     while not any(len(each) == 3 for each in seen.values()):  # nobody knows when it begins to look
         session_id, _ = player.create(labels={"watched": "yes"})
         player.call(session_id, "make", reward=0.5)
