@@ -28,15 +28,16 @@ class PatientTransport(httpx2.AsyncBaseTransport):
         last_error: Why the latest request that was given up failed; `None` after one that was answered.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, patience: Patience, clock: Clock) -> None:
+    def __init__(self, given: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
         """Carry over another transport.
 
         Args:
-            inner: The transport.
+            given: The transport, which whoever gave it closes; `None` for one of its own, over sockets.
             patience: How long to insist.
             clock: The source of time.
         """
-        self._inner = inner
+        self._given = given
+        self._inner = given or httpx2.AsyncHTTPTransport()
         self._patience = patience
         self._clock = clock
         self.last_error: OrsServerError | None = None
@@ -72,4 +73,5 @@ class PatientTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        if self._given is None:
+            await self._inner.aclose()

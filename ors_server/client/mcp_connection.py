@@ -100,7 +100,7 @@ async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnect
         era: Which protocol.
     """
     options, patience = reach.options, reach.options.patience
-    carrier = PatientTransport(options.transport or httpx2.AsyncHTTPTransport(), patience, options.clock)
+    carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
     failure: Exception | None = None
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -47,15 +48,20 @@ class Reach:
         Raises:
             InvalidRequestError: If the address is none.
         """
-        if not url.startswith(("http://", "https://")):
+        if not _is_address(url):
             raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r}")
         self.options = options
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
         limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
-        try:
-            http = httpx2.AsyncClient(
-                base_url=url, headers=self.headers, limits=limits, transport=options.transport
-            )
-        except httpx2.InvalidURL as error:
-            raise InvalidRequestError(f"{url!r} is no URL: {error}") from error
+        http = httpx2.AsyncClient(
+            base_url=url, headers=self.headers, limits=limits, transport=options.transport
+        )
         self.connection = Connection(http, options.patience, options.clock)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        return False

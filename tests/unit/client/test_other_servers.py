@@ -1,0 +1,307 @@
+"""The client against servers that speak the standard and nothing more, as both reference servers do.
+
+Source of their behaviour: captures of `openreward` 0.1.167 and `ors-sdk` 0.1.0.
+"""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from ors_server import errors
+from ors_server.client import (
+    AsyncClient,
+    BrokenAnswerError,
+    CallLostError,
+    ClientOptions,
+    Patience,
+    UnreachableError,
+)
+
+pytestmark = pytest.mark.anyio
+
+OUTPUT = {
+    "ok": True,
+    "output": {
+        "blocks": [{"text": "done", "detail": None, "type": "text"}],
+        "metadata": None,
+        "reward": 0.5,
+        "finished": True,
+    },
+}
+
+
+def sse(*events: tuple[str, str]) -> bytes:
+    return b"".join(f"event: {name}\r\ndata: {data}\r\n\r\n".encode() for name, data in events)
+
+
+@dataclass
+class Reference(httpx2.AsyncBaseTransport):
+    """A server that knows its own ids of calls only, forgets them if told to, and never runs one twice."""
+
+    kind: str = "openreward"
+    streams: list[Any] = field(default_factory=list)
+    """What the next calls are answered: bytes, bytes after which the connection breaks, or an error."""
+    asked: list[tuple[str, str, Any, dict[str, str]]] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        content = await request.aread()
+        body = json.loads(content) if content else None
+        path = request.url.path
+        self.asked.append((request.method, path, body, dict(request.headers)))
+        handler = getattr(self, "on_" + path.rpartition("/")[2], None)
+        if handler is None or path.startswith("/_ors"):
+            return httpx2.Response(308, headers={"location": f"/refenv{path}"})
+        return handler(body)
+
+    def on_version(self, _body: Any) -> httpx2.Response:
+        if self.kind == "openreward":
+            return httpx2.Response(200, json={"version": "0.1.167", "build_sha": None})
+        return httpx2.Response(308, headers={"location": "/refenv/version"})
+
+    def on_list_environments(self, _body: Any) -> httpx2.Response:
+        return httpx2.Response(200, json=[] if self.kind == "empty" else ["refenv", "other"])
+
+    def on_create_session(self, _body: Any) -> httpx2.Response:
+        if self.kind == "written":
+            return httpx2.Response(200, json={"sid": "sid-1"})
+        events = [("end", "")] if self.kind == "mute" else [("task_id", "sid-1"), ("end", "")]
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=sse(*events))
+
+    def on_create(self, _body: Any) -> httpx2.Response:
+        made = [body for _, path, body, _ in self.asked if path == "/create"]
+        if len(made) == 1 and self.kind == "lossy":
+            raise httpx2.ReadError("lost")
+        if len(made) == 2:
+            return httpx2.Response(400, json={"detail": "Session already exists"})
+        return httpx2.Response(200, json={"sid": "sid-1"})
+
+    def on_ping(self, _body: Any) -> httpx2.Response:
+        return httpx2.Response(200, json={"status": "ok"})
+
+    on_delete = on_delete_session = on_ping
+
+    def on_prompt(self, _body: Any) -> httpx2.Response:
+        return httpx2.Response(200, json=[{"text": "Play.", "detail": None, "type": "text"}])
+
+    def on_messages(self, _body: Any) -> httpx2.Response:
+        return httpx2.Response(404, json={"detail": "Not Found"})
+
+    def on_task_tools(self, _body: Any) -> httpx2.Response:
+        tool = {"name": "go", "description": "Goes.", "input_schema": None}
+        return httpx2.Response(200, json={"tools": [tool], "later": 1})
+
+    def on_task(self, body: Any) -> httpx2.Response:
+        return httpx2.Response(200, json={"task": {"id": body["index"]}})
+
+    def on_call(self, _body: Any) -> httpx2.Response:
+        answer = self.streams.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, httpx2.Response):
+            return answer
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Stream(*answer))
+
+    def calls(self) -> list[Any]:
+        return [body for _, path, body, _ in self.asked if path == "/refenv/call"]
+
+
+class Stream(httpx2.AsyncByteStream):
+    """A body that ends with its last byte, whatever it had to say."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+
+def whole(*events: tuple[str, str]) -> tuple[bytes]:
+    return (sse(*events),)
+
+
+@pytest.fixture
+def open_client():
+    """A client of a reference server."""
+
+    @asynccontextmanager
+    async def opened(reference: Reference) -> AsyncIterator[AsyncClient]:
+        options = ClientOptions(transport=reference, patience=Patience(ping_seconds=5_000.0), clock=Clock())
+        async with AsyncClient("http://localhost:9", options=options) as client:
+            yield client
+
+    return opened
+
+
+class Clock:
+    """Lets pauses pass at once."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds >= 5_000.0:
+            await anyio.sleep_forever()
+        self.passed += seconds
+
+
+async def play(open_client, reference, **wishes):
+    async with (
+        open_client(reference) as client,
+        client.episode(**({"split": "train", "index": 0} | wishes)) as episode,
+    ):
+        return episode, await episode.call("go", {"far": True})
+
+
+@pytest.mark.parametrize("kind", ["openreward", "ors-sdk", "written"])
+async def test_everything_but_the_summary_works(open_client, kind):
+    reference = Reference(kind, [whole(("task_id", "t1"), ("end", json.dumps(OUTPUT)))])
+    async with open_client(reference) as client:
+        assert await client.task("train", 3) == {"id": 3}
+        async with client.episode("refenv", split="train", index=0) as episode:
+            assert await episode.prompt() == "Play."
+            assert (await episode.messages())[0].role == "user"
+            assert [tool.name for tool in (await episode.tools()).tools] == ["go"]
+            result = await episode.call("go", {"far": True})
+            assert (result.text, result.reward, result.finished) == ("done", 0.5, True)
+            assert (episode.ledger.total, episode.access) == (0.5, {})
+            with pytest.raises(errors.NotSupportedError, match="no summary"):
+                await episode.check()
+    assert reference.calls() == [{"name": "go", "input": {"far": True}}]
+    ends = [path for _, path, _, _ in reference.asked][-2:]
+    assert ends == ["/delete", "/delete_session"]
+
+
+async def test_what_the_standard_has_no_words_for_is_refused_before_anything_is_made(open_client):
+    reference = Reference()
+    with pytest.raises(errors.NotSupportedError, match="seed"):
+        await play(open_client, reference, seed=1)
+    assert not [path for _, path, _, _ in reference.asked if path.startswith("/create")]
+
+
+@pytest.mark.parametrize(("kind", "in_header"), [("openreward", True), ("ors-sdk", False)])
+async def test_secrets_go_where_the_server_reads_them(open_client, kind, in_header):
+    reference = Reference(kind, [whole(("task_id", "t1"), ("end", json.dumps(OUTPUT)))])
+    await play(open_client, reference, secrets={"K": "v"})
+    body, headers = next((body, headers) for _, path, body, headers in reference.asked if path == "/create")
+    assert ("secrets" in body) is not in_header
+    if in_header:
+        assert json.loads(base64.b64decode(headers["x-secrets"])) == {"K": {"value": "v"}}
+
+
+async def test_a_creation_whose_answer_was_lost_is_found_to_exist(open_client):
+    reference = Reference("lossy", [whole(("task_id", "t1"), ("end", json.dumps(OUTPUT)))])
+    _, result = await play(open_client, reference)
+    assert result.reward == 0.5
+
+
+async def test_an_answer_is_fetched_by_the_id_that_the_server_told(open_client):
+    reference = Reference(
+        streams=[
+            (sse(("task_id", "t1")),),
+            httpx2.Response(502, text="gateway"),
+            whole(("task_id", "t1"), ("chunk", json.dumps(OUTPUT)[:30]), ("end", json.dumps(OUTPUT)[30:])),
+        ]
+    )
+    episode, result = await play(open_client, reference)
+    assert (result.reward, episode.ledger.total) == (0.5, 0.5)
+    assert [call.get("task_id") for call in reference.calls()] == [None, "t1", "t1"]
+
+
+@pytest.mark.parametrize(
+    "accident",
+    [httpx2.ReadError("broken"), (b": ping\n\n",), (b"event: task_id\ndata: t1\n",)],
+    ids=["no answer", "no id", "half an id"],
+)
+async def test_a_call_that_may_have_run_is_never_sent_again(open_client, accident):
+    reference = Reference(streams=[accident])
+    with pytest.raises(CallLostError, match="it may have run"):
+        await play(open_client, reference)
+    assert len(reference.calls()) == 1
+
+
+async def test_a_gateway_that_does_not_know_is_no_reason_to_call_again(open_client):
+    reference = Reference(streams=[httpx2.Response(502, json={"detail": "who knows"})])
+    with pytest.raises(errors.MachineryError, match="who knows"):
+        await play(open_client, reference)
+    assert len(reference.calls()) == 1
+
+
+async def test_a_call_that_was_never_sent_or_not_taken_is_sent_again(open_client):
+    starting = httpx2.Response(503, headers={"x-backend-state": "starting", "retry-after": "2"}, json={})
+    done = whole(("task_id", "t1"), ("end", json.dumps(OUTPUT)))
+    reference = Reference(streams=[httpx2.ConnectError("refused"), starting, done])
+    _, result = await play(open_client, reference)
+    assert result.reward == 0.5
+
+
+async def test_an_answer_that_the_server_forgot_is_lost(open_client):
+    reference = Reference(streams=[(sse(("task_id", "t1")),), whole(("error", "unknown task_id"))])
+    with pytest.raises(CallLostError, match="no longer remembers"):
+        await play(open_client, reference)
+
+
+async def test_a_stream_that_always_breaks_is_given_up(open_client):
+    reference = Reference(streams=[(sse(("task_id", "t1")),)] * 99)
+    with pytest.raises(UnreachableError, match="ended before its result"):
+        await play(open_client, reference)
+    assert len(reference.calls()) == Patience().attempts
+
+
+async def test_an_error_is_the_environments(open_client):
+    reference = Reference(streams=[whole(("task_id", "t1"), ("error", "kaboom"))])
+    with pytest.raises(errors.ToolFailedError, match="kaboom"):
+        await play(open_client, reference)
+
+
+async def test_a_refusal_is_an_answer(open_client):
+    refused = {"ok": False, "error": "'go' is not a valid tool"}
+    reference = Reference(streams=[whole(("task_id", "t1"), ("end", json.dumps(refused)))])
+    _, result = await play(open_client, reference)
+    assert (result.refusal, result.is_error) == ("not_found", True)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"ok": true}', '{"ok": false}'], ids=repr)
+async def test_a_result_of_another_form_is_no_answer(open_client, text):
+    reference = Reference(streams=[whole(("task_id", "t1"), ("end", text))])
+    with pytest.raises(BrokenAnswerError, match="form"):
+        await play(open_client, reference)
+
+
+async def test_a_session_that_is_gone_is_said_to_be_gone(open_client):
+    gone = httpx2.Response(404, json={"detail": "Active environment not found"})
+    with pytest.raises(errors.SessionNotFoundError, match="Active environment"):
+        await play(open_client, Reference(streams=[gone]))
+
+
+async def test_an_environment_that_is_not_served_is_said_to_be_unknown(open_client):
+    async with open_client(Reference()) as client:
+        with pytest.raises(errors.UnknownEnvironmentError, match="nonesuch"):
+            await client.tools("nonesuch")
+
+
+async def test_a_server_without_environments_has_no_default_one(open_client):
+    async with open_client(Reference("empty")) as client:
+        with pytest.raises(errors.UnknownEnvironmentError, match="serves no environment"):
+            await client.splits()
+
+
+async def test_a_server_that_tells_no_session_id_is_no_ors_server(open_client):
+    with pytest.raises(BrokenAnswerError, match="no session id"):
+        await play(open_client, Reference("mute"))
+
+
+async def test_only_an_ors_server_is_played_over_mcp(open_client):
+    async with open_client(Reference()) as client:
+        with pytest.raises(errors.NotSupportedError, match="MCP"):
+            async with client.mcp_episode(split="train", index=0):
+                pass
