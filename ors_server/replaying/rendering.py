@@ -90,11 +90,14 @@ def _indented(lines: Sequence[str], by: str = "    ") -> Generator[str, None, No
 
 def _lines(value: Any) -> list[str]:
     if isinstance(value, list):
-        items: list[Any] = value
-        return [line for item in items for line in _block_lines(item)]
+        return [line for item in _items(value) for line in _block_lines(item)]
     if isinstance(value, str):
         return value.splitlines() or [""]
     return [json.dumps(value, ensure_ascii=False, sort_keys=True)]
+
+
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value)
 
 
 def _block_lines(block: Any) -> list[str]:

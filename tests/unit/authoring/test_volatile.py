@@ -80,7 +80,7 @@ def look(self) -> ToolOutput:
     return ToolOutput()
 
 
-look._env_tool = True
+vars(look)["_env_tool"] = True
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,11 @@ def record() -> Callable[..., Any]:
                 session = await client.create(**({"split": "train", "index": 0} | order))
                 if prompt:
                     await session.prompt()
-                played = await calls(session) if callable(calls) else await _make(session, calls)
-                name = (played or session).id
+                if callable(calls):
+                    session = await calls(session) or session
+                else:
+                    await _make(session, calls)
+                name = session.id
                 await session.aclose()
             found = await store.find(name)
             assert found is not None

@@ -50,7 +50,7 @@ class Listed:
             raise StoreError("the database is gone")
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
-        for episode in sorted(self.episodes, key=lambda each: each.record.origin.index):
+        for episode in sorted(self.episodes, key=lambda each: each.record.origin.index or 0):
             yield episode
 
 

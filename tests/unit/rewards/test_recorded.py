@@ -187,7 +187,8 @@ def test_an_answer_that_is_no_text_is_written_as_json(argument):
 )
 def test_the_final_response_can_be_somewhere_else(source, text, number):
     calls = [THINK, ("think", {"thought": "twice"}), ("think", {}), ("done", {"answer": "7"})]
-    found = handed_in(*record(calls), source)
+    episode, steps = record(calls)
+    found = handed_in(episode, steps, source)
     assert (found.text, found.number) == (text, number)
 
 
@@ -225,7 +226,7 @@ def test_a_row_that_cannot_be_read_is_no_judgement():
     row = {"record": {"origin": 1}, "steps": []}
     with pytest.raises(RecordError):
         fields_of_row(row)
-    assert "no record of an episode" in score(watch, **row).reason
+    assert "no record of an episode" in (score(watch, **row).reason or "")
     whole = write_recorded(*record([THINK]))
     with pytest.raises(RewardFieldError, match="final_response_from"):
         fields_of_row(whole | {"final_response_from": 7})
