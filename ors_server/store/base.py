@@ -129,7 +129,7 @@ class EpisodeStore(RecordReader, Protocol):
 
     Every async method may raise `StoreError`; then nothing was written and the caller must not answer. It may
     be asked the same again: an episode that is opened twice, and a step that is appended twice, are there
-    once.
+    once. An episode has one writer; several stores may write different episodes to one record.
     """
 
     async def open(self, origin: EpisodeOrigin) -> None:
@@ -145,7 +145,8 @@ class EpisodeStore(RecordReader, Protocol):
 
         Args:
             episode_id: The episode.
-            step: The step; numbers follow one another from 1.
+            step: The step; numbers follow one another from 1. One that has the number of another replaces
+                it: whoever appends it again was not told that the first time succeeded.
             summary: The figures after the step.
         """
         ...

@@ -62,7 +62,7 @@ class MemoryStore:
 
         Args:
             episode_id: The episode.
-            step: The step.
+            step: The step; one that has the number of another replaces it.
             summary: The figures after the step.
 
         Raises:
@@ -73,8 +73,7 @@ class MemoryStore:
             raise StoreError(f"the episode {episode_id!r} was never opened")
         if step.number > len(entry.steps) + 1:
             raise StoreError(f"step {step.number} cannot follow step {len(entry.steps)}")
-        if step.number == len(entry.steps) + 1:
-            entry.steps.append(step)
+        entry.steps[step.number - 1 : step.number] = [step]
         entry.summary = summary
 
     def note(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:

@@ -73,13 +73,15 @@ class BatchWriter:
         rows = _Rows()
         rejected: Rejections = {}
         now = stamp(self._clock.now())
+        _share_pens(entries)
         try:
             self._database.check()
             with transaction(self._database, connection):
                 self._open(connection, [entry for entry in entries if isinstance(entry, OpenEntry)], now)
                 self._find(connection, entries)
                 for entry in entries:
-                    self._sort(entry, rows, rejected)
+                    if entry.pen is not None and not _sort(entry, entry.pen, rows):
+                        rejected[entry] = StoreError(f"the episode {entry.pen.episode_id!r} was never opened")
                 self._run(connection, rows, now)
         except BaseException:
             for entry in entries:
@@ -125,29 +127,6 @@ class BatchWriter:
                 pen.moves = max(pen.moves, 0 if position is None else position + 1)
                 pen.found = number or 0
 
-    def _sort(self, entry: Entry, rows: _Rows, rejected: Rejections) -> None:
-        pen = entry.pen
-        if pen is None:
-            return
-        if pen.key is None:
-            rejected[entry] = StoreError(f"the episode {pen.episode_id!r} was never opened")
-            return
-        if pen.doubt is not None:
-            rows.doubts[pen] = pen.doubt
-        match entry:
-            case StepEntry():
-                _add_step(entry, pen.key, rows)
-            case MoveEntry():
-                _add_move(entry, pen, pen.key, rows)
-            case PromptEntry():
-                rows.prompts.setdefault(pen.key, (pen.key, entry.body.decode(), entry.places))
-                _add_texts(entry.texts, pen.key, rows)
-            case CloseEntry():
-                rows.standings[pen.key] = entry.summary
-                rows.closed.add(pen.key)
-            case _:
-                pass  # an episode that was opened already
-
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
         mark = self._database.mark
         for pen, number in rows.doubts.items():
@@ -165,6 +144,36 @@ class BatchWriter:
             for key, summary in sorted(rows.standings.items(), key=_first)
         ]
         statements.STANDINGS.run(connection, mark, standings)
+
+
+def _sort(entry: Entry, pen: Pen, rows: _Rows) -> bool:
+    """Add what an entry comes to, and say whether it makes sense."""
+    if pen.key is None:  # what is noted of an unknown episode is passed over; a step is not
+        return not isinstance(entry, StepEntry)
+    if pen.doubt is not None:
+        rows.doubts[pen] = pen.doubt
+    match entry:
+        case StepEntry():
+            _add_step(entry, pen.key, rows)
+        case MoveEntry():
+            _add_move(entry, pen, pen.key, rows)
+        case PromptEntry():
+            rows.prompts.setdefault(pen.key, (pen.key, entry.body.decode(), entry.places))
+            _add_texts(entry.texts, pen.key, rows)
+        case CloseEntry():
+            rows.standings[pen.key] = entry.summary
+            rows.closed.add(pen.key)
+        case _:
+            pass  # an episode that was opened already
+    return True
+
+
+def _share_pens(entries: Iterable[Entry]) -> None:
+    """Give entries of one episode one pen: notes of an episode that was closed already bring one each."""
+    pens: dict[str, Pen] = {}
+    for entry in entries:
+        if entry.pen is not None:
+            entry.pen = pens.setdefault(entry.pen.episode_id, entry.pen)
 
 
 def _first(pair: tuple[int, object]) -> int:

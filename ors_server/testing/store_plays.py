@@ -1,0 +1,390 @@
+"""What a store promises, each promise as a short play on an empty one."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import anyio
+
+from ors_server.errors import EpisodeNotFoundError, StoreError
+from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.trajectory import (
+    EpisodeOrigin,
+    EpisodeSummary,
+    Fork,
+    Step,
+    StepStatus,
+    Transition,
+    first_summary,
+)
+from ors_server.wire import ImageBlock, TextBlock
+
+Play: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
+"""Plays on an empty store; raises `StorePromiseError` where a promise is broken."""
+MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
+LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
+
+
+class StorePromiseError(AssertionError):
+    """A store did not do what it promises."""
+
+
+def demand(wanted: object, found: object, what: str) -> None:
+    """Compare what came with what was promised.
+
+    Args:
+        wanted: What was promised.
+        found: What came.
+        what: What it is.
+
+    Raises:
+        StorePromiseError: If they differ.
+    """
+    if wanted != found:
+        raise StorePromiseError(f"{what}: expected {wanted!r:.500}, got {found!r:.500}")
+
+
+def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
+    """Make an episode's origin, created so many minutes after the first one.
+
+    Args:
+        number: Tells it from others.
+        **changes: Fields with other values.
+    """
+    origin = EpisodeOrigin(
+        session_id=f"session-{number}",
+        environment="maze",
+        environment_version="1.0",
+        server_version="2.0",
+        task_spec={"size": number, "name": "\N{SNOWMAN}", "walls": [[1, 2.5], None, {"deep": True}]},
+        task_hash=f"{number:064x}",
+        split="train",
+        index=number,
+        created_at=MORNING + timedelta(minutes=number, microseconds=number),
+        policy={"max_steps": 5},
+    )
+    return replace(origin, **changes)
+
+
+def make_step(number: int, **changes: Any) -> Step:
+    """Make a step.
+
+    Args:
+        number: Its number.
+        **changes: Fields with other values.
+    """
+    step = Step(
+        number=number,
+        call_id=f"call-{number}",
+        tool="walk",
+        arguments={"to": "north", "far": 0.1, "list": [1, None, "\0"]},
+        status=StepStatus.GRADED,
+        blocks=(TextBlock(text=f"step {number}", detail={"seen": [1]}),),
+        reward=0.1,
+        components={"tool": 0.3, "slow": -0.2},
+        finished=False,
+        error=None,
+        error_code=None,
+        metadata={"episode": {"step": number}},
+        started_at=MORNING + timedelta(seconds=number),
+        duration=0.25,
+    )
+    return replace(step, **changes)
+
+
+def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
+    """Return the figures after a number of steps as `make_step` makes them.
+
+    Args:
+        origin: The episode.
+        steps: How many.
+        **changes: Fields with other values.
+    """
+    total = sum([0.1] * steps)
+    summary = replace(
+        first_summary(origin), phase="playing", steps=steps, episode_return=total, reward_sum=total
+    )
+    return replace(summary, **changes)
+
+
+async def play(store: EpisodeStore, origin: EpisodeOrigin, steps: int = 1, **ending: Any) -> EpisodeSummary:
+    """Play an episode to its end and close it.
+
+    Args:
+        store: Where.
+        origin: The episode.
+        steps: How many steps it has.
+        **ending: Fields of the last summary with other values.
+    """
+    await store.open(origin)
+    for number in range(1, steps + 1):
+        await store.append(origin.episode_id, make_step(number), after(origin, number))
+    last = after(origin, steps, **{"phase": "finished", "stop_reason": "completed", **ending})
+    await store.close(origin.episode_id, last)
+    return last
+
+
+async def refuses(attempt: Awaitable[object], error: type[Exception], what: str) -> None:
+    """Demand that something is refused.
+
+    Args:
+        attempt: What is tried.
+        error: What it must raise.
+        what: What it is.
+
+    Raises:
+        StorePromiseError: If it goes through.
+    """
+    try:
+        await attempt
+    except error:
+        return
+    raise StorePromiseError(f"{what}: expected {error.__name__}, and it went through")
+
+
+async def _find_by_either_name(store: EpisodeStore) -> None:
+    origin = make_origin(
+        1,
+        forked_from=Fork("other", 2),
+        sandbox={"tier": 3},
+        credential_id="me",
+        seed=2**53 - 1,
+        labels={"run": "a\0b", "group": "\N{SNOWMAN}"},
+        packages={"python": "3.11"},
+        toolset="bash",
+    )
+    await store.open(origin)
+    for name in (origin.episode_id, origin.session_id):
+        record = await store.find(name)
+        demand(origin, record and record.origin, "the origin")
+        demand(first_summary(origin), record and record.summary, "the figures of a new episode")
+        demand(
+            (None, (), False), record and (record.prompt, record.transitions, record.is_closed), "the rest"
+        )
+    demand(None, await store.find(origin.episode_id[:8]), "a part of a name")
+
+
+async def _find_the_newest(store: EpisodeStore) -> None:
+    first, second = (make_origin(1, session_id="again", seed=seed) for seed in (1, 2))
+    await play(store, first)
+    await store.open(second)
+    record = await store.find("again")
+    demand(second.episode_id, record and record.origin.episode_id, "the newest episode of a session's id")
+
+
+async def _open_twice(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    await store.open(origin)
+    await store.append(origin.episode_id, make_step(1), after(origin, 1))
+    await store.open(origin)
+    record = await store.find(origin.episode_id)
+    demand(1, record and record.summary.steps, "the steps of an episode that was opened twice")
+    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    demand(2, len(await store.steps(origin.episode_id)), "the steps after that")
+
+
+async def _read_slices(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    image = ImageBlock(data="aGVsbG8" * 20_000, mimeType="image/png")
+    steps = [
+        make_step(1, blocks=(TextBlock(text="short"), TextBlock(text=LONG, detail={"a": 1}), image)),
+        make_step(2, status=StepStatus.UNGRADED, reward=None, components={}, blocks=(), metadata=None),
+        make_step(3, blocks=(image, TextBlock(text=""), TextBlock(text=LONG))),
+        make_step(4, status=StepStatus.FAILED, error="it broke", error_code="tool_failed"),
+        make_step(5, finished=True, reward=1e-300),
+    ]
+    await store.open(origin)
+    for step in steps:
+        await store.append(origin.episode_id, step, after(origin, step.number))
+    for start, stop in ((0, None), (0, 2), (1, 3), (4, None), (2, 2), (5, None), (9, 12), (0, 100)):
+        demand(steps[start:stop], list(await store.steps(origin.episode_id, start, stop)), "a slice")
+    demand([], list(await store.steps("nobody")), "the steps of an unknown episode")
+
+
+async def _append_again(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    await store.open(origin)
+    for step in (make_step(1), make_step(2), make_step(2), make_step(2, tool="run")):
+        await store.append(origin.episode_id, step, after(origin, step.number))
+    found = await store.steps(origin.episode_id)
+    demand([make_step(1), make_step(2, tool="run")], list(found), "steps of which one came again")
+
+
+async def _refuse_gaps(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    await store.open(origin)
+    episode_id = origin.episode_id
+    await refuses(
+        store.append(episode_id, make_step(2), after(origin, 2)), StoreError, "step 2 before step 1"
+    )
+    await store.append(episode_id, make_step(1), after(origin, 1))
+    await refuses(store.append(episode_id, make_step(3), after(origin, 3)), StoreError, "step 3 after step 1")
+    await refuses(store.append("nobody", make_step(1), after(origin, 1)), StoreError, "no such episode")
+    record = await store.find(episode_id)
+    demand(1, record and record.summary.steps, "the figures after what was refused")
+    demand(None, await store.find("nobody"), "an episode that was never opened")
+
+
+async def _note(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    moves = [Transition(f"event-{number}", "ready", None, MORNING) for number in range(30)]
+    moves.append(Transition("end", "finished", "completed", MORNING + timedelta(microseconds=1)))
+    prompt = (TextBlock(text="go"), TextBlock(text=LONG), ImageBlock(data="eA==", mimeType="image/png"))
+    await store.open(origin)
+    for number, move in enumerate(moves):
+        store.note(origin.episode_id, move, after(origin, 0, ungraded_steps=number))
+    store.note_prompt(origin.episode_id, prompt)
+    store.note_prompt(origin.episode_id, (TextBlock(text="another"),))
+    store.note("nobody", moves[0], after(origin, 0))
+    store.note_prompt("nobody", prompt)
+    record = await store.find(origin.episode_id)
+    demand(tuple(moves), record and record.transitions, "the transitions")
+    demand(len(moves) - 1, record and record.summary.ungraded_steps, "the figures after the last one")
+    demand(prompt, record and record.prompt, "the prompt")
+    demand(None, await store.find("nobody"), "an episode that was never opened")
+
+
+async def _close(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    last = await play(store, origin, 3)
+    record = await store.find(origin.episode_id)
+    demand((last, True), record and (record.summary, record.is_closed), "a closed episode")
+    demand(3, len(await store.steps(origin.episode_id)), "its steps")
+    store.note(origin.episode_id, Transition("late", "deleted", None, MORNING), last)
+    record = await store.find(origin.episode_id)
+    demand((1, True), record and (len(record.transitions), record.is_closed), "a note after the end")
+    await store.close("nobody", last)
+
+
+async def _page(store: EpisodeStore) -> None:
+    origins = [make_origin(number) for number in range(7)]
+    origins += [make_origin(6, session_id="same-time", index=99)]
+    for origin in reversed(origins):
+        await store.open(origin)
+        store.note(origin.episode_id, Transition("event", "ready", None, MORNING), first_summary(origin))
+    ids = [
+        origin.episode_id
+        for origin in sorted(origins, key=lambda origin: (origin.created_at, origin.episode_id))
+    ]
+    for newest_first, wanted in ((False, ids), (True, ids[::-1])):
+        found: list[str] = []
+        last: str | None = None
+        while page := await store.page(EpisodeFilter(), after=last, limit=3, newest_first=newest_first):
+            demand([()] * len(page), [record.transitions for record in page], "a page's transitions")
+            found += (record.origin.episode_id for record in page)
+            last = found[-1]
+        demand(wanted, found, "all pages")
+    await refuses(store.page(EpisodeFilter(), after="nobody"), EpisodeNotFoundError, "a page after nothing")
+
+
+async def _filter(store: EpisodeStore) -> None:
+    one = make_origin(1, labels={"run": "a", "try": "1"}, credential_id="me")
+    two = make_origin(2, environment="chess", split="test", labels={"run": "a", "try": "2"})
+    await play(store, one, 2)
+    await play(store, two, 4, phase="failed", stop_reason="failed")
+    await store.open(make_origin(3, split=None, index=None))
+    cases: Sequence[tuple[dict[str, Any], list[int]]] = (
+        ({}, [1, 2, 3]),
+        ({"environment": "maze"}, [1, 3]),
+        ({"split": "test"}, [2]),
+        ({"index": 1}, [1]),
+        ({"index": 2**70}, []),
+        ({"task_hash": one.task_hash}, [1]),
+        ({"session_id": "session-3"}, [3]),
+        ({"phase": "failed"}, [2]),
+        ({"stop_reason": "completed"}, [1]),
+        ({"credential_id": "me"}, [1]),
+        ({"labels": {"run": "a"}}, [1, 2]),
+        ({"labels": {"run": "a", "try": "2"}}, [2]),
+        ({"labels": {"run": "2"}}, []),
+        ({"since": two.created_at}, [2, 3]),
+        ({"until": two.created_at}, [1]),
+        ({"min_return": sum([0.1] * 4)}, [2]),
+        ({"max_return": 0.2}, [1, 3]),
+        ({"closed": True}, [1, 2]),
+        ({"closed": False, "environment": "maze"}, [3]),
+    )
+    for wish, wanted in cases:
+        wanted_ids = [f"session-{number}" for number in wanted]
+        page = await store.page(EpisodeFilter(**wish), newest_first=False)
+        demand(wanted_ids, [record.origin.session_id for record in page], f"the page of {wish}")
+        streamed = [record.origin.session_id async for record, _ in store.stream(EpisodeFilter(**wish))]
+        demand(wanted_ids, streamed, f"the stream of {wish}")
+        totals = await store.totals(EpisodeFilter(**wish))
+        demand(len(wanted), totals.episodes, f"the number of {wish}")
+
+
+async def _totals(store: EpisodeStore) -> None:
+    empty = await store.totals()
+    demand((0, 0, None, None, None), _figures(empty), "figures of nothing")
+    await play(store, make_origin(1), 1, episode_return=-1.0)
+    await play(store, make_origin(2, environment="chess"), 2, episode_return=4.0)
+    await store.open(make_origin(3))
+    totals = await store.totals()
+    demand((3, 3, 1.0, -1.0, 4.0), _figures(totals), "figures of three")
+    kinds = (dict(totals.by_environment), dict(totals.by_phase), dict(totals.by_stop_reason))
+    wanted = ({"chess": 1, "maze": 2}, {"created": 1, "finished": 2}, {"completed": 2})
+    demand(wanted, kinds, "figures by kind")
+
+
+def _figures(totals: Any) -> tuple[Any, ...]:
+    return totals.episodes, totals.steps, totals.mean_return, totals.least_return, totals.greatest_return
+
+
+async def _stream(store: EpisodeStore) -> None:
+    origins = [make_origin(number) for number in range(70)]
+    for origin in origins:
+        await play(store, origin, (origin.index or 0) % 3)
+    found = [(record, list(steps)) async for record, steps in store.stream()]
+    demand([origin.episode_id for origin in origins], [r.origin.episode_id for r, _ in found], "the order")
+    for record, steps in found:
+        demand(record.summary.steps, len(steps), "the steps of a streamed episode")
+        demand(list(await store.steps(record.origin.episode_id)), steps, "what they are")
+
+
+async def _resolve(store: EpisodeStore) -> None:
+    ids = ["a" * 32, "a" * 31 + "b", "ab" + "0" * 30, "b" * 32]
+    for number, episode_id in enumerate(reversed(ids)):
+        await store.open(make_origin(number, episode_id=episode_id))
+    demand(ids[:2], list(await store.resolve("a")), "ids with the same beginning, two at most")
+    demand(ids[:3], list(await store.resolve("a", 9)), "ids with the same beginning")
+    demand([ids[2]], list(await store.resolve("ab")), "one id")
+    demand([], list(await store.resolve("c%_")), "no id")
+
+
+async def _crowd(store: EpisodeStore) -> None:
+    origins = [make_origin(number) for number in range(40)]
+
+    async def take_part(origin: EpisodeOrigin) -> None:
+        await play(store, origin, 10)
+
+    async with anyio.create_task_group() as group:
+        for origin in origins:
+            group.start_soon(take_part, origin)
+    totals = await store.totals()
+    demand(
+        (40, 400, 40), (totals.episodes, totals.steps, totals.by_phase.get("finished")), "a crowd's record"
+    )
+    for origin in origins:
+        found = [step.number for step in await store.steps(origin.episode_id)]
+        demand(list(range(1, 11)), found, "the steps of one of them")
+
+
+PLAYS: dict[str, Play] = {
+    "an episode is found by its own id and its session's": _find_by_either_name,
+    "an id of a session that was used again leads to the newest episode": _find_the_newest,
+    "an episode that is opened twice is there once": _open_twice,
+    "steps come back as they were, in any slice": _read_slices,
+    "a step that is appended again is there once": _append_again,
+    "a step that does not follow is refused": _refuse_gaps,
+    "notes are on record before whatever is asked for later": _note,
+    "a closed episode keeps its final figures": _close,
+    "pages follow one another in the order of creation": _page,
+    "a filter means the same everywhere": _filter,
+    "figures are those of the episodes": _totals,
+    "a stream goes through everything, oldest first": _stream,
+    "a beginning leads to ids": _resolve,
+    "many episodes at once do not mix": _crowd,
+}
+"""Every promise, and how it is put to the test."""
