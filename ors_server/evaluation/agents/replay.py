@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.scripted import make_calls
 from ors_server.evaluation.seat import Seat
+from ors_server.replaying.recorded import recorded_calls
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord
 from ors_server.wire import JSONObject
@@ -36,7 +37,7 @@ class ReplayAgent:
         return {"kind": "replay", "name": "replay", "record": self._place, "run": self._run_id}
 
     async def play(self, seat: Seat) -> AgentReport:
-        """Make the recorded calls.
+        """Make the recorded calls; those that were withdrawn or that the machinery failed are left out.
 
         Args:
             seat: Where it sits.
@@ -47,7 +48,7 @@ class ReplayAgent:
         record = await self._find(seat)
         steps = await self._reader.steps(record.origin.episode_id)
         seat.log.append(f"replays the episode {record.origin.episode_id}")
-        return await make_calls(seat, [(step.tool, step.arguments) for step in steps])
+        return await make_calls(seat, [(call.tool, call.arguments) for call in recorded_calls(steps)])
 
     async def aclose(self) -> None:
         """Close the record."""

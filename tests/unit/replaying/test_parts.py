@@ -7,7 +7,6 @@ import pytest
 
 from ors_server.errors import RecordError
 from ors_server.policy import EpisodePolicy
-from ors_server.replaying.agent import ReplayAgent
 from ors_server.replaying.comparing import COMPARED, Difference, compare_origins, compare_steps
 from ors_server.replaying.normalising import SESSION, VOLATILE, Normaliser
 from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict, Verdict
@@ -175,27 +174,6 @@ def test_calls_that_can_be_made_again_end_at_a_restored_snapshot():
         step(6),
     ]
     assert [call.call_id for call in recorded_calls(steps)] == ["call-1", "call-4"]
-
-
-class Seat:
-    """An episode that ends after some calls."""
-
-    def __init__(self, ends_after: int) -> None:
-        self.calls: list[str] = []
-        self._ends_after = ends_after
-
-    async def call(self, tool, arguments):
-        self.calls.append(f"{tool} {arguments}")
-        return replace(step(), finished=len(self.calls) >= self._ends_after)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("ends_after", "made"), [(2, 2), (9, 3)], ids=["ends early", "goes on"])
-async def test_the_agent_plays_the_calls_until_they_or_the_episode_end(ends_after, made):
-    seat = Seat(ends_after)
-    agent = ReplayAgent([step(number, arguments={"n": number}) for number in (1, 2, 3)])
-    assert await agent.play(seat) == made
-    assert seat.calls == [f"look {{'n': {number}}}" for number in range(1, made + 1)]
 
 
 def told(verdict: StepVerdict, *differences: Difference, why: str | None = None) -> StepReplay:
