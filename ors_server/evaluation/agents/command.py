@@ -47,6 +47,7 @@ class CommandAgent:
         *,
         name: str | None = None,
         grace: float = GRACE_SECONDS,
+        stop: float = STOP_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         """Take a command line.
@@ -55,6 +56,7 @@ class CommandAgent:
             command: As in a shell, but for its expansions.
             name: What the record calls it; the program's name by default.
             grace: Seconds for the program to exit by itself once the episode is over.
+            stop: Seconds between asking its processes to end and killing them.
             clock: The source of time.
 
         Raises:
@@ -69,6 +71,7 @@ class CommandAgent:
         self._command = command
         self._name = name or os.path.basename(self._words[0])  # noqa: PTH119  (a word, no path of ours)
         self._grace = grace
+        self._stop_seconds = stop
         self._clock = clock or SystemClock()
 
     def describe(self) -> JSONObject:
@@ -150,7 +153,7 @@ class CommandAgent:
     async def _stop(self, process: Process) -> None:
         """End every process of the program's group; they may outlive it."""
         _signal(process.pid, signal.SIGTERM)
-        with anyio.move_on_after(STOP_SECONDS):
+        with anyio.move_on_after(self._stop_seconds):
             await process.wait()
         _signal(process.pid, signal.SIGKILL)
         await process.aclose()
