@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ors_server.evaluation.folder import RunFolder
     from ors_server.evaluation.outcomes import Run
     from ors_server.evaluation.planning import Wish
+    from ors_server.evaluation.summary import Summary
     from ors_server.evaluation.targets import Target
 
 RUNS = "runs"
@@ -137,7 +138,7 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
 
 @asynccontextmanager
 async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "AsyncGenerator[Target]":
-    from ors_server.app import sandbox_wish
+    from ors_server.app import sandbox_wish, store_options
     from ors_server.cli.eval_serving import open_served_target
     from ors_server.evaluation.local import choose_definition, open_local_target
     from ors_server.settings import load_settings
@@ -145,35 +146,33 @@ async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "Asy
 
     settings = load_settings()
     definition = choose_definition(wish.target or "", wish.environment)
-    store = await open_store(options.store or "memory")
-    if serve:
-        async with open_served_target(definition, settings, store) as served:
-            yield served
-        return
-    async with open_local_target(definition, store=store, sandbox=sandbox_wish(settings)) as target:
-        yield target
+    async with AsyncExitStack() as stack:
+        store = await open_store(options.store or settings.record, store_options(settings))
+        stack.push_async_callback(store.aclose)
+        if serve:
+            opened = open_served_target(definition, wish.target or "", settings, store)
+        else:
+            opened = open_local_target(
+                definition, name=wish.target, store=store, sandbox=sandbox_wish(settings)
+            )
+        yield await stack.enter_async_context(opened)
 
 
 def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.evaluation.gathering import gather
     from ors_server.evaluation.summarising import summarise
-    from ors_server.evaluation.summary import SUMMARY
-    from ors_server.evaluation.table import summary_remarks, summary_table
 
     folder, run = sitting.folder, sitting.run
     if folder is None or run is None:
         raise CommandError("the run ended before it had begun")
-    summary = summarise(gather([folder]))
-    counts = summary.overall.counts
-    if options.json:
-        say_json({"run": run.run_id, "folder": str(folder), "summary": SUMMARY.as_json(summary)})
-    else:
-        from rich.console import Console
+    outcome = gather([folder])
+    summary = summarise(outcome)
+    if options.report is not None:
+        from ors_server.evaluation.report.page import run_report
 
-        Console(highlight=False).print(summary_table(summary))
-        for remark in summary_remarks(summary):
-            say(remark)
-        say(f"run {run.run_id} in {folder}")
+        options.report.write_text(run_report(summary, outcome), encoding="utf-8")
+    _show(options, folder, run, summary)
+    counts = summary.overall.counts
     if run.stop_reason is not None:
         complain(
             f"the run stopped at {counts.recorded} of {run.planned} attempts, for its "
@@ -182,6 +181,23 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     if counts.errored:
         complain(f"{counts.errored} of {counts.recorded} attempts errored; {folder} says why")
         raise typer.Exit(ERRORED)
+
+
+def _show(options: EvalOptions, folder: Path, run: "Run", summary: "Summary") -> None:
+    from ors_server.evaluation.summary import SUMMARY
+    from ors_server.evaluation.table import summary_remarks, summary_table
+
+    if options.json:
+        say_json({"run": run.run_id, "folder": str(folder), "summary": SUMMARY.as_json(summary)})
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(summary_table(summary))
+    for remark in summary_remarks(summary):
+        say(remark)
+    say(f"run {run.run_id} in {folder}")
+    if options.report is not None:
+        say(f"report in {options.report}")
 
 
 def _say_how_to_go_on(sitting: _Sitting) -> None:

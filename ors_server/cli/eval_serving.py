@@ -44,12 +44,13 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def open_served_target(
-    definition: "EnvironmentDefinition", settings: "Settings", store: "EpisodeStore"
+    definition: "EnvironmentDefinition", name: str, settings: "Settings", store: "EpisodeStore"
 ) -> AsyncGenerator[LocalTarget]:
     """Run an environment here and serve it on a free port of loopback; leaving the context ends both.
 
     Args:
         definition: The environment.
+        name: What whoever started the run called it.
         settings: The server's settings; address and idle limit are chosen here.
         store: Where episodes are recorded; closed in the end.
 
@@ -84,7 +85,7 @@ async def open_served_target(
                 yield LocalTarget(
                     app.engine,
                     definition,
-                    definition.name,
+                    name,
                     lambda session_id: f"{root}/agent/{app.keyring.mint(session_id)}/mcp",
                 )
             finally:

@@ -183,6 +183,7 @@ class LocalEpisode:
 async def open_local_target(
     environment: type | str | EnvironmentDefinition,
     *,
+    name: str | None = None,
     store: EpisodeStore | None = None,
     clock: Clock | None = None,
     sandbox: Wanted | Sandboxes | None = None,
@@ -191,6 +192,7 @@ async def open_local_target(
 
     Args:
         environment: A class, a reference as for the command line, or a definition.
+        name: What whoever starts the run calls it; the reference, or the environment's name, by default.
         store: Where episodes are recorded, and closed in the end; memory by default.
         clock: The source of time.
         sandbox: Which isolation is wanted for what agents run, or one that is prepared already and not closed
@@ -211,8 +213,8 @@ async def open_local_target(
         engine = await stack.enter_async_context(
             open_local_engine([definition], options, clock=clock, store=store, sandboxes=sandboxes)
         )
-        name = environment if isinstance(environment, str) else definition.name
-        yield LocalTarget(engine, definition, name)
+        called = environment if isinstance(environment, str) else definition.name
+        yield LocalTarget(engine, definition, name or called)
 
 
 def choose_definition(
