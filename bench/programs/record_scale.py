@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,15 @@ ATTEMPTS = 4
 """Episodes of one task, and so of one group."""
 WRITERS = 64
 """Episodes that are written at once."""
-TEXT = "The quick brown fox jumps over the lazy dog and writes the line to a file. " * 4
+
+
+def text_of(*numbers: int) -> str:
+    """Make a text of 320 characters that no compression makes much smaller.
+
+    Args:
+        *numbers: What makes it another text.
+    """
+    return "".join(sha256(repr((numbers, part)).encode()).hexdigest() for part in range(5))
 
 
 def origin_of(number: int) -> EpisodeOrigin:
@@ -79,9 +88,11 @@ def step_of(episode: int, number: int, steps: int) -> Step:
         number=number,
         call_id=f"{episode:08x}-{number:04x}",
         tool="submit" if is_last else "write",
-        arguments={"answer": f"{episode}"} if is_last else {"path": f"notes/{number}.txt", "line": TEXT[:80]},
+        arguments={"answer": f"{episode}"}
+        if is_last
+        else {"path": f"notes/{number}.txt", "line": text_of(episode, number)[:80]},
         status=StepStatus.GRADED,
-        blocks=(TextBlock(text=f"{episode}.{number}: {TEXT}"),),
+        blocks=(TextBlock(text=text_of(episode, number)),),
         reward=reward,
         components={"tool": reward},
         finished=is_last,
@@ -129,7 +140,7 @@ async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
         origin, played = origin_of(number), list[Step]()
         name = origin.episode_id
         await store.open(origin)
-        store.note_prompt(name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {TEXT}"),))
+        store.note_prompt(name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number)}"),))
         for place in range(1, steps + 1):
             played.append(step_of(number, place, steps))
             await store.append(name, played[-1], summary_of(origin, played))

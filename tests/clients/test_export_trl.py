@@ -104,5 +104,11 @@ def test_datasets_reads_verls_columns(seen):
     assert json.loads(row["responses"][0])[0]["tool_calls"][0]["function"]["name"] == "ad"
 
 
+def test_a_chat_template_takes_verls_messages_with_the_nulls_of_its_columns(seen):
+    texts = seen["tables"]["messages"]
+    assert CALL in texts[1]
+    assert all("None" not in text for text in texts)
+
+
 def test_datasets_reads_the_record_itself(seen):
     assert [seen["tables"][name] for name in ("episodes", "steps", "plain")] == [11, 16, 11]

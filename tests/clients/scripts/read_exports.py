@@ -135,6 +135,9 @@ def tables(folder: Path) -> dict[str, Any]:
             made.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
             for row in verl
         ],
+        "messages": [
+            made.apply_chat_template(row["messages"], tools=tools_of(row), tokenize=False) for row in verl
+        ],
         "episodes": load(folder, "episodes.parquet", "parquet").num_rows,
         "steps": load(folder, "steps.parquet", "parquet").num_rows,
         "plain": load(folder, "plain.jsonl").num_rows,

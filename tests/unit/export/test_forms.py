@@ -13,6 +13,7 @@ from ors_server.export.forms import (
     export_rows,
     make_form,
 )
+from ors_server.export.reading import read_episode
 from ors_server.recording import RECORD, STEP
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import of_every_kind, write
@@ -61,6 +62,28 @@ async def test_plain_lines_lose_nothing(store):
     assert [
         (RECORD.of_json(row["record"]), [STEP.of_json(step) for step in row["steps"]]) for row in read
     ] == [(record, list(steps)) async for record, steps in store.stream()]
+
+
+async def test_plain_lines_are_read_back(store):
+    lines = [line async for line in export_lines(store.stream(), make_form("plain"), Tally())]
+    read = [read_episode(line) for line in lines]
+    assert read == [(record, tuple(steps)) async for record, steps in store.stream()]
+
+
+async def test_episodes_may_come_from_anywhere():
+    class Source:
+        def __init__(self):
+            self.left = [(played.record, played.steps) for played in of_every_kind()]
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop()
+
+    assert len([row async for row in export_rows(Source(), make_form("plain"), Tally())]) == 11
 
 
 async def test_a_line_is_json_with_the_words_as_they_are(store):
