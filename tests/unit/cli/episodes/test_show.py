@@ -113,7 +113,22 @@ def test_nobody_who_reads_is_a_quiet_end(start, record, long_one):
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BARE = EpisodeOrigin("s", "game", "1", "1", {}, "0" * 64, None, None, NOW, {})
-STEP_OF_NOTHING = Step(1, "c", "do", {}, StepStatus.GRADED, (), None, {}, False, None, None, None, NOW, 0.5)
+STEP_OF_NOTHING = Step(
+    number=1,
+    call_id="c",
+    tool="do",
+    arguments={},
+    status=StepStatus.GRADED,
+    blocks=(),
+    reward=None,
+    components={},
+    finished=False,
+    error=None,
+    error_code=None,
+    metadata=None,
+    started_at=NOW,
+    duration=0.5,
+)
 
 
 def told(lines):
