@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -63,7 +64,7 @@ class App:
         if not definitions:
             raise SettingsError("name at least one environment to serve")
         check_names(definitions)
-        self._definitions = tuple(definitions)
+        self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings
         self.keyring = make_keyring(settings)
         self._clock = clock or SystemClock()
@@ -189,6 +190,12 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     for item in environments:
         definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
     return App(definitions, settings or Settings())
+
+
+def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDefinition:
+    if emit is None or "emit" not in definition.policy.overridable:
+        return definition
+    return replace(definition, policy=definition.policy.override({"emit": emit}))
 
 
 def make_keyring(settings: Settings) -> Keyring:

@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     """Signs agent tokens, so that several servers agree on them; random at each start by default."""
     visibility: Visibility = Visibility.META
     """What agents see of rewards: meta, visible or hidden."""
+    emit: Literal["dense", "final"] | None = None
+    """When rewards are paid: with each step (dense), or all together at the end (final); as each environment
+    says by default, and always where one does not let it be overridden."""
     max_sessions: int = Field(default=10_000, ge=1)
     """Live sessions in all."""
     max_sessions_per_environment: int | None = Field(default=None, ge=1)

@@ -68,6 +68,13 @@ class ServeOptions:
         Visibility | None,
         typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=ACCESS),
     ] = None
+    emit: Annotated[
+        str | None,
+        typer.Option(
+            help="When rewards are paid: dense with each step, final all together at the end.",
+            show_default="as each environment says",
+        ),
+    ] = None
     public_url: Annotated[
         str | None,
         typer.Option(
