@@ -1,14 +1,15 @@
 """Two runs compared task by task: what changed, and whether chance would do as much.
 
 Only tasks that both played are compared, each with its own mean in both, because most of what varies between
-scores is how hard the tasks are, and that cancels (Miller 2024, arXiv:2411.00640, section 4). A difference is
+scores is how hard the tasks are, and that cancels (Miller 2024, arXiv:2411.00640). A difference is
 always the second run's figure less the first one's.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import StatisticsError, correlation
+from statistics import StatisticsError, correlation, median_low
+from typing import Any, cast
 
 from ors_server.errors import ClientError
 from ors_server.evaluation.figures import pass_at_k, pass_hat_k
@@ -27,6 +28,11 @@ _SAME = 1e-9
 """Task means that are closer than this are a tie."""
 _TOLD_VERSIONS = ("environment", "ors-server")
 """Versions whose difference is worth a word."""
+
+_NAMED_ANYWAY = frozenset(
+    {"agent", "agent_options", "attempts", "environment", "seed", "split", "success_at", "target"}
+)
+"""Settings that stand in the run itself, or are what is compared."""
 
 
 class ComparisonError(ClientError):
@@ -126,7 +132,8 @@ class Comparison:
     figures: Mapping[str, Difference]
     """By name: `reward`, `success_rate`, `steps`, `seconds`, ..., as far as both runs have them."""
     k: int
-    """The k of `pass_at_k` and `pass_hat_k`: the fewest counted attempts of a matched task in either run."""
+    """The k of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in both
+    runs: at least half of the matched tasks."""
     record: Record
     mcnemar: McNemar | None
     tasks: tuple[TaskChange, ...]
@@ -161,7 +168,7 @@ def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> 
             f"{len(unmatched.only_first)} are only in the first, {len(unmatched.only_second)} only in the "
             f"second, {len(unmatched.changed)} changed, {len(unmatched.uncounted)} without a counted attempt"
         )
-    k = min(len(task.counted) for pair in pairs for task in pair)
+    k = median_low(min(len(task.counted) for task in pair) for pair in pairs)
     changes = [_change(*pair) for pair in pairs]
     return Comparison(
         first=first.runs,
@@ -235,9 +242,23 @@ def _notes(first: Run, second: Run) -> tuple[str, ...]:
             ("the seed", "seed"),
         )
     )
-    keys = sorted(first.config.keys() | second.config.keys())
-    pairs.extend((f"the setting {key}", first.config.get(key), second.config.get(key)) for key in keys)
+    before, after = _settings(first.config), _settings(second.config)
+    keys = sorted(before.keys() | after.keys())
+    pairs.extend((f"the setting {key}", before.get(key), after.get(key)) for key in keys)
     return tuple(f"{what} differs: {ours} and {theirs}" for what, ours, theirs in pairs if ours != theirs)
+
+
+def _settings(config: Mapping[str, Any], above: str = "") -> dict[str, object]:
+    """Return what was set by name, with points for what lies deeper, without what a run names anyway."""
+    found: dict[str, object] = {}
+    for key, value in config.items():
+        if key in _NAMED_ANYWAY:
+            continue
+        if isinstance(value, dict):
+            found |= _settings(cast("dict[str, Any]", value), f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found
 
 
 def _differences(pairs: Sequence[_Pair], k: int, reading: Reading) -> dict[str, Difference]:
@@ -267,9 +288,17 @@ def _figures(k: int) -> dict[str, _Figure]:
         "success_rate": lambda task: task.successes / len(task.counted),
     }
     if k > 1:
-        figures["pass_at_k"] = lambda task: pass_at_k(len(task.counted), task.successes)[k - 1]
-        figures["pass_hat_k"] = lambda task: pass_hat_k(len(task.counted), task.successes)[k - 1]
+        figures["pass_at_k"] = _at(k, pass_at_k)
+        figures["pass_hat_k"] = _at(k, pass_hat_k)
     return figures | {name: _mean_of_amount(amount) for name, amount in AMOUNTS.items()}
+
+
+def _at(k: int, curve: Callable[[int, int], list[float]]) -> _Figure:
+    def figure(task: PlayedTask) -> float | None:
+        count = len(task.counted)
+        return curve(count, task.successes)[k - 1] if count >= k else None
+
+    return figure
 
 
 def _mean_of_amount(amount: Quantity) -> _Figure:

@@ -110,11 +110,10 @@ def _known(column: Column) -> int:
 
 def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) -> tuple[float, float] | None:
     mean = math.fsum(values) / len(values)
-    away = [value - mean for value in values]
-    square = math.fsum(part * part for part in away)
-    if square <= 0.0:
+    reach = max(abs(value - mean) for value in values)
+    if reach <= 0.0:
         return None
-    near = max(map(abs, away)) * 2.0**-30  # what is rounded is not counted as lying on a side
+    near = reach * 2.0**-30  # what is rounded is not counted as lying on a side
     below = sum(value < mean - near for value in rising)
     ties = sum(abs(value - mean) <= near for value in rising)
     share = (below + ties / 2) / len(rising)
@@ -122,7 +121,8 @@ def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) ->
         return None
     bias = _STANDARD.inv_cdf(share)
     # The jackknife's leave-one-out means differ from the mean by these, up to a factor that cancels.
-    skew = math.fsum(part**3 for part in away) / (6 * square**1.5)
+    away = [(value - mean) / reach for value in values]
+    skew = math.fsum(part**3 for part in away) / (6 * math.fsum(part**2 for part in away) ** 1.5)
     z = _STANDARD.inv_cdf(tail)
     low, high = (_STANDARD.cdf(bias + (bias + end) / (1 - skew * (bias + end))) for end in (z, -z))
     return low, high
