@@ -75,6 +75,7 @@ class App:
         self.sandboxes = NO_SANDBOXES
         """What isolates the commands of agents, once the application runs."""
         self._engine: Engine | None = None
+        self._episodes: EpisodeHandlers | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
         self._guarded = http.HostGuard(
@@ -118,11 +119,12 @@ class App:
             mcp = McpHttp(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
+            self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
             self._doors[CONTROL_ROOT] = ControlDoor(
                 engine,
                 self.keyring,
                 settings,
-                episodes=EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds),
+                episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
             self._ors = OrsDoor(
@@ -138,6 +140,11 @@ class App:
                 self._engine = None
                 self._ors = None
                 self._doors = {}
+
+    def begin_to_stop(self) -> None:
+        """End the streams that go on for as long as somebody reads, before the server waits for them."""
+        if self._episodes is not None:
+            self._episodes.stop()
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one ASGI connection."""

@@ -107,5 +107,10 @@ class _Server(uvicorn.Server):
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._app, host, port), as_json=self._as_json)
 
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.begin_to_stop()
+        await super().shutdown(sockets)
+
     def _stop(self) -> None:
         self.should_exit = True

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.clock import Clock
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.store.base import RecordReader
 from ors_server.store.following import follow
@@ -52,6 +52,11 @@ class EpisodeHandlers:
         self._store = store
         self._clock = clock
         self._ping_seconds = ping_seconds
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """End every stream soon; the server is about to stop, and would wait for them."""
+        self._is_stopping = True
 
     async def list_episodes(self, request: Request) -> EpisodePage:
         """Show a page of episodes."""
@@ -115,6 +120,8 @@ class EpisodeHandlers:
         spoke = self._clock.monotonic()
         async with aclosing(follow(self._store, episode_id, start=start, clock=self._clock)) as looks:
             async for news in looks:
+                if self._is_stopping:
+                    raise ShuttingDownError("the server is stopping; come back with Last-Event-ID")
                 piece = b"".join(
                     event("step", encode(StepView.of(step)), id=str(step.number)) for step in news.steps
                 )

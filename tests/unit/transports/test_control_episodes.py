@@ -159,8 +159,12 @@ def clock():
 
 
 @pytest.fixture
-def door(store, clock):
-    handlers = EpisodeHandlers(store, clock=clock, ping_seconds=PING)
+def handlers(store, clock):
+    return EpisodeHandlers(store, clock=clock, ping_seconds=PING)
+
+
+@pytest.fixture
+def door(handlers):
     return ControlDoor(cast("Engine", None), Keyring(), Settings(), episodes=handlers)
 
 
@@ -293,6 +297,15 @@ async def test_an_episode_that_is_forgotten_ends_its_stream(reading, store, cloc
     await clock.advance(1)
     assert reader.names == ["summary", "error"]
     assert '"episode_not_found"' in reader.text
+
+
+async def test_a_server_that_stops_ends_its_streams(reading, handlers, clock):
+    reader = await reading()
+    handlers.stop()
+    await clock.advance(1)
+    assert reader.names == ["summary", "error"]
+    assert '"shutting_down"' in reader.text
+    assert reader.is_over
 
 
 async def test_what_is_no_json_ends_the_stream_and_blames_the_author(reading, store):
