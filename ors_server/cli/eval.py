@@ -121,7 +121,6 @@ def _begin(folder: "RunFolder", run: "Run") -> None:
 async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "AsyncGenerator[Target]":
     from ors_server.cli.keys import api_key
     from ors_server.cli.remote import is_url
-    from ors_server.evaluation.remote import RemoteTarget
 
     place = wish.target or ""
     if is_url(place):
@@ -129,6 +128,8 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
             raise typer.BadParameter(
                 "--store is for environments of this process; a server has its own record"
             )
+        from ors_server.evaluation.remote import RemoteTarget
+
         async with RemoteTarget.open(place, wish.environment, api_key=api_key()) as remote:
             yield remote
         return

@@ -204,6 +204,7 @@ def test_a_program_that_speaks_mcp_is_evaluated(evaluated, tmp_path):
     assert (tmp_path / "run/logs/test-3-1.log").read_text() == "I guess 3\n"
 
 
+@pytest.mark.stress  # tests/contract interrupts a run in every ordinary run of the tests
 def test_an_interrupted_run_goes_on_without_repeating_an_ended_attempt(tmp_path, run):
     with ChatServer().serving() as server:
 
