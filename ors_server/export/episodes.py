@@ -54,12 +54,12 @@ def is_played_out(summary: EpisodeSummary) -> bool:
 
 
 def judged_return(summary: EpisodeSummary) -> float | None:
-    """Return an episode's return; `None`, never 0, if no step of it was judged or charged.
+    """Return an episode's return; `None`, never 0, if no step of it was paid or charged.
 
     Args:
         summary: Its figures.
     """
-    return None if summary.best_reward is None else summary.episode_return
+    return None if summary.last_reward is None else summary.episode_return
 
 
 def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
@@ -70,8 +70,9 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
         steps: Its steps, in order.
 
     Returns:
-        Names and figures. `return` and each entry of `rewards` are null where nothing was judged;
-        `components` has the parts of each step's reward by name, penalties among them.
+        Names and figures. `return` and each entry of `rewards` are null where nothing was paid;
+        `components` has what each step came to by name, penalties among them, and `withheld` what was never
+        paid because the policy pays at the end and the episode had none.
     """
     origin, summary = record.origin, record.summary
     about: dict[str, Any] = {
@@ -88,6 +89,7 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
         "rewards": [step.reward for step in steps],
         "components": [dict(step.components) for step in steps],
         "statuses": [step.status.value for step in steps],
+        "withheld": summary.withheld,
         "ungraded_steps": summary.ungraded_steps,
         "failed_steps": summary.failed_steps,
     }

@@ -1,6 +1,7 @@
 """Episodes on their way through a format."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from ors_server.export.forms import (
 from ors_server.export.reading import read_episode
 from ors_server.recording import RECORD, STEP
 from ors_server.store.memory import MemoryStore
-from tests.fixtures.recorded_episodes import of_every_kind, write
+from tests.fixtures.recorded_episodes import Played, of_every_kind, step_of, write
 
 pytestmark = pytest.mark.anyio
 TRAINING = ("openai", "sharegpt", "trl", "verl")
@@ -103,6 +104,18 @@ async def test_an_episode_without_judgement_has_no_return_in_a_table(store):
     assert rows["poor"]["return"] == -0.5
     assert rows["going"]["is_played_out"] is False
     assert rows["unasked"]["prompt"] is None
+
+
+async def test_what_was_earned_and_never_paid_is_no_return():
+    store = MemoryStore()
+    held = step_of(1, reward=None, components={"tool": 0.5}, status="graded")
+    summary = replace(Played("held", [held]).summary, best_reward=0.5, withheld=0.5, stop_reason="time_limit")
+    await write(store, [Played("held", [held])])
+    await store.close(Played("held").origin.episode_id, summary)
+    (row,) = [row async for row in export_rows(store.stream(), make_form("trl"), Tally())]
+    assert (row["reward"], row["episode"]["rewards"], row["episode"]["withheld"]) == (None, [None], 0.5)
+    (row,) = [row async for row in export_rows(store.stream(), make_form("steps"), Tally())]
+    assert (row["reward"], row["earned"]) == (None, 0.5)
 
 
 async def test_a_step_that_failed_has_its_reason_in_a_table(store):
