@@ -17,6 +17,7 @@ from ors_server.export.forms import (
 from ors_server.export.reading import read_episode
 from ors_server.recording import RECORD, STEP
 from ors_server.store.memory import MemoryStore
+from ors_server.trajectory import StepStatus
 from tests.fixtures.recorded_episodes import Played, of_every_kind, step_of, write
 
 pytestmark = pytest.mark.anyio
@@ -108,7 +109,7 @@ async def test_an_episode_without_judgement_has_no_return_in_a_table(store):
 
 async def test_what_was_earned_and_never_paid_is_no_return():
     store = MemoryStore()
-    held = step_of(1, reward=None, components={"tool": 0.5}, status="graded")
+    held = step_of(1, reward=None, components={"tool": 0.5}, status=StepStatus.GRADED)
     summary = replace(Played("held", [held]).summary, best_reward=0.5, withheld=0.5, stop_reason="time_limit")
     await write(store, [Played("held", [held])])
     await store.close(Played("held").origin.episode_id, summary)
