@@ -71,8 +71,7 @@ class ServeOptions:
     emit: Annotated[
         str | None,
         typer.Option(
-            help="When rewards are paid: dense with each step, final all together at the end.",
-            show_default="as each environment says",
+            help="Pay rewards with each step (dense) or at the end (final), whatever environments say."
         ),
     ] = None
     public_url: Annotated[
