@@ -132,8 +132,8 @@ class Comparison:
     figures: Mapping[str, Difference]
     """By name: `reward`, `success_rate`, `steps`, `seconds`, ..., as far as both runs have them."""
     k: int
-    """The k of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in both
-    runs: at least half of the matched tasks."""
+    """The k of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in
+    both runs: at least half of the matched tasks."""
     record: Record
     mcnemar: McNemar | None
     tasks: tuple[TaskChange, ...]

@@ -166,7 +166,7 @@ def comparison_remarks(comparison: Comparison) -> list[str]:
     return remarks
 
 
-def _some(names: Iterable[str], most: int = 5) -> str:
+def _some(names: Iterable[str], most: int = 4) -> str:
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 

@@ -1,6 +1,7 @@
 """The plots of one run, each with a caption and with its data as a table for those who cannot see it."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -61,19 +62,20 @@ def histogram(name: str, title: str, label: str, values: Sequence[Valued]) -> Pl
     """
     if not values:
         return None
-    bins = _bins([one.value for one in values])
-    tallies = [_tally(values, low, high, is_last=high == bins[-1][1]) for low, high, _ in bins]
-    drawing = Drawing((bins[0][0], bins[-1][1]), (0.0, max(1.0, float(max(map(sum, tallies)))) * 1.06))
+    bins = _Bins.of([one.value for one in values])
+    tallies = bins.tally(values)
+    low, high = bins.bars[0][0], bins.bars[-1][1]
+    drawing = Drawing((low, high), (0.0, max(map(sum, tallies)) * 1.06))
     whole = [count for count in ticks(*drawing.y) if count == round(count)]
-    drawing.axes(label, "attempts", x_ticks=_bin_ticks(bins), y_ticks=whole)
+    drawing.axes(label, "attempts", x_ticks=bins.ticks(), y_ticks=whole)
     rows: list[tuple[str, ...]] = []
-    for (low, high, words), (successes, others) in zip(bins, tallies, strict=True):
+    for (start, end, words), (successes, others) in zip(bins.bars, tallies, strict=True):
         rows.append((words, f"{successes:,}", f"{others:,}"))
         told = f"{words}: {count_of(successes + others, 'attempt')}, {successes:,} of them successes"
         if successes:
-            drawing.bar((low, high), (0, successes), told, "success")
+            drawing.bar((start, end), (0, successes), told, "success")
         if others:
-            drawing.bar((low, high), (successes, successes + others), told, "other")
+            drawing.bar((start, end), (successes, successes + others), told, "other")
     return Plot(
         name,
         title,
@@ -85,29 +87,42 @@ def histogram(name: str, title: str, label: str, values: Sequence[Valued]) -> Pl
     )
 
 
-def _bins(values: Sequence[float]) -> list[tuple[float, float, str]]:
-    distinct = sorted(set(values))
-    step = min((after - before for before, after in pairwise(distinct)), default=1.0)
-    if distinct[-1] - distinct[0] <= MOST_VALUES * step:
-        half = 0.44 * step
-        return [(value - half, value + half, number(value)) for value in distinct]
-    low, high = widened(distinct[0], distinct[-1])
-    marks = ticks(low, high, _BINS)
-    step = marks[1] - marks[0]
-    low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
-    edges = [low + step * place for place in range(round((high - low) / step) + 1)]
-    return [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
+@dataclass(frozen=True, slots=True)
+class _Bins:
+    """Where the bars of a histogram are, and which values each stands for."""
 
+    bars: list[tuple[float, float, str]]
+    """Where each begins and ends, and what it stands for."""
+    places: dict[float, int]
+    """The bar of each value."""
+    are_values: bool
+    """Whether each bar stands for one value, and not for a range."""
 
-def _bin_ticks(bins: Sequence[tuple[float, float, str]]) -> list[float] | None:
-    middles = [(low + high) / 2 for low, high, words in bins if " to " not in words]
-    return middles if middles and len(middles) <= MOST_VALUES // 2 else None
+    @staticmethod
+    def of(values: Sequence[float]) -> "_Bins":
+        distinct = sorted(set(values))
+        gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
+        if distinct[-1] - distinct[0] <= MOST_VALUES * gap:
+            bars = [(value - 0.44 * gap, value + 0.44 * gap, number(value)) for value in distinct]
+            return _Bins(bars, {value: place for place, value in enumerate(distinct)}, are_values=True)
+        low, high = widened(distinct[0], distinct[-1])
+        marks = ticks(low, high, _BINS)
+        step = marks[1] - marks[0]
+        count = max(1, math.ceil((high - low) / step - 1e-9))
+        edges = [low + step * place for place in range(count + 1)]
+        places = {value: min(count - 1, max(0, int((value - low) / step + 1e-9))) for value in distinct}
+        words = [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
+        return _Bins(words, places, are_values=False)
 
+    def tally(self, values: Sequence[Valued]) -> list[tuple[int, int]]:
+        """Return for each bar how many successes there are, and how many others."""
+        found = Counter((self.places[one.value], one.is_success) for one in values)
+        return [(found[place, True], found[place, False]) for place in range(len(self.bars))]
 
-def _tally(values: Sequence[Valued], low: float, high: float, *, is_last: bool) -> tuple[int, int]:
-    inside = [one for one in values if low <= one.value < high or (is_last and one.value == high)]
-    successes = sum(one.is_success for one in inside)
-    return successes, len(inside) - successes
+    def ticks(self) -> list[float] | None:
+        """Return the values to name, if each of few bars stands for one."""
+        few = self.are_values and len(self.bars) <= MOST_VALUES // 2
+        return [(low + high) / 2 for low, high, _ in self.bars] if few else None
 
 
 def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:

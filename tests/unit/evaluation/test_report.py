@@ -1,0 +1,272 @@
+"""The page of a run as text: it needs nothing, runs nothing that it did not bring, and bounds its size."""
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ors_server.evaluation.comparing import compare
+from ors_server.evaluation.gathering import outcome_of
+from ors_server.evaluation.report import rows as report_rows
+from ors_server.evaluation.report.comparison_page import comparison_report
+from ors_server.evaluation.report.drawing import ticks, widened
+from ors_server.evaluation.report.markup import element
+from ors_server.evaluation.report.page import run_report
+from ors_server.evaluation.report.plots import (
+    MOST_TASKS,
+    Valued,
+    histogram,
+    returns_by_task,
+    running_mean,
+    running_means,
+)
+from ors_server.evaluation.resampling import Resampling
+from ors_server.evaluation.summarising import summarise
+from ors_server.evaluation.summary import Reading
+from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
+
+QUICK = Reading(resampling=Resampling(100))
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+VOID = {"meta", "link", "input", "br"}
+
+
+def page_of(outcome):
+    return run_report(summarise(outcome, QUICK), outcome)
+
+
+class Elements(HTMLParser):
+    """Every element of a page, and whether each is closed in its turn."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.open: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def named(self, name):
+        return [attributes for tag, attributes in self.found if tag == name]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return page_of(make_lively(12, 3))
+
+
+@pytest.fixture(scope="module")
+def comparison_page():
+    first, second = make_lively(12, 3), make_lively(13, 3, seed=2, run_id="run-b")
+    return comparison_report(compare(first, second, QUICK))
+
+
+@pytest.fixture(params=["run", "comparison"])
+def either(request, page, comparison_page):
+    return page if request.param == "run" else comparison_page
+
+
+def test_nothing_is_loaded_from_anywhere(either):
+    found = Elements(either).found
+    links = [
+        value for _, attributes in found for name, value in attributes.items() if name in {"src", "href"}
+    ]
+    assert links
+    assert all(link.startswith(("#", "data:")) for link in links)
+    assert not re.search(r"https?://(?!www\.w3\.org)|@import|url\(", either)
+
+
+def test_the_policy_allows_the_page_s_own_style_and_script_only(either):
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', either)
+    for name, pattern in (("style", "<style>(.*?)</style>"), ("script", "<script>(.*?)</script>")):
+        (text,) = re.findall(pattern, either, re.DOTALL)
+        digest = b64encode(sha256(text.encode()).digest()).decode()
+        assert f"{name}-src &#x27;sha256-{digest}&#x27;" in policy
+    assert policy.startswith("default-src &#x27;none&#x27;")
+    assert "unsafe" not in policy
+
+
+def test_no_attribute_holds_style_or_script(either):
+    names = {name for _, attributes in Elements(either).found for name in attributes}
+    assert "style" not in names
+    assert not any(name.startswith("on") for name in names)
+
+
+def test_ids_are_unique_and_links_within_the_page_lead_somewhere(either):
+    elements = Elements(either)
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {link["href"][1:] for link in elements.named("a")}
+    assert {link for link in links if not link.startswith("attempts-of:")} <= set(ids)
+
+
+def test_every_drawing_has_a_title_and_its_data_as_a_table(either):
+    figures = re.findall(r"<figure.*?</figure>", either, re.DOTALL)
+    assert len(figures) >= 3
+    for figure in figures:
+        drawing = Elements(figure).named("svg")[-1]
+        assert drawing["role"] == "img"
+        assert f'id="{drawing["aria-labelledby"]}"' in figure
+        assert "<details><summary>Data</summary>" in figure
+        assert "<tbody><tr>" in figure
+
+
+def test_what_agents_and_tasks_say_is_text():
+    run = make_run(1, 2, environment=EVIL, agent={"kind": EVIL}, config={EVIL: EVIL}, target=EVIL)
+    attempts = [
+        make_attempt(0, 1, None, error=EVIL, stop_reason=EVIL),
+        make_attempt(0, 2, 1.0, stop_reason=EVIL, episode_id=EVIL, metrics={EVIL: 1.0}),
+    ]
+    outcome = outcome_of([run], attempts)
+    page = page_of(outcome)
+    assert len(Elements(page).named("script")) == 3
+    assert Elements(page).named("img") == []
+    other = make_outcome([[1.0]], run_id="run-b", environment=EVIL, agent={"kind": EVIL}, split="test")
+    page = comparison_report(compare(outcome, other, QUICK))
+    assert len(Elements(page).named("script")) == 2
+    assert Elements(page).named("img") == []
+
+
+def data_of(page, name):
+    (text,) = re.findall(rf'<script type="application/json" id="{name}-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text)
+
+
+def test_all_attempts_are_in_the_page_and_the_first_are_read_without_script():
+    page = page_of(make_lively(40, 3))
+    data = data_of(page, "attempts")
+    assert len(data["rows"]) == 120
+    assert len(re.findall('<tr id="attempt:', page)) == report_rows.PAGE
+    assert [column["name"] for column in data["columns"]][:4] == ["task", "attempt", "status", "return"]
+    (statuses,) = [column["choices"] for column in data["columns"] if column["name"] == "status"]
+    assert set(statuses) == {"done", "errored"}
+
+
+def test_the_page_of_very_many_attempts_is_bounded(monkeypatch):
+    monkeypatch.setattr("ors_server.evaluation.report.page.MAX_ROWS", 30)
+    outcome = make_outcome([[1.0]] * 40)
+    page = page_of(outcome)
+    assert len(data_of(page, "attempts")["rows"]) == 30
+    assert "The first 30 of 40 are here." in page
+
+
+def test_long_texts_are_cut():
+    attempts = [make_attempt(0, 1, None, error="x" * 5000)]
+    page = page_of(outcome_of([make_run(1, 1)], attempts))
+    assert "x" * (report_rows.MAX_TEXT - 1) + "…" in page
+    assert "x" * (report_rows.MAX_TEXT + 1) not in page
+
+
+def test_ten_thousand_attempts_take_little_more_than_a_megabyte():
+    attempts = [
+        make_attempt(index, number, (index % 10) / 10, seconds=1.234567 * number)
+        for index in range(1000)
+        for number in range(1, 11)
+    ]
+    outcome = outcome_of([make_run(1000, 10)], attempts)
+    reading = Reading(resampling=Resampling(10))
+    assert len(run_report(summarise(outcome, reading), outcome)) < 2_000_000
+
+
+def test_a_run_of_nothing_has_a_page():
+    page = page_of(outcome_of([make_run(3, 1, ended_at=None, stop_reason="tokens", versions={})], []))
+    assert Elements(page).named("figure") == []
+    assert "no attempt counts" in page
+    assert "stopped early: tokens" in page
+    assert "not ended" in page
+
+
+def test_several_runs_are_told_apart():
+    runs = [make_run(1, 1), make_run(1, 1, run_id="run-b", split="train")]
+    attempts = [make_attempt(), make_attempt(reward=0.0, run_id="run-b", split="train")]
+    page = page_of(outcome_of(runs, attempts))
+    assert "By split" in page
+    assert 'id="attempt:train/0/1/run-b"' in page
+    assert "test, train" in page
+
+
+def valued(*pairs):
+    return [Valued(value, is_success) for value, is_success in pairs]
+
+
+class TestPlots:
+    def test_a_histogram_has_a_bar_for_each_value_and_outcome(self):
+        plot = histogram("x", "X", "x", valued((0.0, False), (1.0, True), (1.0, False)))
+        assert plot.rows == [("0", "0", "1"), ("1", "1", "1")]
+        assert plot.drawing.count('class="mark') == 3
+        assert "1: 2 attempts, 1 of them successes" in plot.drawing
+
+    def test_values_without_a_grid_are_put_into_ranges(self):
+        plot = histogram("x", "X", "x", valued(*((value, False) for value in (0.013, 0.2, 0.77, 5.0))))
+        assert all(" to " in words for words, _, _ in plot.rows)
+        assert sum(int(count) for _, _, count in plot.rows) == 4
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=60))
+    def test_every_value_is_in_exactly_one_bar(self, values):
+        plot = histogram("x", "X", "x", valued(*values))
+        counted = sum(int(one.replace(",", "")) + int(two.replace(",", "")) for _, one, two in plot.rows)
+        assert counted == len(values)
+
+    def test_nothing_is_drawn_of_nothing(self):
+        assert histogram("x", "X", "x", []) is None
+        assert running_mean([], 0.95) is None
+
+    def test_the_running_mean_s_band_is_clustered_by_task(self):
+        attempts = [
+            make_attempt(index, number, float(index % 2)) for number in (1, 2, 3) for index in range(6)
+        ]
+        count, mean, low, high = running_means(attempts, 1.0)[-1]
+        # Attempts agree within their tasks: the error is that of six numbers, half of them 0 and half 1.
+        assert (count, mean) == (18, 0.5)
+        assert (high - low) / 2 == pytest.approx((0.25 / 6) ** 0.5)
+
+    def test_many_tasks_share_marks(self):
+        summary = summarise(make_outcome([[number / 1000] for number in range(1000)]), QUICK)
+        plot = returns_by_task(summary)
+        assert plot.drawing.count("<circle") == MOST_TASKS
+        assert plot.rows[0][0].startswith("ranks 1 to 4")
+        assert plot.rows[-1][0].endswith("to 1,000")
+
+    def test_many_tasks_of_a_comparison_share_marks(self):
+        first = make_outcome([[number / 1000] for number in range(1000)])
+        second = make_outcome([[(number * 7 % 1000) / 1000] for number in range(1000)], run_id="run-b")
+        page = comparison_report(compare(first, second, QUICK))
+        assert "1,000 tasks in 240 groups" in page
+        assert 1 < page.count('class="mark success-line-dot') < 1000
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e6), st.integers(2, 20))
+def test_ticks_are_few_and_lie_inside(low, width, wanted):
+    high = low + width
+    found = ticks(low, high, wanted)
+    slack = 1e-6 * max(1.0, abs(low), abs(high))
+    assert found == sorted(found)
+    assert len(found) <= wanted + 1
+    assert all(low - slack <= value <= high + slack for value in found)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e6))
+def test_a_widened_range_holds_the_old_one_and_is_no_point(low, width):
+    bottom, top = widened(low, low + width)
+    slack = 1e-6 * max(1.0, abs(low), width)
+    assert bottom <= low + slack
+    assert top >= low + width - slack
+    assert top > bottom
+
+
+def test_markup_escapes_texts_and_attributes():
+    made = element("a", "<b>", element("i", "&"), href='"x"', class_="y", data_z=1.5, title=None)
+    assert made == '<a href="&quot;x&quot;" class="y" data-z="1.5">&lt;b&gt;<i>&amp;</i></a>'
+    assert element("input", type="search") == '<input type="search">'
