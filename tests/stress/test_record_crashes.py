@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
 from tests.fixtures.record_audit import AuditError
 from tests.fixtures.record_crashes import Killer
+from tests.fixtures.recording_server import ROOT
 from tests.postgres import PostgresServer, running_postgres
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1800)]
@@ -43,11 +45,14 @@ def tell(request: pytest.FixtureRequest, figures: object) -> None:
     sys.stdout.write(f"{request.node.name}: {figures}\n")
 
 
-async def test_every_acknowledged_step_survives_kills_under_load(killer, request):
+async def test_every_acknowledged_step_survives_kills_under_load(killer, where, request):
     for _ in range(KILLS):
         await killer.kill_under_load()
     toll = await killer.judge()
-    tell(request, toll)
+    command = [sys.executable, "-m", "ors_server", "store", "verify", "--store", where]
+    done = await anyio.run_process(command, cwd=ROOT, check=False)
+    tell(request, f"{toll}; verify: {done.stdout.decode().strip()}")
+    assert done.returncode == 0
     assert toll.kills == KILLS
     assert toll.final.acknowledged > KILLS
 
