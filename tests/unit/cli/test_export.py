@@ -10,6 +10,9 @@ import anyio
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
+from ors_server.errors import StoreError
+from ors_server.store.base import ALL
+from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from tests.fixtures.recorded_episodes import of_every_kind, write
 
@@ -206,6 +209,31 @@ def test_a_reader_that_leaves_early_is_no_error_of_ours(record):
     )
     os.close(start)
     assert (ran.stdout, ran.stderr) == ("141\n", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoreError("the database is gone"), 1), (KeyboardInterrupt(), 130)],
+    ids=["store", "interrupt"],
+)
+@pytest.mark.parametrize("name", ["plain", "steps"])
+def test_what_breaks_off_leaves_what_was_there(run, tmp_path, monkeypatch, name, error, status):
+    class Breaking(MemoryStore):
+        async def stream(self, wanted=ALL):
+            for played in of_every_kind()[:3]:
+                yield played.record, played.steps
+            raise error
+
+    async def open_reader(where):
+        return Breaking()
+
+    monkeypatch.setattr("ors_server.store.open.open_reader", open_reader)
+    path = tmp_path / "out"
+    path.write_text("before")
+    ran = run("export", name, "-o", str(path))
+    assert ran.status == status
+    assert [(found, found.read_text()) for found in tmp_path.iterdir()] == [(path, "before")]
+    assert ran.err == ("" if status == 130 else "ors-server: the database is gone\n")
 
 
 def test_help_imports_neither_a_store_nor_pyarrow():
