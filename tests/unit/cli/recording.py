@@ -1,6 +1,7 @@
 """Records for the commands that read them: episodes in a SQLite file and as lines of JSON."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.testing.client import CallRefusedError, open_environment
+from ors_server.trajectory import EpisodeRecord, Step
 
 ENVIRONMENT = '''
 import random
@@ -73,28 +75,34 @@ async def fill(store: EpisodeStore, reference: str, plays: list[list[Any]], **or
     return sessions
 
 
-def write_record(folder: Path, plays: list[list[Any]], **order: Any) -> list[str]:
-    """Writes `dice.py`, plays of it, and the record as `episodes.db` and `episodes.jsonl`."""
+def write_record(folder: Path, plays: list[list[Any]], *, in_store: bool = False, **order: Any) -> list[str]:
+    """Writes `dice.py`, plays of it, and the record as `episodes.jsonl`, and perhaps as `episodes.db`."""
     (folder / "dice.py").write_text(ENVIRONMENT)
     reference = str(folder / "dice.py")
 
     async def write() -> list[str]:
         memory = MemoryStore()
         sessions = await fill(memory, reference, plays, **order)
-        store = await open_store(str(folder / "episodes.db"))
-        lines: list[str] = []
-        async for record, steps in memory.stream():
-            await store.open(record.origin)
-            if record.prompt is not None:
-                store.note_prompt(record.origin.episode_id, record.prompt)
-            for transition in record.transitions:
-                store.note(record.origin.episode_id, transition, record.summary)
-            for step in steps:
-                await store.append(record.origin.episode_id, step, record.summary)
-            await store.close(record.origin.episode_id, record.summary)
-            lines.append(json.dumps(plain_row(record, steps)))
-        await store.aclose()
+        episodes = [episode async for episode in memory.stream()]
+        lines = [json.dumps(plain_row(*episode)) for episode in episodes]
         (folder / "episodes.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        if in_store:
+            await copy(episodes, str(folder / "episodes.db"))
         return sessions
 
     return anyio.run(write)
+
+
+async def copy(episodes: list[tuple[EpisodeRecord, Sequence[Step]]], where: str) -> None:
+    """Copies episodes into a store."""
+    store = await open_store(where)
+    for record, steps in episodes:
+        episode_id = record.origin.episode_id
+        await store.open(record.origin)
+        store.note_prompt(episode_id, record.prompt or ())
+        for transition in record.transitions:
+            store.note(episode_id, transition, record.summary)
+        for step in steps:
+            await store.append(episode_id, step, record.summary)
+        await store.close(episode_id, record.summary)
+    await store.aclose()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 
@@ -47,12 +48,20 @@ PLAYS = [[guess("0")], ["roll", guess("7")], [guess("2")], ["roll", "roll", gues
 """Of the tasks 0, 1, 2, 0, 1, whose answers are their numbers."""
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A folder with a record and rewards."""
+    folder = tmp_path_factory.mktemp("record")
+    (folder / "mine.py").write_text(REWARDS)
+    write_record(folder, PLAYS, in_store=True)
+    return folder
+
+
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder with a record and rewards, where commands run."""
+def here(template, tmp_path, monkeypatch):
+    """A folder like that, where commands run."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(REWARDS)
-    write_record(tmp_path, PLAYS)
     return tmp_path
 
 

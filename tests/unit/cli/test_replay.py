@@ -19,7 +19,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_episodes_of_a_store_replay_identically(run, here):
-    write_record(here, [FAIR, FAIR])
+    write_record(here, [FAIR, FAIR], in_store=True)
     ran = run("replay", "--store", "episodes.db", "--all", "--environment", "dice.py")
     lines = ran.out.splitlines()
     assert (ran.status, ran.err) == (0, "")
@@ -59,7 +59,7 @@ def test_a_pattern_of_what_may_differ_can_be_given(run, here):
 
 
 def test_episodes_are_named_or_chosen(run, here):
-    sessions = write_record(here, [FAIR, FAIR, FAIR], labels={"run": "7"})
+    sessions = write_record(here, [FAIR, FAIR, FAIR], in_store=True, labels={"run": "7"})
     words = ("replay", "--store", "episodes.db", "--environment", "dice.py")
     assert "1 episodes: 1 identical" in run(*words, sessions[1]).out
     assert "1 episodes: 1 identical" in run(*words, "--index", "2").out
@@ -131,6 +131,6 @@ def test_a_line_that_makes_no_sense_has_the_status_2(run, here, words, complaint
 
 
 def test_an_episode_that_is_not_on_record_is_an_error(run, here):
-    write_record(here, [])
+    write_record(here, [], in_store=True)
     assert "no episode" in run("replay", "--store", "episodes.db", "123456").err
     assert "no episode '123456' is in the file" in run("replay", "--from", "episodes.jsonl", "123456").err
