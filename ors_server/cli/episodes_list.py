@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import aclosing
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,16 @@ async def list_from(source: "Source", wanted: "EpisodeSelection", options: "List
         wanted: Which ones.
         options: What the command was told.
     """
-    found = await source.entries(wanted, limit=options.limit, newest_first=not options.oldest_first)
-    if options.json:
-        for entry in found:
-            say(json.dumps(entry.model_dump(mode="json", by_alias=True)))
-        return
-    totals = await source.totals(wanted)
+    given = source.entries(wanted, limit=options.limit, newest_first=not options.oldest_first)
+    async with aclosing(given) as entries:
+        if options.json:
+            async for entry in entries:
+                say(json.dumps(entry.model_dump(mode="json", by_alias=True)))
+            return
+        found = [entry async for entry in entries]
     if found:
         _print_table(found)
-    say(sum_up(len(found), totals))
+    say(sum_up(len(found), await source.totals(wanted)))
 
 
 def sum_up(shown: int, totals: "EpisodeTotalsView") -> str:

@@ -40,10 +40,10 @@ class Source(Protocol):
     Every method may raise `CommandError` or another error of ours that says why it could not be read.
     """
 
-    async def entries(
+    def entries(
         self, wanted: "EpisodeSelection", *, limit: int | None = None, newest_first: bool = True
-    ) -> "Sequence[EpisodeEntry]":
-        """Return episodes in the order of their creation.
+    ) -> "AsyncGenerator[EpisodeEntry, None]":
+        """Give episodes in the order of their creation, holding a page of them at a time.
 
         Args:
             wanted: Which ones.
@@ -148,21 +148,22 @@ class StoreSource:
 
     async def entries(
         self, wanted: "EpisodeSelection", *, limit: int | None = None, newest_first: bool = True
-    ) -> "Sequence[EpisodeEntry]":
-        """Return episodes in the order of their creation."""
+    ) -> "AsyncGenerator[EpisodeEntry, None]":
+        """Give episodes in the order of their creation."""
         from ors_server.transports.control_models_episodes import EpisodeEntry
 
-        found: list[EpisodeEntry] = []
-        while limit is None or len(found) < limit:
-            size = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
-            after = found[-1].episode_id if found else None
+        given, after = 0, None
+        while limit is None or given < limit:
+            size = MAX_PAGE if limit is None else min(MAX_PAGE, limit - given)
             page = await self._reader.page(
                 wanted.as_filter(), after=after, limit=size, newest_first=newest_first
             )
-            found += [EpisodeEntry.of(record) for record in page]
+            for record in page:
+                yield EpisodeEntry.of(record)
             if len(page) < size:
                 break
-        return found
+            given += size
+            after = page[-1].origin.episode_id
 
     async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotalsView":
         """Return figures over all episodes that are meant."""
@@ -206,20 +207,21 @@ class ServerSource:
 
     async def entries(
         self, wanted: "EpisodeSelection", *, limit: int | None = None, newest_first: bool = True
-    ) -> "Sequence[EpisodeEntry]":
-        """Return episodes in the order of their creation."""
-        from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodePage
+    ) -> "AsyncGenerator[EpisodeEntry, None]":
+        """Give episodes in the order of their creation."""
+        from ors_server.transports.control_models_episodes import EpisodePage
 
-        found: list[EpisodeEntry] = []
+        given = 0
         query = {**_query(wanted), "order": "newest" if newest_first else "oldest"}
-        while limit is None or len(found) < limit:
-            query["limit"] = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
+        while limit is None or given < limit:
+            query["limit"] = MAX_PAGE if limit is None else min(MAX_PAGE, limit - given)
             page = await self._ask("/episodes", EpisodePage, query)
-            found += page.episodes
+            for entry in page.episodes:
+                yield entry
             if page.next_cursor is None:
                 break
+            given += len(page.episodes)
             query["cursor"] = page.next_cursor
-        return found
 
     async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotalsView":
         """Return figures over all episodes that are meant."""

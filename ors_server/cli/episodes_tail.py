@@ -134,8 +134,7 @@ class Watch:
 
     async def begin(self) -> None:
         """Take all that is there for known."""
-        newest = await self._source.entries(self._wanted, limit=1)
-        self._advance(newest)
+        self._advance([newest async for newest in self._source.entries(self._wanted, limit=1)])
         self._advance(await self._fresh())
         live = await self._live()
         self._seen = {entry.episode_id: entry.episode.steps for entry in live}
@@ -185,11 +184,11 @@ class Watch:
 
     async def _fresh(self) -> "Sequence[EpisodeEntry]":
         wanted = self._wanted.model_copy(update={"since": self._latest})
-        return await self._source.entries(wanted, newest_first=False)
+        return [entry async for entry in self._source.entries(wanted, newest_first=False)]
 
     async def _live(self) -> "Sequence[EpisodeEntry]":
         wanted = self._wanted.model_copy(update={"closed": False})
-        return await self._source.entries(wanted, newest_first=False)
+        return [entry async for entry in self._source.entries(wanted, newest_first=False)]
 
     def _advance(self, entries: "Sequence[EpisodeEntry]") -> None:
         if not entries:

@@ -16,7 +16,7 @@ from ors_server.recording import STEP
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus, first_summary
 from ors_server.transports.control_requests_episodes import EpisodeSelection
-from tests.fixtures.workshop import HOSTILE
+from tests.fixtures.workshop import HOSTILE, Player
 
 LIMIT = 60
 
@@ -79,6 +79,19 @@ def test_a_tail_of_everything_goes_on_until_it_is_interrupted(start, where, play
     assert long_one not in seen
     tail.send_signal(signal.SIGINT)
     assert tail.wait(LIMIT) == 130
+
+
+def test_a_server_that_stops_waits_for_nobody_who_reads(start, serve, refenv):
+    server = serve(refenv)
+    session_id, episode_id = Player(server.url).create(environment="refenv")
+    Player(server.url).call(session_id, "echo", text="once")
+    tail = start("tail", episode_id, "--url", server.url)
+    assert tail.stdout.readline().startswith("step 1  echo")
+    log = server.stop(with_signal=signal.SIGTERM)
+    assert "Traceback" not in log
+    assert "graceful shutdown exceeded" not in log
+    assert tail.wait(LIMIT) == 1
+    assert "the server is stopping" in tail.stderr.read()
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
