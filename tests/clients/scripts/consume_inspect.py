@@ -1,0 +1,72 @@
+"""Evaluates a scripted model on the ladder through `inspect-openreward` and prints the score of its sample.
+
+Usage: `python consume_inspect.py URL PART...`, with the interpreter of a virtual environment that has
+`inspect-ai` and `inspect-openreward`. The script judges nothing: the test that starts it does.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from typing import Any
+
+os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
+os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.argv[1]
+
+from inspect_ai import Task
+from inspect_ai import eval as run_evaluation
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_openreward import openreward_dataset, openreward_scorer, openreward_solver
+from openreward import OpenReward
+
+
+def counted(output: ModelOutput) -> ModelOutput:
+    """Says how many tokens an output took, which would otherwise be counted with a downloaded vocabulary."""
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
+
+
+def call(tool: str, **arguments: Any) -> ModelOutput:
+    """Scripts one tool call of the model."""
+    return counted(ModelOutput.for_tool_call("mockllm/model", tool, arguments))
+
+
+def done() -> ModelOutput:
+    """Scripts the message with which the model stops."""
+    return counted(ModelOutput.from_content("mockllm/model", "done"))
+
+
+PLAYS = {
+    "whole": lambda: [
+        call("climb", hand="left"),
+        call("look"),
+        call("climb", hand="right"),
+        call("jump"),
+        done(),
+    ],
+    "half": lambda: [call("climb", hand="left"), done()],
+}
+
+
+def consume(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:
+    """Runs the first task with a scripted model and tells its score."""
+    with tempfile.TemporaryDirectory() as folder:
+        [log] = run_evaluation(
+            Task(
+                dataset=openreward_dataset(environment, split="train", limit=1),
+                solver=openreward_solver(environment),
+                scorer=openreward_scorer(),
+            ),
+            model=get_model("mockllm/model", custom_outputs=outputs),
+            log_dir=folder,
+            display="none",
+        )
+        [score] = log.samples[0].scores.values()
+        return {"status": log.status, "value": score.value, **score.metadata}
+
+
+if __name__ == "__main__":
+    with OpenReward(api_key="").environments as api:
+        ladder = api.get("ladder")
+        seen = {name: consume(ladder, PLAYS[name]()) for name in sys.argv[2:]}
+    sys.stdout.write(json.dumps(seen))

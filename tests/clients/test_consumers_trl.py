@@ -1,0 +1,68 @@
+"""TRL trains on the last reward of an episode; what that is depends on when the server pays.
+
+The same environment is served twice, once paying with each step and once at the end.
+"""
+
+import pytest
+
+from ors_server.client import Client
+from tests.clients.consuming import LADDER, REWARDS, returns_of
+
+PARTS = ("whole", "half", "blind")
+MISTAKE = -0.0625
+
+
+@pytest.fixture(scope="module", params=["dense", "final"])
+def consumed(request, serve_with, play):
+    url = serve_with(None, LADDER, ORS_EMIT=request.param)
+    started = play("trl", "consume_trl.py")
+    started.start(url, *PARTS)
+    return request.param, url, started.answer
+
+
+def test_it_takes_the_last_reward_or_the_return(consumed):
+    emit, url, answer = consumed
+    seen = answer("whole")
+    assert seen["finished"] is True
+    summary = returns_of(url, seen["session"])
+    assert summary.episode_return == sum(REWARDS) + MISTAKE
+    if emit == "dense":
+        assert seen["rewards"] == [REWARDS[0], None, MISTAKE, REWARDS[1], REWARDS[2]]
+        assert seen["trained_on"] == REWARDS[-1]
+    else:
+        assert seen["rewards"] == [None, None, None, None, summary.episode_return]
+        assert seen["trained_on"] == summary.episode_return
+    assert sum(reward or 0.0 for reward in seen["rewards"]) == summary.episode_return
+
+
+def test_an_episode_that_is_given_up_pays_what_it_earned_or_says_what_it_withheld(consumed):
+    emit, url, answer = consumed
+    seen = answer("half")
+    summary = returns_of(url, seen["session"])
+    assert seen["trained_on"] == (REWARDS[0] if emit == "dense" else None)
+    assert (summary.episode_return, summary.withheld) == (
+        (REWARDS[0], 0.0) if emit == "dense" else (0.0, REWARDS[0])
+    )
+
+
+def test_an_episode_that_nobody_judged_is_no_zero(consumed):
+    _, url, answer = consumed
+    seen = answer("blind")
+    assert seen["trained_on"] is None
+    assert returns_of(url, seen["session"]).ungraded_steps == 1
+
+
+def test_our_own_client_sums_to_the_same_return_either_way(consumed):
+    emit, url, _ = consumed
+    with Client(url) as client, client.episode("ladder", split="train", index=0) as episode:
+        for tool, arguments in [
+            ("climb", {"hand": "left"}),
+            ("look", {}),
+            ("climb", {"hand": 7}),
+            ("climb", {"hand": "right"}),
+        ]:
+            episode.call(tool, arguments)
+        assert episode.summary().withheld == (0.0 if emit == "dense" else sum(REWARDS[:2]) + MISTAKE)
+        episode.call("jump")
+        assert episode.check().episode_return == sum(REWARDS) + MISTAKE
+        assert (episode.ledger.last_reward == episode.ledger.total) is (emit == "final")
