@@ -63,7 +63,7 @@ def standard_error(means: Sequence[float]) -> float | None:
     """Return the standard error of the mean of task means, which is the one clustered by task.
 
     Attempts at one task resemble each other, so tasks and not attempts are what was drawn independently
-    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, section 2). Since every task weighs the same
+    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640). Since every task weighs the same
     here, that is the standard deviation of the task means over the root of their number.
 
     Args:
@@ -94,7 +94,7 @@ def normal(mean: float, error: float, confidence: float = 0.95) -> Interval:
 def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
     """Return how many independent attempts would tell as much of the success rate as these clustered ones.
 
-    Kish's design effect (Kish 1965, "Survey Sampling", section 8.2): the variance of the rate by its clusters
+    Kish's design effect (Kish 1965, "Survey Sampling"): the variance of the rate by its clusters
     over the one that independent attempts would have. The result is kept between the number of tasks (further
     attempts at a task tell nothing new) and the number of attempts (they are independent); it is the number
     of tasks where all attempts went alike, since then nothing tells whether they are independent.

@@ -1,0 +1,210 @@
+"""The reports in a real browser: nothing is asked of any network, nothing fails, everything can be seen."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from ors_server.evaluation.comparing import compare
+from ors_server.evaluation.report.comparison_page import comparison_report
+from ors_server.evaluation.report.page import run_report
+from ors_server.evaluation.resampling import Resampling
+from ors_server.evaluation.summarising import summarise
+from ors_server.evaluation.summary import Reading
+from tests.fixtures.made_runs import make_lively
+
+CHROMIUM = os.environ.get("ORS_TEST_CHROMIUM", "/usr/bin/chromium")
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+LIMIT = 10_000
+"""Milliseconds that the browser may take for anything."""
+TASKS, ATTEMPTS = 30, 4
+READING = Reading(resampling=Resampling(200))
+
+
+class Watched:
+    """A page, what it complained about, and what it asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.set_default_timeout(LIMIT)
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, path: Path, fragment: str = "") -> Page:
+        self.requests.clear()
+        self.page.goto("about:blank")
+        self.page.goto(f"{path.as_uri()}{fragment}")
+        return self.page
+
+    def check(self, path: Path) -> None:
+        asked = {url.partition("#")[0] for url in self.requests if not url.startswith(("about:", "data:"))}
+        assert asked == {path.as_uri()}
+        assert self.complaints == []
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert Path(CHROMIUM).exists(), f"the report is tried in a real browser: install {CHROMIUM}"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    return make_lively(TASKS, ATTEMPTS)
+
+
+@pytest.fixture(scope="module")
+def report(outcome, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(run_report(summarise(outcome, READING), outcome), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def comparison(outcome, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "comparison.html"
+    second = make_lively(TASKS, ATTEMPTS, seed=2, skill=0.2, run_id="run-b")
+    path.write_text(comparison_report(compare(outcome, second, READING)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def watched(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 1600})
+    yield Watched(context.new_page())
+    context.close()
+
+
+def cells(page, table, column):
+    return page.locator(f"#{table} tbody tr td:nth-child({column})").all_inner_texts()
+
+
+def boxes(page, selector):
+    return page.eval_on_selector_all(
+        selector, "all => all.map(one => one.getBoundingClientRect()).map(box => [box.width, box.height])"
+    )
+
+
+def test_every_plot_can_be_seen_and_nothing_is_asked_for(watched, report, tmp_path):
+    page = watched.open(report)
+    plots = page.locator("figure")
+    assert plots.count() == 9
+    for plot in plots.all():
+        box = plot.locator(".canvas svg").bounding_box()
+        assert box["width"] > 300
+        assert box["height"] > 80
+    marks = boxes(page, ".mark")
+    assert len(marks) > 100
+    assert all(width > 0 and height > 0 for width, height in marks)
+    page.screenshot(path=tmp_path / "report.png", full_page=True)
+    assert (tmp_path / "report.png").stat().st_size > 50_000
+    watched.check(report)
+
+
+def test_there_is_a_mark_for_each_task_and_each_reason(watched, report, outcome):
+    page = watched.open(report)
+    assert page.locator("#plot-task-returns circle.mark").count() == TASKS
+    assert page.locator("#plot-task-returns line.whisker").count() == TASKS
+    reasons = {attempt.stop_reason for attempt in outcome.attempts}
+    assert page.locator("#plot-stop-reasons rect.mark").count() == len(reasons)
+    assert page.locator("#plot-at-k circle.mark").count() == 2 * ATTEMPTS
+    told = page.eval_on_selector_all(
+        "#plot-returns rect.mark title", "all => all.map(one => one.textContent)"
+    )
+    by_bar = dict(re.findall(r"^(.*): (\d+) attempts?,", "\n".join(told), re.MULTILINE))
+    counted = sum(attempt.episode_return is not None for attempt in outcome.attempts)
+    assert sum(map(int, by_bar.values())) == counted
+
+
+def test_attempts_are_filtered_sorted_and_paged(watched, report, outcome):
+    page = watched.open(report)
+    table = page.locator("#attempts")
+    assert len(cells(page, "attempts", 1)) == 50
+    assert table.locator(".told").inner_text() == "1-50 of 120"
+    table.get_by_role("button", name="Next").click()
+    table.get_by_role("button", name="Next").click()
+    assert table.locator(".told").inner_text() == "101-120 of 120"
+    assert table.get_by_role("button", name="Next").is_disabled()
+    table.get_by_role("button", name="return", exact=True).click()
+    shown = [float(text) for text in cells(page, "attempts", 4)]
+    assert shown == sorted(shown)
+    table.get_by_role("button", name="return", exact=True).click()
+    assert float(cells(page, "attempts", 4)[0]) == max(one.episode_return or 0 for one in outcome.attempts)
+    assert table.locator("th[aria-sort=descending]").count() == 1
+    table.get_by_role("combobox").select_option("errored")
+    assert set(cells(page, "attempts", 3)) == {"errored"}
+    table.get_by_role("combobox").select_option("")
+    table.get_by_role("searchbox").fill("test/3")
+    assert set(cells(page, "attempts", 1)) == {"test/3"}
+    assert table.locator(".told").inner_text() == "1-4 of 4 (of 120)"
+    table.get_by_role("searchbox").fill("nothing like it")
+    assert table.locator(".told").inner_text() == "none (of 120)"
+    watched.check(report)
+
+
+def test_a_task_leads_to_its_attempts_and_an_address_to_its_row(watched, report, outcome):
+    page = watched.open(report)
+    page.locator("#tasks").get_by_role("link", name="test/7", exact=True).click()
+    page.wait_for_function("document.querySelectorAll('#attempts tbody tr').length === 4")
+    assert set(cells(page, "attempts", 1)) == {"test/7"}
+    last = outcome.attempts[-1]
+    name = f"attempt:{last.split}/{last.index}/{last.attempt}"
+    page = watched.open(report, f"#{name}")
+    assert page.locator("tr.target").get_attribute("id") == name
+    assert page.locator("tr.target").is_visible()
+    watched.check(report)
+
+
+def test_marks_tell_what_they_stand_for(watched, report):
+    page = watched.open(report)
+    page.locator("#plot-stop-reasons rect.mark").first.hover()
+    assert "completed:" in page.locator(".tip").inner_text()
+    page.locator("h1").hover()
+    assert page.locator(".tip").is_hidden()
+
+
+def test_dark_is_dark_by_the_system_and_by_the_button(browser, watched, report):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page = watched.open(report)
+    light = page.evaluate(paper)
+    page.locator("#theme").click()
+    dark = page.evaluate(paper)
+    assert light != dark
+    context = browser.new_context(color_scheme="dark")
+    by_system = Watched(context.new_page()).open(report)
+    assert by_system.evaluate(paper) == dark
+    context.close()
+    watched.check(report)
+
+
+def test_without_script_the_plots_and_the_first_rows_are_there(browser, report):
+    context = browser.new_context(java_script_enabled=False)
+    page = Watched(context.new_page()).open(report)
+    assert page.locator("figure svg .mark").count() > 100
+    assert page.locator("#attempts tbody tr").count() == 50
+    assert page.locator("#attempts input").is_hidden()
+    assert page.locator("#theme").is_hidden()
+    context.close()
+
+
+def test_a_comparison_can_be_seen_and_asks_for_nothing(watched, comparison):
+    page = watched.open(comparison)
+    assert page.locator("#plot-differences rect.mark").count() == TASKS
+    assert all(
+        box["width"] > 300 for box in (one.bounding_box() for one in page.locator(".canvas svg").all())
+    )
+    changes = [abs(float(text)) for text in cells(page, "tasks", 2)]
+    assert len(changes) == TASKS
+    assert changes == sorted(changes, reverse=True)
+    page.locator("#tasks").get_by_role("button", name="difference").click()
+    shown = [float(text) for text in cells(page, "tasks", 2)]
+    assert shown == sorted(shown)
+    watched.check(comparison)
