@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ors_server.errors import SettingsError
 
@@ -83,4 +83,4 @@ def _without_password(url: str) -> str:
         [(name, HIDDEN if "pass" in name.lower() else value) for name, value in parse_qsl(parts.query)],
         safe="*/",
     )
-    return urlunsplit(("postgresql", place, parts.path, query, ""))
+    return f"postgresql://{place}{parts.path}{f'?{query}' if query else ''}"

@@ -150,6 +150,8 @@ def _sort(entry: Entry, pen: Pen, rows: _Rows) -> bool:
     """Add what an entry comes to, and say whether it makes sense."""
     if pen.key is None:  # what is noted of an unknown episode is passed over; a step is not
         return not isinstance(entry, StepEntry)
+    if entry.is_abandoned and isinstance(entry, StepEntry):
+        return True  # whoever waited was told meanwhile that it failed
     if pen.doubt is not None:
         rows.doubts[pen] = pen.doubt
     match entry:

@@ -114,6 +114,7 @@ class Line:
         try:
             with anyio.fail_after(self._options.write_seconds):
                 while self.is_full:
+                    self._rouse()
                     outside = self._loop.create_future()
                     self._outside.append(outside)
                     await outside

@@ -214,6 +214,8 @@ class Scribe:
 
     def _connect(self) -> Connection:
         if self._connection is None:
+            # Before, not after: opening an empty file beside a log makes SQLite throw the log away.
+            self._database.check()
             self._connection = self._engine.connect()
         return self._connection
 
@@ -227,8 +229,9 @@ class Scribe:
 
     def _do_chore(self, chore: Callable[[Connection], bool]) -> None:
         try:
-            self.has_chore = chore(self._connect())
-            if self.has_chore:
+            self.has_chore = False
+            if chore(self._connect()):
+                self.has_chore = True
                 self.wake.set()
         except (SQLAlchemyError, OSError, StoreError) as error:
             self._let_go()

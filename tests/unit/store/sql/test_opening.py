@@ -1,0 +1,224 @@
+"""Opening a record: it is made, migrated or refused, however many open it at once."""
+
+import importlib.util
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from ors_server.errors import SettingsError, StoreError
+from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_reader, open_store
+from ors_server.store.options import StoreOptions
+from ors_server.store.place import find_place
+from ors_server.store.sql.migrating import FOLDER, NEWEST, REVISIONS
+from ors_server.store.sql.opening import name_parts, prepare
+from ors_server.store.sql.schema import metadata
+from ors_server.testing.store_plays import after, make_origin, make_step
+
+pytestmark = pytest.mark.anyio
+
+
+def differences(where: str) -> list:
+    prepared = prepare(find_place(where))
+    engine = prepared.database.writing_engine()
+    try:
+        with engine.connect() as connection:
+            return compare_metadata(MigrationContext.configure(connection), metadata)
+    finally:
+        engine.dispose()
+
+
+def test_the_migrations_make_the_tables_that_the_server_knows(tmp_path):
+    assert differences(str(tmp_path / "record.db")) == []
+
+
+def test_the_migrations_make_the_same_tables_in_postgresql(postgres):
+    assert differences(postgres.create_database()) == []
+
+
+def test_the_server_knows_every_migration():
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    scripts = ScriptDirectory.from_config(config)
+    assert [script.revision for script in scripts.walk_revisions()][::-1] == list(REVISIONS)
+    assert scripts.get_heads() == [NEWEST]
+
+
+async def test_a_store_in_memory_keeps_as_many_as_it_is_told():
+    store = await open_store("memory", StoreOptions(retain_episodes=1))
+    for number in (1, 2):
+        origin = make_origin(number)
+        await store.open(origin)
+        await store.close(origin.episode_id, after(origin, 0))
+    assert [record.origin.index for record in await store.page(_everything())] == [2]
+    assert isinstance(await open_reader("memory"), MemoryStore)
+
+
+def _everything():
+    from ors_server.store.base import EpisodeFilter  # noqa: PLC0415  (beside its only use)
+
+    return EpisodeFilter()
+
+
+async def test_a_record_in_memory_loads_no_sql():
+    code = (
+        "import anyio, sys\n"
+        "from ors_server.app import create_app\n"
+        "from ors_server.store.open import open_store\n"
+        "anyio.run(open_store, 'memory')\n"
+        "print({'sqlalchemy', 'alembic', 'psycopg', 'pyarrow', 'openai'} & set(sys.modules))"
+    )
+    done = await anyio.run_process([sys.executable, "-c", code])
+    assert done.stdout.decode().strip() == "set()"
+
+
+async def test_a_record_is_its_owners_alone_and_its_folder_is_made(tmp_path):
+    path = tmp_path / "new" / "folder" / "record.db"
+    store = await open_store(str(path))
+    await store.aclose()
+    assert path.stat().st_mode & 0o777 == 0o600
+    reader = await open_reader(str(path))
+    assert (await reader.totals()).episodes == 0
+    await reader.aclose()
+
+
+async def test_a_place_that_cannot_be_written_names_the_ways_out(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"--store PATH.*--store memory"):
+        await open_store(str(tmp_path / "file" / "record.db"))
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("what I wanted to say " * 100)
+    with pytest.raises(SettingsError, match=r"not a database.*--store PATH"):
+        await open_store(str(path))
+    with pytest.raises(StoreError, match="not a database"):
+        await open_reader(str(path))
+    assert path.read_text() == "what I wanted to say " * 100
+
+
+async def test_reading_makes_nothing(tmp_path):
+    with pytest.raises(SettingsError, match="there is no record"):
+        await open_reader(str(tmp_path / "record.db"))
+    assert list(tmp_path.iterdir()) == []
+    sqlite3.connect(tmp_path / "empty.db").execute("CREATE TABLE other (x)").connection.close()
+    with pytest.raises(SettingsError, match="there is no record"):
+        await open_reader(str(tmp_path / "empty.db"))
+
+
+def set_revision(path, revision) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    connection.close()
+
+
+async def test_a_record_of_a_newer_server_is_refused(records):
+    set_revision(records.path, "9999")
+    for opening in (open_store, open_reader):
+        with pytest.raises(SettingsError, match=r"a newer server keeps its record in .*9999"):
+            await opening(str(records.path))
+    assert records.rows("SELECT version_num FROM alembic_version") == [("9999",)]
+
+
+def make_old(path) -> None:
+    """Takes a record back to the first form, without which nothing was in it that the second one added."""
+    connection = sqlite3.connect(path)
+    with connection:
+        for statement in (
+            "DROP TABLE blob_uses",
+            "DROP TABLE blobs",
+            "ALTER TABLE steps DROP COLUMN blobs",
+            "ALTER TABLE prompts DROP COLUMN blobs",
+        ):
+            connection.execute(statement)
+    connection.close()
+    set_revision(path, "0001")
+
+
+async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in_it(records, play):
+    store = await records.open()
+    origin = await play(store, steps=3)
+    store.note_prompt(origin.episode_id, make_step(1).blocks)
+    before = (await store.find(origin.episode_id), await store.steps(origin.episode_id))
+    await store.aclose()
+    make_old(records.path)
+    with pytest.raises(SettingsError, match=r"older form 0001.*ors-server store migrate"):
+        await open_reader(str(records.path))
+    store = await open_store(str(records.path))
+    try:
+        assert (await store.find(origin.episode_id), await store.steps(origin.episode_id)) == before
+        await store.append(origin.episode_id, make_step(4), after(origin, 4))
+        assert len(await store.steps(origin.episode_id)) == 4
+    finally:
+        await store.aclose()
+    assert records.rows("SELECT version_num FROM alembic_version") == [(NEWEST,)]
+
+
+def open_all_at_once(where: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        done = [pool.submit(prepare, find_place(where)) for _ in range(6)]
+    assert [future.exception() for future in done] == [None] * 6
+
+
+def test_servers_that_start_at_once_migrate_a_file_one_after_another(tmp_path, template):
+    shutil.copy(template, tmp_path / "old.db")
+    make_old(tmp_path / "old.db")
+    open_all_at_once(str(tmp_path / "old.db"))
+    open_all_at_once(str(tmp_path / "fresh.db"))
+
+
+def test_servers_that_start_at_once_migrate_a_database_one_after_another(postgres):
+    where = postgres.create_database()
+    open_all_at_once(where)
+    with psycopg.connect(where) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(NEWEST,)]
+
+
+async def test_a_missing_driver_names_its_extra(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"ors-server\[postgres\]"):
+        await open_store("postgresql://host/db")
+
+
+async def test_a_database_that_cannot_be_reached_is_told_without_its_password(postgres):
+    wrong = postgres.create_database().replace("//ors:", "//ors:wrong")
+    with pytest.raises(StoreError, match=r"ors:\*\*\*@.*password authentication failed") as refused:
+        await open_store(wrong)
+    assert "wrong" not in str(refused.value)
+    with pytest.raises(StoreError, match=r"postgresql://me:\*\*\*@127\.0\.0\.1:1/db could not be opened"):
+        await open_store("postgresql://me:pw@127.0.0.1:1/db")
+
+
+def test_memory_has_no_parts():
+    with pytest.raises(SettingsError, match="no database"):
+        name_parts(find_place("memory"), StoreOptions())
+
+
+async def test_a_record_that_another_process_writes_is_read_meanwhile(records, play):
+    store = await records.open()
+    origin = await play(store, steps=2)
+    code = (
+        "import anyio, json, sys\n"
+        "from ors_server.store.open import open_reader\n"
+        "async def main():\n"
+        "    reader = await open_reader(sys.argv[1])\n"
+        "    found = [(r.origin.episode_id, r.is_closed, len(s)) async for r, s in reader.stream()]\n"
+        "    await reader.aclose()\n"
+        "    print(json.dumps(found))\n"
+        "anyio.run(main)"
+    )
+    done = await anyio.run_process([sys.executable, "-c", code, str(records.path)], stderr=subprocess.PIPE)
+    assert json.loads(done.stdout) == [[origin.episode_id, False, 2]]
