@@ -75,7 +75,8 @@ def replay(options: ReplayOptions) -> None:
         anyio.run(_replay, options, read_wish(options), verdicts)
     if not options.json:
         told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-        say(f"{verdicts.total()} episodes: {told}" if verdicts else "no episodes")
+        total = verdicts.total()
+        say(f"{total} episode{'' if total == 1 else 's'}: {told}" if total else "no episodes")
     if set(verdicts) - {"identical"}:
         raise typer.Exit(DIFFERENT)
 

@@ -61,8 +61,8 @@ def test_a_pattern_of_what_may_differ_can_be_given(run, here):
 def test_episodes_are_named_or_chosen(run, here):
     sessions = write_record(here, [FAIR, FAIR, FAIR], in_store=True, labels={"run": "7"})
     words = ("replay", "--store", "episodes.db", "--environment", "dice.py")
-    assert "1 episodes: 1 identical" in run(*words, sessions[1]).out
-    assert "1 episodes: 1 identical" in run(*words, "--index", "2").out
+    assert "1 episode: 1 identical" in run(*words, sessions[1]).out
+    assert "1 episode: 1 identical" in run(*words, "--index", "2").out
     assert "3 episodes: 3 identical" in run(*words, "--label", "run=7", "--since", "1h").out
     assert run(*words, "--label", "run=8").out == "no episodes\n"
     assert "2 episodes: 2 identical" in run(*words, "--environment-name", "dice", "--max-return", "0").out
@@ -73,7 +73,7 @@ def test_a_file_comes_through_a_pipe(run, here, monkeypatch):
     monkeypatch.setattr(
         "sys.stdin", SimpleNamespace(buffer=io.BytesIO((here / "episodes.jsonl").read_bytes()))
     )
-    assert "1 episodes: 1 identical" in run("replay", "--from", "-", "--all", "--environment", "dice.py").out
+    assert "1 episode: 1 identical" in run("replay", "--from", "-", "--all", "--environment", "dice.py").out
 
 
 def test_secrets_come_out_of_the_environment(run, here, monkeypatch):
