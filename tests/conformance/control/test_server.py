@@ -17,7 +17,7 @@ async def test_settings_are_shown_without_secrets(open_control, keys, api_keys):
     control = await open_control(api_keys=api_keys, token_secret="sesame-sesame", max_sessions=7)
     answer = await control.get("/settings", key=keys["admin"])
     assert answer.json()["values"]["max_sessions"] == 7
-    assert answer.json()["secrets"] == {"api_keys": True, "token_secret": True}
+    assert answer.json()["secrets"] == {"api_keys": True, "token_secret": True, "store": True}
     assert "sesame" not in answer.text
     assert not any(key in answer.text for key in keys.values())
 

@@ -1,6 +1,7 @@
 """Every class of error looks like something on every wire, by a row of its own.
 
 The errors of the command line, of the client and of the shipped tests never reach a wire; they are left out.
+The steps of a migration have none, and only run inside one.
 """
 
 import importlib
@@ -13,8 +14,13 @@ import ors_server
 from ors_server.errors import Blame, CapacityError, OrsServerError, ShuttingDownError, StartingError
 from ors_server.transports.faults import FAULTS, extra_headers, look_up
 
-OFF_THE_WIRE = ("ors_server.cli", "ors_server.client", "ors_server.testing")
-"""Packages whose errors are printed, or raised in whoever uses them."""
+OFF_THE_WIRE = (
+    "ors_server.cli",
+    "ors_server.client",
+    "ors_server.store.sql.migrations",
+    "ors_server.testing",
+)
+"""Packages whose errors are printed, or raised in whoever uses them; migrations raise none of their own."""
 
 
 def import_everything():
