@@ -1,7 +1,7 @@
 """Every class of error looks like something on every wire, by a row of its own.
 
-The errors of the command line, of the client and of the shipped tests never reach a wire; they are left out.
-The steps of a migration have none, and only run inside one.
+The errors of the command line, of what it alone runs, of the client and of the shipped tests never reach a
+wire; they are left out. The steps of a migration have none, and only run inside one.
 """
 
 import importlib
@@ -17,6 +17,9 @@ from ors_server.transports.faults import FAULTS, extra_headers, look_up
 OFF_THE_WIRE = (
     "ors_server.cli",
     "ors_server.client",
+    "ors_server.evaluation",
+    "ors_server.export",
+    "ors_server.replaying",
     "ors_server.store.sql.migrations",
     "ors_server.testing",
 )
