@@ -167,11 +167,15 @@ class Caller:
             await response.aread()
             raise BrokenAnswerError(f"a call is answered by {EVENT_STREAM}, not {response.text[:200]!r}")
         heard, reader = _Heard(), EventReader()
-        async for piece in response.aiter_bytes():
-            for event in reader.feed(piece):
-                _take(event.name, event.data, heard, sent)
-            if heard.is_whole:
-                return heard
+        try:
+            async for piece in response.aiter_bytes():  # to its end, so that the connection can be used again
+                for event in reader.feed(piece):
+                    _take(event.name, event.data, heard, sent)
+        except httpx2.RequestError:
+            if not heard.is_whole:
+                raise
+        if heard.is_whole:
+            return heard
         raise UnreachableError(f"the stream of the call of {sent.tool!r} ended before its result")
 
     async def _conclude(self, sent: _Sent, heard: _Heard, attempts: Attempts) -> CallResult | None:
