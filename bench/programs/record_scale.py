@@ -140,7 +140,9 @@ async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
         origin, played = origin_of(number), list[Step]()
         name = origin.episode_id
         await store.open(origin)
-        store.note_prompt(name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number)}"),))
+        store.note_prompt(
+            name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number // ATTEMPTS)}"),)
+        )
         for place in range(1, steps + 1):
             played.append(step_of(number, place, steps))
             await store.append(name, played[-1], summary_of(origin, played))
