@@ -1,7 +1,7 @@
 """What a run asks of an agent."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ors_server.errors import ClientError
 from ors_server.evaluation.seat import Seat
@@ -32,6 +32,7 @@ class AgentReport:
     cost: float | None = None
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Plays attempts, many at the same time."""
 
