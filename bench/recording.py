@@ -1,7 +1,7 @@
 """What the record costs: ORS `/call` with a store on a disk beside the same server that keeps it in memory.
 
-The servers share one core, wrk has another, and PostgreSQL runs where the kernel puts it. All take turns; a
-rate is divided by the mean of the memory's rates just before and just after it, and the median of these
+The servers share one core, wrk has another, and PostgreSQL runs where the kernel puts it. All take turns,
+each round in another order; a rate is divided by the memory's of the same round, and the median of these
 ratios counts, so that whatever else the machine does hits both sides of every ratio.
 """
 
@@ -44,10 +44,8 @@ class Candidate:
     where: str
     durability: str
     server: servers.Server
-    ratios: list[float] = field(default_factory=list)
-    """Its rate over the memory's, round by round."""
     rates: list[float] = field(default_factory=list)
-    """Calls per second."""
+    """Calls per second, round by round; as are the others."""
     costs: list[float] = field(default_factory=list)
     """Seconds of the server's CPU per call."""
     lone: list[float] = field(default_factory=list)
@@ -127,29 +125,20 @@ def _play(candidates: Sequence[Candidate], folder: Path, seconds: int, rounds: i
     for candidate in candidates:
         asyncio.run(client.create_sessions(candidate.server.port, names))
         load(candidate.server, sessions, 1)
-    for _ in range(rounds):
-        _play_round(candidates, sessions, seconds)
+    for number in range(rounds):
+        start = number % len(candidates)
+        turns = [*candidates[start:], *candidates[:start]]
+        for candidate in turns:
+            _sample(candidate, sessions, seconds)
+        for candidate in turns:
+            candidate.lone.append(asyncio.run(_lone_call(candidate.server.port)))
 
 
-def _play_round(candidates: Sequence[Candidate], sessions: Path, seconds: int) -> None:
-    memory, *others = candidates
-    before = _sample(memory, sessions, seconds)
-    for candidate in others:
-        rate = _sample(candidate, sessions, seconds)
-        after = _sample(memory, sessions, seconds)
-        candidate.ratios.append(rate / statistics.mean([before, after]))
-        before = after
-    for candidate in candidates:
-        candidate.lone.append(asyncio.run(_lone_call(candidate.server.port)))
-
-
-def _sample(candidate: Candidate, sessions: Path, seconds: int) -> float:
+def _sample(candidate: Candidate, sessions: Path, seconds: int) -> None:
     before = candidate.server.cpu_seconds()
     done = load(candidate.server, sessions, seconds)
-    rate = done["requests"] / done["seconds"]
-    candidate.rates.append(rate)
+    candidate.rates.append(done["requests"] / done["seconds"])
     candidate.costs.append((candidate.server.cpu_seconds() - before) / done["requests"])
-    return rate
 
 
 async def _lone_call(port: int) -> float:
@@ -179,12 +168,18 @@ def _speed_rows(candidates: Sequence[Candidate], kind: str) -> list[Row]:
     for candidate in others:
         name = f"{candidate.name}, {SESSIONS} sessions, {kind}"
         goal = Goal("ratio", least=TARGET) if candidate.name == "SQLite, step" else None
-        peer = statistics.median(memory.rates)
-        ratio = statistics.median(candidate.ratios)
-        rows.append(Row(name, "calls/s", peer * ratio, peer, MEMORY, goal))
-        cost, free = statistics.median(candidate.costs), statistics.median(memory.costs)
-        rows.append(Row(name, "µs CPU", cost * 1e6, free * 1e6, MEMORY))
+        for unit, ours, theirs, scale, wanted in (
+            ("calls/s", candidate.rates, memory.rates, 1.0, goal),
+            ("µs CPU", candidate.costs, memory.costs, 1e6, None),
+        ):
+            peer = statistics.median(theirs) * scale
+            rows.append(Row(name, unit, peer * _paired(ours, theirs), peer, MEMORY, wanted))
     return rows
+
+
+def _paired(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median of the ratios of the rounds."""
+    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
 
 
 def _lone_rows(candidates: Sequence[Candidate], synced: float, kind: str) -> list[Row]:
