@@ -14,7 +14,7 @@ from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
-from ors_server.errors import SettingsError, ShuttingDownError
+from ors_server.errors import OrsServerError, SettingsError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
@@ -72,6 +72,8 @@ class App:
         self._store = store
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
+        self.failure: Exception | None = None
+        """Why it could not start, or not end in order."""
         self.sandboxes = NO_SANDBOXES
         """What isolates the commands of agents, once the application runs."""
         self._engine: Engine | None = None
@@ -172,7 +174,11 @@ class App:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
-            log.exception("lifespan_failed")
+            self.failure = error
+            if isinstance(error, OrsServerError):
+                log.warning("lifespan_failed", error=str(error))
+            else:
+                log.exception("lifespan_failed")
             failed: dict[str, Any] = {"type": f"lifespan.{'shutdown' if started else 'startup'}.failed"}
             await send(failed | {"message": f"{type(error).__name__}: {error}"})
             raise

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from ors_server.cli.announcement import announce, survey
 from ors_server.cli.output import CommandError
+from ors_server.errors import OrsServerError
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -43,7 +44,9 @@ def listen(app: "App", *, as_json: bool) -> None:
         try:
             server.run(sockets=[listener])
         except SystemExit:
-            raise CommandError("the server did not start; the log says why") from None
+            known = isinstance(app.failure, OrsServerError)
+            why = f": {app.failure}" if known else "; the log says why"
+            raise CommandError(f"the server did not start{why}") from None
 
 
 def bind(host: str, port: int) -> socket.socket:

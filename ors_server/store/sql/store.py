@@ -17,6 +17,7 @@ from ors_server.logs import get_logger
 from ors_server.recording import BLOCKS, ORIGIN, STEP, TRANSITION
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.store.options import Durability, StoreOptions
+from ors_server.store.sql import pruning
 from ors_server.store.sql.batch import BatchWriter
 from ors_server.store.sql.blobs import Shelf, is_long, shelve
 from ors_server.store.sql.database import Database
@@ -29,7 +30,7 @@ from ors_server.store.sql.entries import (
     StepEntry,
 )
 from ors_server.store.sql.line import Line
-from ors_server.store.sql.pruning import AT_ONCE, Retention, drop_some_blobs, forget_some
+from ors_server.store.sql.pruning import Retention, drop_some_blobs, forget_some
 from ors_server.store.sql.reader import SqlReader
 from ors_server.store.sql.scribe import Scribe, Tell
 from ors_server.trajectory import (
@@ -343,7 +344,9 @@ class SqlStore:
         """Forget a few episodes and blobs; on the writing thread."""
         live = [pen.key for pen in list(self._pens.values()) if pen.key is not None]
         gone = forget_some(self._database, connection, self._retention, self._clock.now(), live)
-        return gone == AT_ONCE or drop_some_blobs(self._database, connection, self._shelf) == AT_ONCE
+        if gone == pruning.AT_ONCE:
+            return True
+        return drop_some_blobs(self._database, connection, self._shelf) == pruning.AT_ONCE
 
 
 def _written(write: Callable[[Part], bytes], part: Part) -> bytes:

@@ -11,11 +11,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.store.options import DEFAULTS
 from ors_server.store.place import Place
+from ors_server.store.sql import pruning
 from ors_server.store.sql.blobs import FileShelf
 from ors_server.store.sql.database import as_store_error, snapshot, transaction
 from ors_server.store.sql.migrating import NEWEST, migrate, revision_of
 from ors_server.store.sql.opening import Prepared, name_parts, prepare_to_read
-from ors_server.store.sql.pruning import AT_ONCE, Retention, drop_some_blobs, forget_some
+from ors_server.store.sql.pruning import Retention, drop_some_blobs, forget_some
 from ors_server.store.sql.schema import blobs, episodes, standings, steps
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.stamps import moment
@@ -90,10 +91,10 @@ def prune(place: Place, retention: Retention, now: datetime) -> Pruned:
     prepared = prepare_to_read(place)
     gone = dropped = 0
     with _writing(prepared, "pruned") as connection:
-        while (count := forget_some(prepared.database, connection, retention, now)) == AT_ONCE:
+        while (count := forget_some(prepared.database, connection, retention, now)) == pruning.AT_ONCE:
             gone += count
         gone += count
-        while (count := drop_some_blobs(prepared.database, connection, prepared.shelf)) == AT_ONCE:
+        while (count := drop_some_blobs(prepared.database, connection, prepared.shelf)) == pruning.AT_ONCE:
             dropped += count
         dropped += count
     return Pruned(gone, dropped)

@@ -235,6 +235,7 @@ def test_an_application_that_does_not_start_is_told_in_one_line(monkeypatch):
         """An application whose lifespan fails."""
 
         settings = Settings(port=0)
+        failure = None
 
         async def __call__(self, scope, receive, send):
             await receive()

@@ -1,0 +1,228 @@
+"""`ors-server store`, and how `serve` opens and names the record."""
+
+import json
+import shutil
+import signal
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ors_server.cli.main import main
+from ors_server.store.open import open_store
+from ors_server.store.options import StoreOptions
+from ors_server.testing.store_plays import after, make_origin, make_step
+from ors_server.wire import TextBlock
+
+LONG = TextBlock(text="long " * 500)
+
+
+async def write(path: Path) -> None:
+    store = await open_store(str(path), StoreOptions(blob_bytes=1024))
+    for number in range(4):
+        origin = make_origin(number, episode_id=f"{number:032x}")
+        await store.open(origin)
+        store.note_prompt(origin.episode_id, (LONG, TextBlock(text=str(number))))
+        for step in (1, 2, 3):
+            await store.append(origin.episode_id, make_step(step, blocks=(LONG,)), after(origin, step))
+        if number:
+            await store.close(origin.episode_id, after(origin, 3))
+    await store.aclose()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("record") / "episodes.db"
+    anyio.run(write, path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def record(written: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "episodes.db"
+    shutil.copy(written, path)
+    shutil.copytree(f"{written}.blobs", f"{path}.blobs")
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def act(*words: str, status: int = 0) -> str:
+        assert main(["store", *words]) == status
+        said = capsys.readouterr()
+        return said.out if status == 0 or said.out else said.err
+
+    return act
+
+
+def harm(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def test_stats_count_everything(record, run):
+    said = json.loads(run("stats", "--store", str(record), "--json"))
+    counted = {name: said[name] for name in ("episodes", "open_episodes", "steps", "blobs", "blob_bytes")}
+    assert counted == {"episodes": 4, "open_episodes": 1, "steps": 12, "blobs": 1, "blob_bytes": 2500}
+    assert said["oldest"] == "2026-03-01T08:00:00+00:00"
+    assert said["newest"] == "2026-03-01T08:03:00.000003+00:00"
+    assert said["database_bytes"] >= record.stat().st_size
+    lines = run("stats", "--store", str(record)).splitlines()
+    assert "episodes        4" in lines
+    assert f"place           {record}" in lines
+
+
+def test_stats_of_an_empty_record(tmp_path, run):
+    async def make() -> None:
+        await (await open_store(str(tmp_path / "empty.db"))).aclose()
+
+    anyio.run(make)
+    assert "oldest          -" in run("stats", "--store", str(tmp_path / "empty.db")).splitlines()
+
+
+def test_a_sound_record_is_called_sound(record, run):
+    assert run("verify", "--store", str(record)) == "4 episodes, 12 steps, 1 blobs: sound\n"
+    assert json.loads(run("verify", "--store", str(record), "--json"))["sound"] is True
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("DELETE FROM steps WHERE episode = 2 AND number = 2", "step 3 stands where step 2 should"),
+        ("DELETE FROM steps WHERE episode = 2 AND number = 3", "counts 3 steps, on record are 2"),
+        ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "rewards add up to 5.1999"),
+        ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns say other things"),
+        ("UPDATE steps SET body = '{}' WHERE episode = 2 AND number = 1", "step 1: this is no step"),
+        ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of the figures"),
+        ("UPDATE standings SET body = 'x' WHERE episode = 2", "no summary of an episode"),
+        ("UPDATE episodes SET body = '[]' WHERE key = 2", "no origin of an episode"),
+        ("DELETE FROM standings WHERE episode = 2", "there are no figures"),
+        ("DELETE FROM blob_uses WHERE episode = 2", "is not held for the episode"),
+        ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt in row 2"),
+        ("DELETE FROM episodes WHERE key = 2", "leads to no row of episodes"),
+    ],
+    ids=[
+        "gap",
+        "last-step-gone",
+        "sum",
+        "columns",
+        "body",
+        "figures",
+        "summary",
+        "origin",
+        "no-figures",
+        "blob-not-held",
+        "prompt",
+        "orphans",
+    ],
+)
+def test_what_does_not_agree_is_found(record, run, statement, finding):
+    harm(record, statement)
+    assert finding in run("verify", "--store", str(record), status=1)
+    said = json.loads(run("verify", "--store", str(record), "--json", status=1))
+    assert any(finding in found["text"] for found in said["findings"])
+    assert said["sound"] is False
+
+
+def test_a_blob_that_is_gone_or_damaged_is_found(record, run):
+    (blob,) = [path for path in Path(f"{record}.blobs").rglob("*") if path.is_file()]
+    blob.write_text("other")
+    assert f"the blob {blob.name} is damaged" in run("verify", "--store", str(record), status=1)
+    blob.unlink()
+    assert f"the blob {blob.name} is missing" in run("verify", "--store", str(record), status=1)
+
+
+def test_a_damaged_file_is_found_or_refused(record, run):
+    data = bytearray(record.read_bytes())
+    for page in range(4, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 100] = b"\xff" * 100
+    record.write_bytes(bytes(data))
+    assert "malformed" in run("verify", "--store", str(record), status=1)
+
+
+def test_pruning_keeps_what_it_is_told_to_keep(record, run):
+    assert (
+        run("prune", "--store", str(record), "--retain-episodes", "1") == "2 episodes and 0 blobs forgotten\n"
+    )
+    said = json.loads(run("prune", "--store", str(record), "--retain-episodes", "0", "--json"))
+    assert said == {"episodes": 1, "blobs": 0}
+    assert json.loads(run("stats", "--store", str(record), "--json"))["episodes"] == 1
+    run("verify", "--store", str(record))
+    assert "nothing says what to keep" in run("prune", "--store", str(record), status=1)
+
+
+def test_pruning_takes_the_settings_word(record, run, monkeypatch):
+    monkeypatch.setenv("ORS_STORE", str(record))
+    monkeypatch.setenv("ORS_RETAIN_EPISODES", "2")
+    assert run("prune") == "1 episodes and 0 blobs forgotten\n"
+
+
+def test_packing_gives_room_back(record, run):
+    run("prune", "--store", str(record), "--retain-episodes", "0")
+    stray = Path(f"{record}.blobs") / "00" / ("0" * 64)
+    stray.parent.mkdir()
+    stray.write_text("x" * 500)
+    assert json.loads(run("vacuum", "--store", str(record), "--json"))["bytes"] >= 500
+    assert run("vacuum", "--store", str(record)) == "0 bytes given back\n"
+    run("verify", "--store", str(record))
+
+
+def test_migrating_says_what_it_did(record, run):
+    assert run("migrate", "--store", str(record)) == "nothing to do: the record has the form 0002\n"
+    harm(
+        record,
+        "DROP TABLE blob_uses",
+        "DROP TABLE blobs",
+        "ALTER TABLE steps DROP COLUMN blobs",
+        "ALTER TABLE prompts DROP COLUMN blobs",
+        "UPDATE alembic_version SET version_num = '0001'",
+    )
+    assert "store migrate" in run("verify", "--store", str(record), status=1)
+    assert run("migrate", "--store", str(record)) == "brought from form 0001 to 0002\n"
+    assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0002", "after": "0002"}
+
+
+def test_every_command_works_on_postgresql(postgres, run):
+    where = postgres.create_database()
+    assert "there is no record" in run("stats", "--store", where, status=1)
+    assert run("migrate", "--store", where) == "brought from form none to 0002\n"
+    anyio.run(write, where)
+    password = where.partition("ors:")[2].partition("@")[0]
+    said = run("stats", "--store", where)
+    assert "steps           12" in said.splitlines()
+    assert password not in said
+    assert run("verify", "--store", where) == "4 episodes, 12 steps, 1 blobs: sound\n"
+    assert run("prune", "--store", where, "--retain-days", "0") == "4 episodes and 1 blobs forgotten\n"
+    assert "bytes given back" in run("vacuum", "--store", where)
+
+
+@pytest.mark.parametrize("command", ["stats", "vacuum", "migrate", "verify"])
+def test_a_record_that_is_not_there_is_said_and_not_made(tmp_path, run, command):
+    assert "there is no record in" in run(command, "--store", str(tmp_path / "x.db"), status=1)
+    assert list(tmp_path.iterdir()) == []
+    assert "ends with its server" in run(command, status=1)
+
+
+def test_a_server_says_where_its_record_is_and_keeps_it(serve, tmp_path, refenv, run):
+    path = tmp_path / "data" / "episodes.db"
+    server = serve(f"{refenv}:RefEnv", "--store", str(path))
+    assert server.ready["record"] == str(path)
+    server.stop(with_signal=signal.SIGTERM)
+    assert json.loads(run("stats", "--store", str(path), "--json"))["episodes"] == 0
+
+
+def test_a_server_whose_record_cannot_be_kept_says_what_to_do(tmp_path, refenv, capsys):
+    (tmp_path / "file").write_text("")
+    words = ["serve", f"{refenv}:RefEnv", "--port", "0", "--store", str(tmp_path / "file" / "x.db")]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "--store PATH" in said
+    assert "--store memory" in said
+    assert "Traceback" not in said
