@@ -11,7 +11,7 @@ from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
 from tests.conftest import LiveServer
 from tests.fixtures.paying_environment import Free, Paying
-from tests.fixtures.record_audit import AuditError, audit
+from tests.fixtures.record_audit import AuditError, audit, audit_whole
 from tests.fixtures.record_load import Load
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,16 @@ async def test_a_record_that_is_wrong_is_found_out(played, change, complaint):
     store, load, _ = played
     with pytest.raises(AuditError, match=complaint):
         await audit(Changed(store, change), load.ledgers)
+
+
+async def test_the_whole_record_is_what_was_played_and_nothing_else(played):
+    store, load, found = played
+    whole = await audit_whole(store, load.ledgers)
+    assert whole == replace(found, closed=len(load.ledgers)), "a server that stops closes its sessions"
+    with pytest.raises(AuditError, match="nobody played"):
+        await audit_whole(store, load.ledgers[1:])
+    with pytest.raises(AuditError, match="creation was acknowledged"):
+        await audit_whole(MemoryStore(), load.ledgers)
 
 
 async def test_a_creation_that_left_no_record_is_found_out(played):
