@@ -100,7 +100,7 @@ def measure() -> list[Row]:
         wrote_few, wrote_many = write(few, FEW), write(many, EPISODES)
         rows = [_row("write", "steps/s", _rate(wrote_many), _rate(wrote_few))]
         for way, (small, large) in read_both(few, many, Path(place)).items():
-            growth = Goal("ours", most=small.mib + GROWTH)
+            growth = Goal("ours", most=round(small.mib + GROWTH))
             rows += [
                 _row(way, "MiB, peak", large.mib, small.mib, growth),
                 _row(way, "CPU s", large.cpu, small.cpu, Goal("ratio", most=EPISODES / FEW * 1.25)),

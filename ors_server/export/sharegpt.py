@@ -54,7 +54,8 @@ def _say(turn: Turn, trained: Trained) -> JSONObject:
     message: dict[str, Any] = {"from": _NAMES[turn.role], "value": text_of(turn.blocks)}
     if turn.calls:
         calls = [_spell(use) for use in turn.calls]
-        message = {"from": "function_call", "value": json.dumps(calls if calls[1:] else calls[0])}
+        spelled = json.dumps(calls if calls[1:] else calls[0], ensure_ascii=False)
+        message = {"from": "function_call", "value": spelled}
     return message | {"train": is_trained(turn, trained)}
 
 

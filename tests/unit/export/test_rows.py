@@ -80,7 +80,7 @@ def test_sharegpt_alternates_and_ends_with_the_agent():
         "observation",
         "function_call",
     ]
-    assert json.loads(row["conversations"][3]["value"]) == {"name": "submit", "arguments": {"answer": "5 €"}}
+    assert row["conversations"][3]["value"] == '{"name": "submit", "arguments": {"answer": "5 €"}}'
     assert (row["system"], row["tools"]) == ("", "")
 
 
