@@ -14,7 +14,8 @@ KEY = "trainer-key-0123456789"
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_the_list_has_a_row_per_episode_and_a_sum(episodes, long_one, short_one):
+def test_the_list_has_a_row_per_episode_and_a_sum(episodes, long_one, short_one, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     ran = episodes("list")
     assert (ran.status, ran.err) == (0, "")
     heading, newer, older, total = ran.out.splitlines()
@@ -23,6 +24,15 @@ def test_the_list_has_a_row_per_episode_and_a_sum(episodes, long_one, short_one)
     assert older.split()[:6] == [long_one[:8], "workshop", "train/4", "completed", "6", "1.25"]
     assert "run=a" in older
     assert total == "2 of 2 episodes, 7 steps, mean return 0.6875 (0.125 to 1.25)"
+
+
+def test_a_narrow_table_keeps_ids_and_numbers_whole(episodes, long_one, short_one, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = episodes("list").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for episode_id, episode_return in ((long_one, "1.25"), (short_one, "0.125")):
+        (row,) = (line for line in lines if line.startswith(episode_id[:8]))
+        assert episode_return in row.split()
 
 
 @pytest.mark.parametrize(
