@@ -162,12 +162,19 @@ class _Maker:
     def share(self, name: str) -> Share:
         return Share(mean_of(self.known(name)), self.intervals[name])
 
+    def probability(self, name: str) -> Share:
+        """Return a share whose interval is no point: all tasks alike say no more than as many trials."""
+        found, tasks = self.share(name), len(self.known(name))
+        if found.interval is None or found.interval.high > found.interval.low:
+            return found
+        return Share(found.value, wilson(found.value, tasks, self.reading.resampling.confidence))
+
     def at_k(self, k: int) -> AtK:
         return AtK(
             k=k,
             tasks=len(self.known(f"pass_at/{k}")),
-            pass_at_k=self.share(f"pass_at/{k}"),
-            pass_hat_k=self.share(f"pass_hat/{k}"),
+            pass_at_k=self.probability(f"pass_at/{k}"),
+            pass_hat_k=self.probability(f"pass_hat/{k}"),
             best_of_k=self.share(f"best_of/{k}"),
         )
 

@@ -101,7 +101,7 @@ class Share:
 
     value: float
     interval: Interval | None
-    """By bootstrap, clustered by task."""
+    """By bootstrap, clustered by task; Wilson's of the tasks for a probability that all tasks agree on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """The figures of a run: what counts, what does not, and what each means."""
 
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 import scipy.stats
@@ -96,6 +98,13 @@ def test_pass_at_k_is_over_the_tasks_with_as_many_attempts():
     assert found[1].pass_at_k.interval is None
 
 
+def test_probabilities_that_all_tasks_agree_on_are_not_certain():
+    found = figures([[0.0, 0.0]] * 5).at_k[1]
+    known = scipy.stats.binomtest(0, 5).proportion_ci(method="wilson")
+    assert (found.pass_at_k.interval.low, found.pass_at_k.interval.high) == pytest.approx((0.0, known.high))
+    assert (found.best_of_k.interval.low, found.best_of_k.interval.high) == (0.0, 0.0)
+
+
 def test_amounts_are_means_of_what_counts_and_totals_of_everything():
     shared = {"tokens_in": 100, "tokens_out": 20, "cost": 0.5}
     outcome = outcome_of(
@@ -176,6 +185,13 @@ def test_a_summary_is_written_and_read_without_loss():
     found = summarise(make_lively(8, 3), QUICK)
     assert SUMMARY.read(SUMMARY.write(found)) == found
     assert set(SUMMARY.as_json(found)["overall"]) == {field.name for field in fields(Figures)}
+
+
+def test_every_figure_is_documented():
+    page = Path(__file__).parents[3] / "docs" / "evaluation-figures.md"
+    rows = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {field.name for field in fields(Figures)} <= documented
 
 
 class TestGathering:
