@@ -16,13 +16,17 @@ FROM python:3.13-slim
 RUN apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends bubblewrap git \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin ors
+RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin ors \
+    && install -d -m 700 -o ors /var/lib/ors-server
 COPY --from=build /opt/ors-server /opt/ors-server
 ENV PATH=/opt/ors-server/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     ORS_HOST=0.0.0.0 \
     ORS_PORT=8080 \
-    ORS_LOG_FORMAT=json
+    ORS_LOG_FORMAT=json \
+    ORS_STORE=/var/lib/ors-server/episodes.db
+# The record, which outlives the container; docs/record.md.
+VOLUME /var/lib/ors-server
 USER 10001
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \

@@ -56,7 +56,7 @@ def test_the_default_command_refuses_every_address_without_keys(installation, im
 
 def test_the_default_command_serves_with_keys_and_is_healthy(installation, image):
     variables = {name: value for name, value in image.environment().items() if name.startswith("ORS_")}
-    variables |= {"ORS_PORT": str(free_port()), "ORS_API_KEYS": KEY}
+    variables |= {"ORS_PORT": str(free_port()), "ORS_API_KEYS": KEY, "ORS_STORE": "memory"}
     assert installation.run(*image.healthcheck(), **variables).returncode != 0
     with installation.serving(*image.command(), **variables) as port:
         assert str(port) == variables["ORS_PORT"]
@@ -71,6 +71,12 @@ def test_the_image_runs_as_a_user_without_rights(image):
     assert user > stages[-1]
     assert image.all("USER") == ["10001"]
     assert image.all("EXPOSE") == [image.environment()["ORS_PORT"]]
+
+
+def test_the_images_record_is_in_a_volume_that_its_user_may_write(image):
+    folder = str(Path(image.environment()["ORS_STORE"]).parent)
+    assert image.all("VOLUME") == [folder]
+    assert any(f"-o ors {folder}" in command for command in image.all("RUN"))
 
 
 def test_what_the_image_copies_is_let_through_to_the_builder(image):
