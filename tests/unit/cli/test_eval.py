@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.cli import eval_progress
 from ors_server.cli.eval import evaluate
 from ors_server.cli.eval_options import EvalOptions
 from ors_server.cli.eval_progress import headline, progress
@@ -283,7 +282,7 @@ def test_progress_is_for_terminals_only(monkeypatch, tmp_path):
     run, tally = make_run(), Tally(6, ended=3, errored=1, succeeded=1, total=1.5)
     quiet, shown = io.StringIO(), Terminal()
     for stream in (quiet, shown):
-        monkeypatch.setattr(eval_progress.sys, "stderr", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
         with progress(run) as on_attempt:
             on_attempt(None, tally)
     assert quiet.getvalue() == ""

@@ -87,14 +87,14 @@ async def test_a_busy_endpoint_is_asked_again_and_no_call_is_repeated(play, serv
 async def test_an_endpoint_that_stays_away_errs_after_so_many_tries(play, server):
     attempt, _ = await play(*[refused(500, "broken")] * 3, tries=3)
     assert (attempt.status, attempt.episode_return) == (AttemptStatus.ERRORED, None)
-    assert "failed 3 times, the last time: 500" in attempt.error
+    assert "failed 3 times, the last time: 500" in (attempt.error or "")
     assert len(server.asked) == 3
 
 
 async def test_an_endpoint_that_nobody_listens_at_errs(play, clock):
     attempt, _ = await play(base_url="http://127.0.0.1:9/v1", tries=2)
     assert attempt.status is AttemptStatus.ERRORED
-    assert "no answer" in attempt.error
+    assert "no answer" in (attempt.error or "")
     assert len(clock.pauses) == 1
 
 
@@ -200,7 +200,7 @@ async def test_a_conversation_that_grew_too_long_ends_with_what_was_paid(play, o
 async def test_a_task_that_does_not_even_fit_errs(play):
     attempt, _ = await play(refused(400, "too much", "context_length_exceeded"))
     assert attempt.status is AttemptStatus.ERRORED
-    assert "does not fit" in attempt.error
+    assert "does not fit" in (attempt.error or "")
 
 
 async def test_pictures_are_shown_after_the_results(play, server):
@@ -261,9 +261,9 @@ async def test_a_budget_of_tokens_ends_the_attempt(play, server):
 
 async def test_a_budget_that_cannot_be_kept_errs(play):
     silent, _ = await play(said("", RIGHT, usage=None), budget=Budget(tokens=100))
-    assert "does not tell how many tokens" in silent.error
+    assert "does not tell how many tokens" in (silent.error or "")
     free, _ = await play(said("", RIGHT), budget=Budget(cost=1.0))
-    assert "price_in and price_out" in free.error
+    assert "price_in and price_out" in (free.error or "")
 
 
 async def test_without_a_budget_tokens_may_stay_unknown(play):
@@ -288,7 +288,7 @@ async def test_without_endpoint_and_key_nothing_is_sent(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     attempt, _ = await attempt_with(Guessing, ChatAgent("m"))
-    assert "set OPENAI_API_KEY" in attempt.error
+    assert "set OPENAI_API_KEY" in (attempt.error or "")
 
 
 @pytest.mark.parametrize(

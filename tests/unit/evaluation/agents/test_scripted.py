@@ -1,6 +1,7 @@
 """Baselines play what is known, nothing, what was recorded, or by chance."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -32,7 +33,7 @@ async def test_the_oracle_earns_the_most_and_the_idle_agent_the_least():
 async def test_the_oracle_errs_where_nobody_knows_the_gold():
     attempt, _ = await attempt_with(Talking, OracleAgent(), TALK)
     assert attempt.status is AttemptStatus.ERRORED
-    assert "gold_actions(task_spec)" in attempt.error
+    assert "gold_actions(task_spec)" in (attempt.error or "")
 
 
 async def test_the_idle_agent_says_nothing_to_a_terminal_tool():
@@ -43,7 +44,7 @@ async def test_the_idle_agent_says_nothing_to_a_terminal_tool():
 async def test_the_idle_agent_leaves_where_there_is_nothing_to_decline():
     class Plain(Guessing):
         name = "plain"
-        blank_actions = None
+        blank_actions: Any = None
 
     attempt, _ = await attempt_with(Plain, NoopAgent())
     assert (attempt.status, attempt.stop_reason, attempt.steps) == (AttemptStatus.DONE, "agent", 0)
@@ -91,7 +92,7 @@ def test_chance_makes_at_least_one_call():
 async def test_where_there_is_no_tool_chance_has_nothing_to_do():
     class Toolless(Talking):
         name = "toolless"
-        answer = None
+        answer: Any = None
 
         @tool(shared=False)
         def elsewhere(self) -> ToolOutput:
@@ -123,12 +124,12 @@ async def test_a_replay_makes_the_calls_that_were_recorded():
     assert (attempt.episode_return, attempt.steps, attempt.finished) == (1.25, 2, True)
     assert "replays the episode" in log[0]
     assert other.episode_return == 1.25
-    assert "nothing to replay" in missing.error
+    assert "nothing to replay" in (missing.error or "")
     assert agent.describe()["run"] == "run-1"
     await agent.aclose()
 
 
-SCHEMAS = {
+SCHEMAS: dict[str, dict[str, Any]] = {
     "texts": {
         "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 5}, "b": {"type": "string"}}
     },
