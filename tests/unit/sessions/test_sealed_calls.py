@@ -48,4 +48,18 @@ async def test_everybody_who_waited_is_told_and_nothing_is_kept_of_the_waiting()
             await anyio.wait_all_tasks_blocked()
             await write(call)
     assert told == [RESULT, RESULT]
-    assert call._done is None
+    assert call._readers is None
+
+
+async def test_who_waits_for_a_while_only_is_let_go_and_may_wait_again():
+    call = Call("c", "pay", {})
+    with anyio.fail_after(10):
+        assert await call.wait_for(0.0) is None
+        async with anyio.create_task_group() as group:
+            group.start_soon(call.wait_for, 10.0)
+            await anyio.wait_all_tasks_blocked()
+            assert len(call._readers) == 1
+            group.cancel_scope.cancel()
+        assert call._readers == []
+        call.resolve(RESULT)
+        assert await call.wait_for(0.0) is RESULT
