@@ -68,7 +68,8 @@ class Installation:
             for name, value in os.environ.items()
             if not name.startswith(("PYTHON", "ORS_", "COV", "VIRTUAL_ENV"))
         }
-        return {**ours, "PATH": f"{self.folder / 'bin'}:{ours['PATH']}", **variables}
+        path = f"{self.folder / 'bin'}:{ours['PATH']}"
+        return {**ours, "PATH": path, "ORS_STORE": "memory", **variables}
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end, whatever its status."""
