@@ -16,6 +16,7 @@ from ors_server.replaying.recorded import (
     TIMEOUT,
     RecordedCall,
     RecordedEpisode,
+    is_ended_by_time,
     is_machinery,
     overlapping,
     restored_to,
@@ -110,6 +111,10 @@ class _Run:
         if why is not None:
             self.is_uncertain = True
             return _told(step, StepVerdict.SKIPPED, why)
+        if is_ended_by_time(step):
+            return _told(
+                step, StepVerdict.SKIPPED, "the episode's time was up with it, and a replay is faster"
+            )
         try:
             now = await self.session.call(RecordedCall(step.tool, step.arguments, step.call_id))
         except AuthorError:

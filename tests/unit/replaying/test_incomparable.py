@@ -63,6 +63,13 @@ async def test_a_call_that_the_machinery_failed_is_told_apart(record, again, alt
     assert replay.verdict is Verdict.IDENTICAL
 
 
+async def test_the_end_of_an_episode_whose_time_was_up_is_not_comparable(record, again, altered, casino):
+    up = {"finished": True, "metadata": {"episode": {"stop_reason": "time_limit"}}}
+    replay = await again(altered(await record(casino, ["fair", "foul"]), 2, **up), casino)
+    assert [step.verdict.value for step in replay.steps] == ["same", "skipped"]
+    assert replay.verdict is Verdict.IDENTICAL
+
+
 class Broken(Casino):
     """A casino whose machinery fails."""
 
@@ -131,9 +138,9 @@ class Forkable(Casino):
 
 async def test_a_fork_is_replayed_from_its_beginning(record, again):
     async def act(session):
-        await session.call("say", text="shared")
+        await session.call("fair")
         (fork,) = await session.fork()
-        await fork.call("say", text="own")
+        await fork.call("fair")
         await fork.aclose()
         return fork
 
