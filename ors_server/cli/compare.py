@@ -14,6 +14,7 @@ from ors_server.cli.reading_options import (
     Seed,
     SuccessAt,
     WithoutOverBudget,
+    console_of_tables,
     gathered,
     reading_of,
 )
@@ -43,8 +44,6 @@ def compare(options: CompareOptions) -> None:
     with intervals by paired bootstrap and p-values by sign flips. The status is 0, or 2 if nothing can be
     compared.
     """
-    from rich.console import Console
-
     from ors_server.evaluation import comparing
     from ors_server.evaluation.report.comparison_page import comparison_report
     from ors_server.evaluation.table import changes_table, comparison_remarks, comparison_table
@@ -59,7 +58,7 @@ def compare(options: CompareOptions) -> None:
     if options.json:
         say_json(comparing.COMPARISON.as_json(comparison))
         return
-    console = Console(highlight=False)
+    console = console_of_tables()
     console.print(comparison_table(comparison))
     changed = changes_table(comparison)
     if changed.row_count:

@@ -1,13 +1,19 @@
 """How commands are told to read the attempts of runs."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ors_server.evaluation.gathering import Outcome
     from ors_server.evaluation.summary import Reading
+
+_WIDE = 200
+"""Columns where nobody watches."""
 
 SuccessAt = Annotated[
     float | None,
@@ -54,6 +60,13 @@ class ReadingOptions(Protocol):
     def seed(self) -> int:
         """Of the resampling."""
         ...
+
+
+def console_of_tables() -> "Console":
+    """Return where tables are printed: where nobody watches, lines are as wide as they need to be."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 def reading_of(options: ReadingOptions) -> "Reading":

@@ -14,6 +14,7 @@ from ors_server.cli.reading_options import (
     Seed,
     SuccessAt,
     WithoutOverBudget,
+    console_of_tables,
     gathered,
     reading_of,
 )
@@ -31,6 +32,7 @@ class ReportOptions:
         ),
     ]
     html: Html = None
+    tasks: Annotated[bool, typer.Option("--tasks", help="Print the figures of each task too.")] = False
     success_at: SuccessAt = None
     without_over_budget: WithoutOverBudget = False
     confidence: Confidence = 0.95
@@ -45,12 +47,10 @@ def report(options: ReportOptions) -> None:
     Means are over tasks, of each task's mean over its attempts; attempts that errored are in no mean. The
     status is 0, or 2 if a folder holds no run.
     """
-    from rich.console import Console
-
     from ors_server.evaluation.report.page import run_report
     from ors_server.evaluation.summarising import summarise
     from ors_server.evaluation.summary import SUMMARY
-    from ors_server.evaluation.table import summary_remarks, summary_table
+    from ors_server.evaluation.table import summary_remarks, summary_table, tasks_table
 
     outcome = gathered(options.folder)
     summary = summarise(outcome, reading_of(options))
@@ -59,7 +59,11 @@ def report(options: ReportOptions) -> None:
     if options.json:
         say_json(SUMMARY.as_json(summary))
         return
-    Console(highlight=False).print(summary_table(summary))
+    console = console_of_tables()
+    if options.tasks:
+        console.print(tasks_table(summary))
+        say()
+    console.print(summary_table(summary))
     for remark in summary_remarks(summary):
         say(remark)
     if options.html is not None:

@@ -50,6 +50,29 @@ def summary_table(summary: Summary) -> Table:
     return table
 
 
+def tasks_table(summary: Summary) -> Table:
+    """Return the figures of each task, one row for each.
+
+    Args:
+        summary: The figures.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("task", "counted", "successes", "reward", "interval", "steps", "errored", "over budget"):
+        table.add_column(heading, justify="left" if heading == "task" else "right")
+    for task in summary.tasks:
+        table.add_row(
+            Text(f"{task.split}/{task.index}"),
+            f"{task.counted:,}",
+            f"{task.successes:,}",
+            number(task.reward),
+            between(task.interval),
+            number(task.steps),
+            f"{task.errored:,}",
+            f"{task.over_budget:,}",
+        )
+    return table
+
+
 def summary_remarks(summary: Summary) -> list[str]:
     """Return what has to be known beside the figures: what is missing from them, and how they were made.
 

@@ -13,6 +13,8 @@ from ors_server.evaluation.wording import number
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _TICKS = 5
+_TINY = 1e-300
+"""Narrower ranges are points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def ticks(low: float, high: float, wanted: int = _TICKS) -> list[float]:
         high: Its upper end, not below.
         wanted: How many.
     """
-    if high <= low:
+    if high - low <= max(_TINY, 1e-12 * max(abs(low), abs(high))):
         return [low]
     rough = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough))

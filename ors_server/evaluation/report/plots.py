@@ -103,7 +103,8 @@ class _Bins:
         distinct = sorted(set(values))
         gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
         if distinct[-1] - distinct[0] <= MOST_VALUES * gap:
-            bars = [(value - 0.44 * gap, value + 0.44 * gap, number(value)) for value in distinct]
+            half = max(0.44 * gap, 1e-9 * max(1.0, abs(distinct[0]), abs(distinct[-1])))
+            bars = [(value - half, value + half, number(value)) for value in distinct]
             return _Bins(bars, {value: place for place, value in enumerate(distinct)}, are_values=True)
         low, high = widened(distinct[0], distinct[-1])
         marks = ticks(low, high, _BINS)

@@ -31,6 +31,15 @@ def test_a_report_is_a_table_with_remarks(run, kept):
     assert ran.out.endswith("95 % intervals clustered by task; 200 resamples, seed 0\n")
 
 
+def test_each_task_has_a_row_if_it_is_wanted(run, kept):
+    ran = run("report", kept(make_outcome([[1.0, 0.0], [None, 1.0]])), "--tasks", "--resamples", "200")
+    rows = [line.split() for line in ran.out.splitlines()[:3]]
+    assert rows[0][:4] == ["task", "counted", "successes", "reward"]
+    assert rows[1][:4] == ["test/0", "2", "1", "0.5"]
+    assert rows[2][:4] == ["test/1", "1", "1", "1"]
+    assert rows[2][-3:] == ["3", "1", "0"]
+
+
 def test_json_is_the_whole_summary(run, kept):
     ran = run("report", kept(make_lively(4, 2)), "--json", "--resamples", "100", "--seed", "3")
     summary = SUMMARY.of_json(ran.json)

@@ -219,6 +219,12 @@ class TestPlots:
         counted = sum(int(one.replace(",", "")) + int(two.replace(",", "")) for _, one, two in plot.rows)
         assert counted == len(values)
 
+    @pytest.mark.parametrize("other", [5e-324, 1e-12, 1e12], ids=str)
+    def test_values_that_are_hardly_or_hugely_apart_are_drawn(self, other):
+        plot = histogram("x", "X", "x", valued((0.0, False), (other, True)))
+        assert plot.drawing.count('class="mark') == 2
+        assert "nan" not in plot.drawing
+
     def test_nothing_is_drawn_of_nothing(self):
         assert histogram("x", "X", "x", []) is None
         assert running_mean([], 0.95) is None
