@@ -16,7 +16,7 @@ from ors_server.wire import ImageBlock, TextBlock
 def result(*texts, is_error=False, **figures):
     meta = {RESULT_KEY: figures} if figures else None
     content = [types.TextContent(type="text", text=text) for text in texts]
-    return types.CallToolResult(content=content, is_error=is_error, _meta=meta)
+    return types.CallToolResult(content=content, is_error=is_error, meta=meta)
 
 
 def test_what_the_standard_has_no_block_for_becomes_text():
