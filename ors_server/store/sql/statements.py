@@ -6,12 +6,15 @@ if the event loop is busy (`sys.getswitchinterval`); row by row, a batch would t
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection
 
-_SIZES = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of one statement; few different numbers, so that drivers keep the statements prepared."""
+_MOST_ROWS = 64
+"""Rows of one statement at most."""
+_POWERS = (64, 32, 16, 8, 4, 2, 1)
+"""Rows of PostgreSQL's statements: few different numbers, for psycopg keeps 100 of them prepared."""
 
 
 class Upsert:
@@ -54,11 +57,29 @@ class Upsert:
             rows: The rows, no two of which are told to be the same by `conflict`.
         """
         start = 0
-        for size in _SIZES:
-            while len(rows) - start >= size:
-                values = tuple(value for row in rows[start : start + size] for value in row)
-                connection.exec_driver_sql(self.text(size, mark), values)
-                start += size
+        for size in sizes_of(len(rows), mark):
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            connection.exec_driver_sql(self.text(size, mark), values)
+            start += size
+
+
+@cache
+def sizes_of(rows: int, mark: str) -> tuple[int, ...]:
+    """Return how many rows each statement has that writes a number of rows.
+
+    SQLite prepares a statement in no time and its connections keep 256 of them, so that one statement takes
+    all that it may.
+
+    Args:
+        rows: How many.
+        mark: How a value's place is marked, which tells the database.
+    """
+    sizes = list[int]()
+    while rows > 0:
+        step = min(rows, _MOST_ROWS) if mark == "?" else next(size for size in _POWERS if size <= rows)
+        sizes.append(step)
+        rows -= step
+    return tuple(sizes)
 
 
 EPISODES = Upsert(

@@ -1,0 +1,25 @@
+"""Statements of many rows: every row is in one of them, and there are few of them."""
+
+import pytest
+
+from ors_server.store.sql.statements import STEPS, sizes_of
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 37, 63, 64, 65, 200, 1024])
+def test_every_row_is_in_one_statement(rows):
+    for mark in ("?", "%s"):
+        sizes = sizes_of(rows, mark)
+        assert sum(sizes) == rows
+        assert all(0 < size <= 64 for size in sizes)
+
+
+def test_sqlite_takes_all_rows_at_once_and_postgresql_sees_few_different_statements():
+    assert sizes_of(37, "?") == (37,)
+    assert sizes_of(37, "%s") == (32, 4, 1)
+    assert len({size for rows in range(1025) for size in sizes_of(rows, "%s")}) == 7
+
+
+def test_a_statement_has_a_mark_for_every_value():
+    text = STEPS.text(3, "?")
+    assert text.startswith("INSERT INTO steps (episode, number, reward, body, blobs) VALUES ")
+    assert text.count("(?, ?, ?, ?, ?)") == 3
