@@ -73,13 +73,15 @@ Number = TypeVar("Number", int, float)
 class Meter:
     """Counts what one attempt uses up; numbers stay `None` until somebody reports one."""
 
-    def __init__(self, budget: Budget = NO_BUDGET) -> None:
+    def __init__(self, budget: Budget = NO_BUDGET, *, counts_tokens: bool = False) -> None:
         """Start at nothing.
 
         Args:
             budget: What the attempt may use up.
+            counts_tokens: Whether somebody else has a budget of tokens, so that they have to be told.
         """
         self.budget = budget
+        self.counts_tokens = counts_tokens or budget.tokens is not None or budget.cost is not None
         self.calls = 0
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None

@@ -1,9 +1,10 @@
 """The folder of a run: `run.json`, and one line of `attempts.jsonl` for each attempt that has ended.
 
-A line is on the disk before the run goes on. What a crash left of a half-written last line is not an attempt:
-readers pass over it, and whoever goes on with the run cuts it off.
+One process at a time plays a run. A line is on the disk before the run goes on. What a crash left of a
+half-written last line is not an attempt: readers pass over it, and whoever goes on with the run cuts it off.
 """
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,13 +110,19 @@ class RunFolder:
             attempt: The attempt.
         """
         if self._file is None:
-            self._file = self._open()
+            raise RecordError(f"{self.path} is not open: enter its context before anything is written")
         line = memoryview(ATTEMPT.write(attempt) + b"\n")
         while line:
             line = line[os.write(self._file, line) :]
         os.fsync(self._file)
 
     def __enter__(self) -> Self:
+        """Open the folder for one writer.
+
+        Raises:
+            RecordError: If another process, or another part of this one, plays the run.
+        """
+        self._file = self._open()
         return self
 
     def __exit__(
@@ -131,6 +138,13 @@ class RunFolder:
     def _open(self) -> int:
         path = self.path / ATTEMPTS_FILE
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(file)
+            raise RecordError(
+                f"somebody else plays the run in {self.path}; wait until they have ended"
+            ) from error
         os.ftruncate(file, whole_length(path))
         return file
 

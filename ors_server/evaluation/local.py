@@ -62,6 +62,11 @@ class LocalTarget:
         own = {"ors-server": __version__, "environment": self._definition.version}
         return {**self._definition.packages, **own}
 
+    @property
+    def step_limit(self) -> int | None:
+        """Steps after which the environment ends an episode."""
+        return self._definition.policy.step_limit
+
     async def splits(self) -> Sequence[Split]:
         """Return the environment's splits."""
         return self._definition.splits

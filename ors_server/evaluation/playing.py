@@ -39,6 +39,8 @@ class Manner:
     budget: Budget = NO_BUDGET
     """Of each attempt."""
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    counts_tokens: bool = False
+    """Whether tokens have to be told, though the attempts have no budget of them."""
 
 
 class AttemptPlayer:
@@ -83,11 +85,12 @@ class _Play:
         self._seed = seed_of(self._manner.seed, place.split, place.index, place.attempt)
         self._started_at = self._clock.now()
         self._started = self._clock.monotonic()
-        self._meter = Meter(self._manner.budget)
+        self._meter = Meter(self._manner.budget, counts_tokens=self._manner.counts_tokens)
         self._episode: TargetEpisode | None = None
         self._seat: Seat | None = None
         self._figures: EpisodeFigures | None = None
         self._ending: Ending | None = None
+        self._own_step_limit: int | None = None
         self.log: list[str] = []
 
     async def run(self) -> None:
@@ -110,11 +113,16 @@ class _Play:
             self._fail(error)
 
     def _policy(self) -> Mapping[str, Any]:
-        most = self._manner.budget.steps
+        """Have the episode keep a budget of steps that the seat cannot; policies are only made stricter."""
+        most, policy = self._manner.budget.steps, self._manner.policy
         if most is None or not self._player.agent.plays_outside:
-            return self._manner.policy
-        given = self._manner.policy.get("step_limit")
-        return {**self._manner.policy, "step_limit": most if given is None else min(most, given)}
+            return policy
+        others = (policy.get("step_limit"), self._player.target.step_limit)
+        is_kept = any(limit is not None and limit <= most for limit in others)
+        if is_kept:
+            return policy
+        self._own_step_limit = most
+        return {**policy, "step_limit": most}
 
     async def _play_in_time(self, seat: Seat) -> None:
         seconds = self._manner.budget.seconds
@@ -162,7 +170,7 @@ class _Play:
             own_steps=meter.calls,
             is_over=seat is not None and seat.is_over,
             is_unjudged=seat is not None and seat.is_unjudged,
-            own_step_limit=self._manner.budget.steps if self._player.agent.plays_outside else None,
+            own_step_limit=self._own_step_limit,
         )
         story = Story(
             run_id=self._manner.run_id,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Self
 from urllib.parse import quote, urlsplit
 
@@ -12,7 +13,7 @@ from ors_server.client.options import ClientOptions
 from ors_server.client.orders import Wishes
 from ors_server.client.results import OVER
 from ors_server.client.summary import Summary
-from ors_server.errors import NotSupportedError, OrsServerError
+from ors_server.errors import NotSupportedError
 from ors_server.evaluation.targets import Actions, Answer, EpisodeFigures, TargetError, TaskOrder
 from ors_server.sessions.manager import hash_task
 from ors_server.wire import JSONObject, Message, Split, ToolListing
@@ -21,11 +22,19 @@ MCP_END = "/mcp"
 """How the URL of an MCP endpoint ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a server says of itself and an environment."""
+
+    versions: Mapping[str, str]
+    step_limit: int | None = None
+
+
 class RemoteTarget:
     """An environment of a server that is reached over HTTP."""
 
     def __init__(
-        self, url: str, environment: str, client: AsyncClient, versions: Mapping[str, str], *, by_mcp: bool
+        self, url: str, environment: str, client: AsyncClient, about: "_About", *, by_mcp: bool
     ) -> None:
         """Play on a server; use `open` to find out what it is.
 
@@ -33,12 +42,13 @@ class RemoteTarget:
             url: What whoever started the run called it.
             environment: Name of the environment.
             client: Reaches the server.
-            versions: Versions by name.
+            about: What the server says of itself and the environment.
             by_mcp: Whether calls go over MCP.
         """
         self.name = url
         self.environment = environment
-        self.versions = versions
+        self.versions = about.versions
+        self.step_limit = about.step_limit
         self._client = client
         self._by_mcp = by_mcp
 
@@ -69,8 +79,7 @@ class RemoteTarget:
         async with AsyncClient(root, api_key, options=options) as client:
             if environment is None:
                 environment = _only(url, await client.environments())
-            versions = await _versions(client, environment)
-            yield cls(url, environment, client, versions, by_mcp=by_mcp)
+            yield cls(url, environment, client, await _ask(client, environment), by_mcp=by_mcp)
 
     async def splits(self) -> Sequence[Split]:
         """Return the environment's splits."""
@@ -201,14 +210,11 @@ def _only(url: str, names: Sequence[str]) -> str:
     raise TargetError(f"{url} serves {', '.join(names) or 'nothing'}; name one of them with --environment")
 
 
-async def _versions(client: AsyncClient, environment: str) -> Mapping[str, str]:
-    """Ask a server of ours for versions; others have no place for them."""
+async def _ask(client: AsyncClient, environment: str) -> _About:
+    """Ask a server of ours what it is; others have no words for it."""
     if not await client.server.is_ours():
-        return {}
+        return _About({})
     ask = client.server.connection.ask
     versions = {"ors-server": str((await ask(Request("GET", "/_ors/version")))["version"])}
-    try:
-        told = await ask(Request("GET", f"/_ors/environments/{quote(environment, safe='')}"))
-    except OrsServerError:
-        return versions
-    return {**versions, "environment": str(told.get("version", ""))}
+    told = await ask(Request("GET", f"/_ors/environments/{quote(environment, safe='')}"))
+    return _About({**versions, "environment": str(told["version"])}, told["policy"].get("step_limit"))

@@ -174,16 +174,29 @@ class Runner:
             The run with its end, as it now stands in its folder.
 
         Raises:
-            RunError: If the folder holds attempts of something else.
-            RecordError: If what the folder holds cannot be read.
+            RunError: If the folder holds attempts of something else, or a budget cannot be kept.
+            RecordError: If what the folder holds cannot be read, or somebody else plays there.
             OSError: If an outcome cannot be written; the run can go on once it can.
         """
+        self._check(budget)
+        with self._folder:
+            return await self._go_on(run, budget, policy or {})
+
+    async def _go_on(self, run: Run, budget: Budget, policy: Mapping[str, Any]) -> Run:
         progress = self._progress(run)
         if progress.tally.ended == run.planned and run.ended_at is not None:
             return run
         run = replace(run, ended_at=None, stop_reason=None)
         self._folder.write(run)
-        manner = Manner(run.run_id, run.seed, run.success_at, budget, policy or {})
+        whole = self._conduct.budget
+        manner = Manner(
+            run.run_id,
+            run.seed,
+            run.success_at,
+            budget,
+            policy,
+            counts_tokens=whole.tokens is not None or whole.cost is not None,
+        )
         player = AttemptPlayer(self._target, self._agent, manner, self._clock)
         spent = await self._play_all(player, progress)
         is_complete = progress.tally.ended == run.planned
@@ -194,6 +207,16 @@ class Runner:
         )
         self._folder.write(ended)
         return ended
+
+    def _check(self, budget: Budget) -> None:
+        """Refuse a budget of cost that nobody could keep.
+
+        Raises:
+            RunError: If the agent has no prices.
+        """
+        is_asked = budget.cost is not None or self._conduct.budget.cost is not None
+        if is_asked and not getattr(self._agent, "tells_cost", True):
+            raise RunError("a budget of cost needs the agent's prices: the options price_in and price_out")
 
     def _progress(self, run: Run) -> _Progress:
         progress = _Progress(
@@ -213,14 +236,13 @@ class Runner:
     async def _play_all(self, player: AttemptPlayer, progress: _Progress) -> str | None:
         started = self._clock.monotonic()
         slots = anyio.Semaphore(self._conduct.concurrency)
-        with self._folder:
-            async with anyio.create_task_group() as group:
-                for place in progress.remaining():
-                    await slots.acquire()
-                    spent = progress.meter.spent(self._clock.monotonic() - started)
-                    if spent is not None:
-                        return spent
-                    group.start_soon(self._play_one, player, place, progress, slots)
+        async with anyio.create_task_group() as group:
+            for place in progress.remaining():
+                await slots.acquire()
+                spent = progress.meter.spent(self._clock.monotonic() - started)
+                if spent is not None:
+                    return spent
+                group.start_soon(self._play_one, player, place, progress, slots)
         return None
 
     async def _play_one(

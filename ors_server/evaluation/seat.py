@@ -132,7 +132,7 @@ class Seat:
     @property
     def counts_tokens(self) -> bool:
         """Whether a budget of tokens or cost has to be kept."""
-        return self._meter.budget.tokens is not None or self.counts_cost
+        return self._meter.counts_tokens
 
     @property
     def counts_cost(self) -> bool:

@@ -165,6 +165,11 @@ class Target(Protocol):
         """Versions by name, as far as they are known: `ors-server`, `environment`, `python`."""
         ...
 
+    @property
+    def step_limit(self) -> int | None:
+        """Steps after which the environment ends an episode; `None` where it does not, or nobody tells."""
+        ...
+
     async def splits(self) -> Sequence[Split]:
         """Return the environment's splits."""
         ...

@@ -141,6 +141,11 @@ class ChatAgent:
             clock=clock,
         )
 
+    @property
+    def tells_cost(self) -> bool:
+        """Whether there are prices."""
+        return self._options.price_in is not None and self._options.price_out is not None
+
     def describe(self) -> JSONObject:
         """Return model, endpoint and options."""
         options = self._options.model_dump(mode="json", exclude_defaults=True)
@@ -159,7 +164,7 @@ class ChatAgent:
         Raises:
             AgentError: If the endpoint fails, or tells too little to keep a budget.
         """
-        if seat.counts_cost and (self._options.price_in is None or self._options.price_out is None):
+        if seat.counts_cost and not self.tells_cost:
             raise AgentSettingsError("a budget of cost needs the options price_in and price_out")
         game = _Game(seat, self._model, self._options, self._endpoint)
         return await game.play()

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from ors_server import EpisodePolicy
 from ors_server.errors import StoreError
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.scripted import OracleAgent
@@ -215,6 +216,13 @@ async def test_a_policy_is_passed_on_and_a_step_budget_becomes_one_for_agents_ou
     outside, _ = await attempt_with(Guessing, Outside(play), budget=Budget(steps=2), policy={"step_limit": 5})
     assert (outside.status, outside.stop_reason) == (AttemptStatus.OVER_BUDGET, "step_budget")
     refused = await outcome(play, policy={"discount": 0.5})
+
+    class Short(Guessing):
+        name = "short"
+        policy = EpisodePolicy(step_limit=2)
+
+    own, _ = await attempt_with(Short, Outside(play), budget=Budget(steps=9))
+    assert (own.status, own.stop_reason, own.steps) == (AttemptStatus.DONE, "step_limit", 2)
     assert "may override" in refused.error
 
 

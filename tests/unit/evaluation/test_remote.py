@@ -67,6 +67,7 @@ async def test_a_server_says_what_it_serves(target, server):
     assert await target.num_tasks("test") == 6
     assert target.versions["environment"] == "3"
     assert "ors-server" in target.versions
+    assert target.step_limit is None
 
 
 async def test_labels_seed_and_policy_reach_the_server(target, server):

@@ -5,6 +5,7 @@ import json
 import anyio
 import pytest
 
+from ors_server.errors import RecordError
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.scripted import OracleAgent
 from ors_server.evaluation.budgets import Budget
@@ -129,6 +130,37 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
     assert again == more
 
 
+async def test_a_run_is_played_by_one_at_a_time(target, tmp_path):
+    async def meddle(seat):
+        with pytest.raises(RecordError, match="somebody else plays"):
+            await play_run(target, OracleAgent(), tmp_path)
+
+    _, attempts = await play_run(target, ScriptedAgent(meddle), tmp_path)
+    assert [attempt.error for attempt in attempts] == [None] * 6
+
+
+async def test_a_budget_of_cost_is_refused_where_there_are_no_prices(target, tmp_path):
+    class Free(ScriptedAgent):
+        tells_cost = False
+
+    with pytest.raises(RunError, match="price_in and price_out"):
+        await play_run(target, Free(), tmp_path, conduct=Conduct(budget=Budget(cost=1.0)))
+    with pytest.raises(RunError, match="price_in and price_out"):
+        await play_run(target, Free(), tmp_path, budget=Budget(cost=1.0))
+
+
+async def test_a_run_s_budget_of_tokens_demands_that_they_are_told(target, tmp_path):
+    async def play(seat):
+        assert seat.counts_tokens
+        seat.spend(6, 5)
+
+    run, attempts = await play_run(
+        target, ScriptedAgent(play), tmp_path, conduct=Conduct(concurrency=1, budget=Budget(tokens=20))
+    )
+    assert (run.stop_reason, len(attempts)) == ("token_budget", 2)
+    assert [attempt.error for attempt in attempts] == [None, None]
+
+
 async def test_what_agents_leave_to_read_is_kept_beside_the_attempts(target, tmp_path):
     async def play(seat):
         if seat.index == 0:
@@ -156,7 +188,8 @@ async def test_a_folder_with_attempts_of_another_run_is_refused(target, tmp_path
 
 async def test_a_folder_that_cannot_be_written_ends_the_run(target, tmp_path):
     async def play(seat):
-        (tmp_path / "attempts.jsonl").mkdir(exist_ok=True)
+        seat.log.append("something to keep")
+        (tmp_path / "logs").touch()
 
     with pytest.raises(ExceptionGroup) as group:
         await play_run(target, ScriptedAgent(play), tmp_path)
