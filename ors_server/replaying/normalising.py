@@ -4,21 +4,28 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ors_server.sandboxes.state import MARK
 from ors_server.wire import ImageBlock, JSONObject, TextBlock
 
 VOLATILE = "<volatile>"
 """Stands where something was that the environment declares volatile."""
 SESSION = "<session>"
 """Stands where a session's id was."""
+FOLDER = "<sandbox>"
+"""Stands where the path of a session's folder on the host was."""
 LEAST_ID = 8
 """Characters of a session id that is looked for in texts; a shorter one may be a word of the text's own."""
+
+_FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(MARK) + r"[0-9a-f]{12}/s[0-9]+/files\b")
+"""As `ors_server.sandboxes.state` names the folders of servers and sessions."""
 
 
 class Normaliser:
     """Takes out of texts what two plays of the same calls need not agree on.
 
-    Nothing is taken out that nobody declared, but the ids of the two sessions: a pattern that guessed at
-    times or addresses would hide differences which an environment's author does not know of.
+    Nothing is taken out that nobody declared, but names that the server itself gives: the ids of the two
+    sessions, and the folder of a session's sandbox where its isolation shows the agent paths of the host. A
+    pattern that guessed at times or addresses would hide differences which an author does not know of.
     """
 
     def __init__(self, patterns: Sequence[str] = (), session_ids: Sequence[str] = ()) -> None:
@@ -41,6 +48,7 @@ class Normaliser:
         """
         for name in self._ids:
             text = text.replace(name, SESSION)
+        text = _FOLDER.sub(FOLDER, text)
         for pattern in self._patterns:
             text = pattern.sub(VOLATILE, text)
         return text

@@ -12,6 +12,7 @@ from ors_server.replaying.local import open_local_stage
 from ors_server.replaying.outcome import EpisodeReplay, Verdict
 from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
+from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.client import CallRefusedError, LocalClient, open_environment
 from ors_server.testing.environment_subject import spread
@@ -47,7 +48,7 @@ WORK = {
         ("answer", {"answer": "nobody knows"}),
     ],
     "shell": [
-        ("bash", {"command": "ls -R | head -n 40; pwd; whoami; echo $HOME; uname -s"}),
+        ("bash", {"command": "ls -R | head -n 40; pwd; echo $HOME; uname -s"}),
         ("bash", {"command": "cat nowhere; (exit 3)"}),
         ("bash", {"command": "sleep 30", "time_limit": 0.2}),
         ("bash", {"command": "echo still here"}),
@@ -63,10 +64,10 @@ def plays(name: str, cls: Any, task: dict[str, Any]) -> list[list[tuple[str, dic
 
 
 @asynccontextmanager
-async def recorded(name: str) -> AsyncGenerator[list[RecordedEpisode]]:
+async def recorded(name: str, wanted: Wanted | None = None) -> AsyncGenerator[list[RecordedEpisode]]:
     """Episodes of an environment as a server records them."""
     store = MemoryStore()
-    async with open_environment(name, store=store) as client:
+    async with open_environment(name, store=store, sandbox=wanted) as client:
         definition = client.engine.environment(None)
         for split in definition.splits:
             for index in spread(await definition.tasks.num_tasks(split.name), TASKS.get(name, 1)):
@@ -100,6 +101,17 @@ async def test_recorded_episodes_of_an_installed_environment_replay_identically(
     assert wrong == []
     assert any(len(replay.steps) > 2 for replay in replays)
     assert {note for replay in replays for note in replay.notes} <= {"the server's version was 0 and is 0"}
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("choice", [Choice.LANDLOCK, Choice.NONE])
+@pytest.mark.parametrize("name", ["code", "shell"])
+async def test_they_do_so_where_an_isolation_shows_paths_of_the_host(name, choice):
+    wanted = Wanted(choice=choice, allow_unsandboxed=True)
+    with anyio.fail_after(LIMIT):
+        async with recorded(name, wanted) as episodes, open_local_stage(wanted=wanted) as stage:
+            replays = [await replay_episode(episode, stage) for episode in episodes]
+    assert [replay.as_json() for replay in replays if replay.verdict is not Verdict.IDENTICAL] == []
 
 
 def test_work_is_played_of_every_bundled_environment():

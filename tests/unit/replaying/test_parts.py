@@ -8,7 +8,7 @@ import pytest
 from ors_server.errors import RecordError
 from ors_server.policy import EpisodePolicy
 from ors_server.replaying.comparing import COMPARED, Difference, compare_origins, compare_steps
-from ors_server.replaying.normalising import SESSION, VOLATILE, Normaliser
+from ors_server.replaying.normalising import FOLDER, SESSION, VOLATILE, Normaliser
 from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict, Verdict
 from ors_server.replaying.recorded import is_machinery, overlapping, recorded_calls, restored_to
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
@@ -61,6 +61,13 @@ def test_texts_lose_what_is_volatile_and_both_sessions_ids():
     assert normaliser.text("12:00 in session-0001, 12:01 in session-0002") == (
         f"{VOLATILE} in {SESSION}, {VOLATILE} in {SESSION}"
     )
+
+
+def test_the_folder_of_a_sandbox_on_the_host_has_no_name_of_its_own():
+    found = Normaliser().text(
+        "cat: /run/ors-server/ors-4dd3cbe32c81/s2/files/work/a: no; /tmp/ors-x/s2/files"
+    )
+    assert found == f"cat: {FOLDER}/work/a: no; /tmp/ors-x/s2/files"
 
 
 def test_an_id_that_may_be_a_word_stays():
