@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.evaluation.folder import read_attempts
+from ors_server.evaluation.outcomes import Attempt
 
 ROOT = Path(__file__).parents[2]
 GUESSING = f"{ROOT / 'tests/fixtures/evaluated_environments.py'}:Guessing"
@@ -21,7 +22,7 @@ LIMIT = 120
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1200)]
 
 
-def start(folder, store, *words):
+def start(store, *words):
     command = [sys.executable, "-m", "ors_server", "eval", *words, "--store", str(store), "-c", "8", "--json"]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -37,9 +38,9 @@ def test_a_run_that_ends_at_random_moments_is_whole_in_the_end(tmp_path, blow):
     chance = random.Random(5)  # noqa: S311  (moments)
     folder, store = tmp_path / "run", tmp_path / "record.db"
     words = [GUESSING, "--agent", "oracle", "-k", str(ATTEMPTS), "--output", str(folder)]
-    known = []
+    known: list[Attempt] = []
     for _ in range(KILLS):
-        process = start(folder, store, *words)
+        process = start(store, *words)
         more = len(known) + chance.randint(1, 60)
         while process.poll() is None and len(ended(folder)) < more:
             try:
@@ -52,7 +53,7 @@ def test_a_run_that_ends_at_random_moments_is_whole_in_the_end(tmp_path, blow):
         assert now[: len(known)] == known
         known = now
         words = ["--resume", str(folder)]
-    process = start(folder, store, *words)
+    process = start(store, *words)
     _, complaint = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, complaint
     attempts = ended(folder)
