@@ -184,6 +184,7 @@ class EpisodeBook:
         """
         if self._unwritten is None:
             return None
+        page: _Page | None = None
         with anyio.CancelScope(shield=True):
             async with self._counting:
                 page = await self._write()
