@@ -53,6 +53,11 @@ class Line:
         return self._scribe
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._scribe is None
+
+    @property
     def is_empty(self) -> bool:
         """Whether all that was put on the line has been written."""
         return not self._entries

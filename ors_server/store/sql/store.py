@@ -334,11 +334,12 @@ class SqlStore:
         )
 
     def _has_room(self, episode_id: str) -> bool:
-        if self._line.is_full:
-            log.warning(
-                "note_dropped", episode_id=episode_id, hint="the record has not been writable for long"
-            )
-        return not self._line.is_full
+        if not self._line.is_full and not self._line.is_closed:
+            return True
+        log.warning(
+            "note_dropped", episode_id=episode_id, hint="the record is closed, or could not be written"
+        )
+        return False
 
     def _forget(self, connection: Connection) -> bool:
         """Forget a few episodes and blobs; on the writing thread."""

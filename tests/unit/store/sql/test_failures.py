@@ -5,13 +5,15 @@ import threading
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server.errors import StoreError
 from ors_server.store.options import Durability
 from ors_server.store.sql import line, scribe
-from ors_server.testing.store_plays import MORNING, after, make_step
+from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
 from ors_server.trajectory import Transition
+from ors_server.wire import TextBlock
 
 pytestmark = pytest.mark.anyio
 LIMIT = 20.0
@@ -160,8 +162,9 @@ async def test_what_is_no_json_is_refused_where_it_is_appended(records, play):
         store.append(origin.episode_id, make_step(2, error="\ud800"), after(origin, 2)),
         "cannot be put on record",
     )
-    store.note_prompt(origin.episode_id, make_step(1).blocks)
+    store.note_prompt(origin.episode_id, (TextBlock(text="\ud800"),))
     assert await numbers(store, origin) == [1]
+    assert (await store.find(origin.episode_id)).prompt is None
 
 
 async def test_a_disk_that_fails_in_the_midst_of_single_entries_loses_none_of_those_before(records, play):
@@ -245,7 +248,34 @@ async def test_a_store_that_cannot_write_closes_all_the_same(records, play):
         await store.aclose()
         await store.aclose()
     await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "closed")
+    store.note(origin.episode_id, MOVE, after(origin, 1))
     assert not [thread for thread in threading.enumerate() if thread.name == "ors-store"]
+
+
+async def test_an_episode_that_could_not_be_opened_may_be_opened_again(records, play):
+    store = await records.open()
+    origin = make_origin(1)
+    records.database.gone = True
+    await fails(store.open(origin), "the disk is gone")
+    records.database.gone = False
+    await fails(store.append(origin.episode_id, make_step(1), after(origin, 1)), "was never opened")
+    await store.open(origin)
+    await store.append(origin.episode_id, make_step(1), after(origin, 1))
+    assert await numbers(store, origin) == [1]
+
+
+async def test_forgetting_that_fails_is_tried_again(records, play):
+    store = await records.open(retain_days=1.0)
+    origin = await play(store)
+    thread = store._line.scribe
+    records.database.silent_commits = 1
+    with anyio.fail_after(LIMIT):
+        while records.database.silent_commits:
+            thread.has_chore = True
+            thread.wake.set()
+            await anyio.lowlevel.checkpoint()
+    await store.append(origin.episode_id, make_step(2), after(origin, 2))
+    assert await numbers(store, origin) == [1, 2]
 
 
 async def test_a_failure_of_housekeeping_is_survived(records, play, monkeypatch):

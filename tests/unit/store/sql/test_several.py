@@ -2,15 +2,20 @@
 
 import sqlite3
 import threading
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
 import psycopg
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from ors_server.errors import StoreError
 from ors_server.store.open import open_store
 from ors_server.store.options import Durability, StoreOptions
+from ors_server.store.place import find_place
+from ors_server.store.sql.database import Failure
+from ors_server.store.sql.opening import prepare
 from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
 from ors_server.testing.store_plays import play as play_whole
 from ors_server.trajectory import Transition
@@ -153,6 +158,32 @@ async def test_postgresql_ends_every_connection_and_the_store_goes_on(postgres):
             assert len((await store.find(origin.episode_id)).transitions) == 3
     finally:
         await store.aclose()
+
+
+async def test_a_statement_that_postgresql_does_not_answer_is_interrupted(postgres):
+    prepared = prepare(find_place(postgres.create_database()), StoreOptions(write_seconds=60.0))
+    engine = prepared.database.writing_engine()
+    try:
+        with engine.connect() as connection:
+            told: list[DBAPIError] = []
+            asleep = threading.Thread(target=sleep, args=(connection, told))
+            asleep.start()
+            with anyio.fail_after(LIMIT):
+                while not told:
+                    with suppress(OSError):
+                        prepared.database.interrupt(connection)
+                    await anyio.lowlevel.checkpoint()
+            asleep.join(LIMIT)
+            assert prepared.database.sort(told[0]) is Failure.RETRY
+    finally:
+        engine.dispose()
+
+
+def sleep(connection, told: list) -> None:
+    try:
+        connection.exec_driver_sql("SELECT pg_sleep(30)")
+    except DBAPIError as error:
+        told.append(error)
 
 
 async def test_a_postgresql_that_hangs_is_given_up(postgres, monkeypatch):
