@@ -1,5 +1,6 @@
 """Every store keeps the promises of the interface; what SQL keeps is what memory would have kept."""
 
+import shutil
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,8 @@ from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.options import Durability, StoreOptions
+from ors_server.store.place import find_place
+from ors_server.store.sql.opening import prepare
 from ors_server.testing.store_plays import PLAYS, after, make_origin, make_step
 from ors_server.testing.store_suite import check_store
 from ors_server.trajectory import Transition
@@ -31,6 +34,8 @@ class Makers:
 
     request: pytest.FixtureRequest
     folder: Path
+    empty: Path
+    """A record in SQLite with nothing in it."""
     numbers: count = field(default_factory=count)
     database: str | None = None
     """The one that all records of a test have, one after another."""
@@ -39,7 +44,9 @@ class Makers:
         if backend == "memory":
             return "memory"
         if backend == "sqlite":
-            return str(self.folder / f"record-{next(self.numbers)}.db")
+            path = self.folder / f"record-{next(self.numbers)}.db"
+            shutil.copy(self.empty, path)  # making its tables takes longer than most tests
+            return str(path)
         if self.database is None:
             self.database = str(self.request.getfixturevalue("postgres").create_database())
         else:
@@ -48,9 +55,16 @@ class Makers:
         return self.database
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("empty") / "record.db"
+    prepare(find_place(str(path)))
+    return path
+
+
 @pytest.fixture
-def makers(request: pytest.FixtureRequest, tmp_path: Path) -> Makers:
-    return Makers(request, tmp_path)
+def makers(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Makers:
+    return Makers(request, tmp_path, empty)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

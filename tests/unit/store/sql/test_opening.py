@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -123,6 +124,20 @@ def set_revision(path, revision) -> None:
     with connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     connection.close()
+
+
+async def test_a_record_in_a_folder_that_only_others_may_write_is_read(records, play, monkeypatch):
+    store = await records.open()
+    origin = await play(store, steps=2)
+    await store.aclose()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    before = sorted(records.folder.iterdir())
+    reader = await open_reader(str(records.path))
+    try:
+        assert len(await reader.steps(origin.episode_id)) == 2
+        assert sorted(records.folder.iterdir()) == before
+    finally:
+        await reader.aclose()
 
 
 async def test_a_record_of_a_newer_server_is_refused(records):
