@@ -18,7 +18,7 @@ MAX_SUMS = 40_000
 MAX_WORK = 1_500_000
 """And so many steps may that take."""
 _FINEST_PART = 1_000
-"""Differences are taken for fractions with denominators up to this, where they are."""
+"""Differences are taken for such parts of the largest one, where they are."""
 _NEAR = 1e-12
 """Of the largest difference: what is less than this is the rounding of floats."""
 _FIXED = 2**40
@@ -64,9 +64,10 @@ def _observed(units: Sequence[int]) -> int:
 
 
 def _as_fractions(numbers: Sequence[float]) -> list[int] | None:
-    near = _NEAR * max(map(abs, numbers))
-    parts = [Fraction(number).limit_denominator(_FINEST_PART) for number in numbers]
-    if any(abs(float(part) - number) > near for part, number in zip(parts, numbers, strict=True)):
+    largest = max(map(abs, numbers))
+    shares = [number / largest for number in numbers]
+    parts = [Fraction(share).limit_denominator(_FINEST_PART) for share in shares]
+    if any(abs(float(part) - share) > _NEAR for part, share in zip(parts, shares, strict=True)):
         return None
     common = math.lcm(*(part.denominator for part in parts))
     return [int(part * common) for part in parts]
