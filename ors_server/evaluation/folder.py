@@ -136,6 +136,7 @@ class RunFolder:
             self._file = None
 
     def _open(self) -> int:
+        self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / ATTEMPTS_FILE
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
