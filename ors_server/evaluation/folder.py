@@ -110,7 +110,7 @@ class RunFolder:
             attempt: The attempt.
         """
         if self._file is None:
-            raise RecordError(f"{self.path} is not open: enter its context before anything is written")
+            self._file = self._open()
         line = memoryview(ATTEMPT.write(attempt) + b"\n")
         while line:
             line = line[os.write(self._file, line) :]
