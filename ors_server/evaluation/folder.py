@@ -84,7 +84,8 @@ class RunFolder:
             RecordError: If a run is there already.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        if (self.path / RUN_FILE).exists() or (self.path / ATTEMPTS_FILE).exists():
+        attempts = self.path / ATTEMPTS_FILE
+        if (self.path / RUN_FILE).exists() or (attempts.exists() and attempts.stat().st_size):
             raise RecordError(
                 f"{self.path} holds a run already: go on with it (--resume), or name another folder"
             )
