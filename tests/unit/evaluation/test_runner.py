@@ -120,7 +120,9 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
     assert same == attempts
     tallies = []
     conduct = Conduct(
-        retry_errored=True, on_attempt=lambda attempt, tally: tallies.append((tally.ended, tally.mean))
+        concurrency=1,
+        retry_errored=True,
+        on_attempt=lambda attempt, tally: tallies.append((tally.ended, tally.mean)),
     )
     _, more = await play_run(target, OracleAgent(), tmp_path, conduct=conduct)
     assert [attempt.place for attempt in more[6:]] == [("test", 1, 1), ("test", 1, 2)]
