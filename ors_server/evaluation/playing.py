@@ -141,6 +141,7 @@ class _Play:
 
     async def _play(self, seat: Seat) -> None:
         try:
+            await seat.messages()  # so that the record says what the task was, whoever plays
             report = await self._player.agent.play(seat)
             self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
             self._end(Ending(report.stop_reason))

@@ -45,6 +45,7 @@ class Seat:
         self._unanswered = 0
         self._is_over = False
         self._is_unjudged = False
+        self._messages: Sequence[Message] | None = None
         self._has_given_url = False
 
     @property
@@ -79,8 +80,10 @@ class Seat:
         return self._is_unjudged and not self._episode.hides_rewards
 
     async def messages(self) -> Sequence[Message]:
-        """Return the task as a conversation."""
-        return await self._episode.messages()
+        """Return the task as a conversation; it is asked for once."""
+        if self._messages is None:
+            self._messages = await self._episode.messages()
+        return self._messages
 
     async def prompt(self) -> str:
         """Return the task's text; pictures are left out."""

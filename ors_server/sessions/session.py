@@ -16,6 +16,7 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
 )
 from ors_server.authoring.environment import go_back_in_chance
+from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
@@ -191,7 +192,9 @@ class Session:
             SessionDeletedError: If the session is deleted meanwhile.
         """
         await self._until_ready()
-        return await self.definition.hooks.messages(self._instance)
+        messages = await self.definition.hooks.messages(self._instance)
+        self._own.note_prompt(flatten_messages(messages))
+        return messages
 
     async def tools(self) -> ToolListing:
         """Return every tool that this session offers, without waiting for setup.

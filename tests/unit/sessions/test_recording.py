@@ -165,3 +165,9 @@ async def test_a_session_id_that_is_used_again_leaves_two_records(player, store)
     assert (await store.find("again")).summary.episode_return == 2.0
     returns = [record.summary.episode_return for record, _ in [item async for item in store.stream()]]
     assert sorted(returns) == [1.0, 2.0]
+
+
+async def test_a_prompt_that_was_asked_for_as_a_conversation_is_on_record_too(player, store):
+    session = await player.create()
+    await player.engine.messages(session)
+    assert [block.text for block in (await store.find(session)).prompt] == ["play"]
