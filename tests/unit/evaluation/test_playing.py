@@ -179,10 +179,11 @@ async def test_what_an_agent_raises_after_its_budget_does_not_hide_the_budget():
 
 
 async def test_time_that_is_up_cancels_the_call_and_keeps_what_was_paid():
-    clock = FakeClock()
+    clock, paid = FakeClock(), anyio.Event()
 
     async def play(seat):
         await seat.call("bonus")
+        paid.set()
         await seat.call("wait")
 
     async with open_local_target(Guessing) as target:
@@ -196,6 +197,7 @@ async def test_time_that_is_up_cancels_the_call_and_keeps_what_was_paid():
 
                 group.start_soon(run)
                 await clock.until_sleeping()
+                await paid.wait()
                 await anyio.wait_all_tasks_blocked()
                 await clock.advance(60)
     (attempt,) = found
