@@ -23,10 +23,10 @@ def list_episodes(options: ListOptions) -> None:
     episode is an object on its own line, as in the control API's list.
     """
     from ors_server.cli.episodes_list import list_from
-    from ors_server.cli.episodes_options import read_selection
+    from ors_server.cli.filters import read_selection
     from ors_server.clock import SystemClock
 
-    wanted = read_selection(options, now=SystemClock().now())
+    wanted = read_selection(options, options.environment, now=SystemClock().now())
     _read(options, lambda source: list_from(source, wanted, options))
 
 
@@ -46,12 +46,12 @@ def tail_episodes(options: TailOptions) -> None:
 
     With --json, each event is an object on its own line: `event` is opened, step or closed.
     """
-    from ors_server.cli.episodes_options import read_selection
     from ors_server.cli.episodes_tail import tail_all, tail_one
+    from ors_server.cli.filters import read_selection
     from ors_server.clock import SystemClock
 
     clock = SystemClock()
-    wanted = read_selection(options, now=clock.now())
+    wanted = read_selection(options, options.environment, now=clock.now())
     if options.episode is None:
         if options.start:
             raise typer.BadParameter("--start goes with an ID.")

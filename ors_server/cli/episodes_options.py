@@ -1,33 +1,17 @@
 """What the commands of `ors-server episodes` can be told."""
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
-
-FILTERS = "Which episodes"
-
-_AGO = re.compile(r"(\d{1,6})([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, PlaceFilters, StoreOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions:
-    """Where the record is."""
+class SourceOptions(StoreOptions):
+    """Where the record is: a store, or a server that has one."""
 
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The record: a SQLite file or a postgresql:// URL; the setting `store` by default.",
-            show_default=False,
-        ),
-    ] = None
     url: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Ask a running server instead; its key is read from ORS_API_KEY."),
@@ -35,73 +19,9 @@ class SourceOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceOptions(SourceOptions):
-    """Which episodes, by what does not change while they are played."""
-
-    environment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS)
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
-    ] = None
-    index: Annotated[
-        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
-    ] = None
-    task_hash: Annotated[
-        str | None,
-        typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS),
-    ] = None
-    session: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of sessions with this id.", rich_help_panel=FILTERS)
-    ] = None
-    credential: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Whose session this key created.", rich_help_panel=FILTERS),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListOptions(PlaceOptions):
+class ListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
     """What `episodes list` can be told."""
 
-    phase: Annotated[
-        str | None,
-        typer.Option(metavar="PHASE", help="That stand there, e.g. finished.", rich_help_panel=FILTERS),
-    ] = None
-    stop_reason: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON", help="That ended for this reason, e.g. completed.", rich_help_panel=FILTERS
-        ),
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS),
-    ] = None
-    min_return: Annotated[
-        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
-    ] = None
-    max_return: Annotated[
-        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
-    ] = None
-    closed: Annotated[
-        bool | None,
-        typer.Option(
-            "--closed/--open", help="Whose session is gone, or is still there.", rich_help_panel=FILTERS
-        ),
-    ] = None
     oldest_first: Annotated[
         bool, typer.Option("--oldest-first", help="Begin with the oldest one, not the newest.")
     ] = False
@@ -127,7 +47,7 @@ class ShowOptions(SourceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TailOptions(PlaceOptions):
+class TailOptions(PlaceFilters, EnvironmentFilter, SourceOptions):
     """What `episodes tail` can be told."""
 
     episode: Annotated[
@@ -139,61 +59,3 @@ class TailOptions(PlaceOptions):
     start: Annotated[int, typer.Option(help="With an ID: position of the first step, from 0.", min=0)] = 0
     full: Annotated[bool, typer.Option("--full", help="Cut nothing, however long it is.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print one object per event.")] = False
-
-
-def read_selection(options: PlaceOptions, *, now: datetime) -> "EpisodeSelection":
-    """Return which episodes are meant, as the control API takes it.
-
-    Args:
-        options: What the command was told.
-        now: The time, in which `2h` ago is reckoned.
-
-    Raises:
-        typer.BadParameter: If something makes no sense.
-    """
-    from pydantic import ValidationError
-
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
-
-    values = {
-        name: getattr(options, name, None)
-        for name in EpisodeSelection.model_fields
-        if name not in {"session_id", "since", "until", "closed"}
-    }
-    values |= {"session_id": options.session}
-    if isinstance(options, ListOptions):
-        values |= {"since": read_time(options.since, now), "until": read_time(options.until, now)}
-        values |= {"closed": options.closed}
-    try:
-        return EpisodeSelection.model_validate({k: v for k, v in values.items() if v not in (None, [])})
-    except ValidationError as error:
-        raise typer.BadParameter(_say(error)) from error
-
-
-def read_time(text: str | None, now: datetime) -> datetime | None:
-    """Read a time.
-
-    Args:
-        text: ISO 8601, in UTC unless it says otherwise; or a number and one of s, m, h, d, w: so long ago.
-        now: The time.
-
-    Raises:
-        typer.BadParameter: If it is neither.
-    """
-    if text is None:
-        return None
-    ago = _AGO.fullmatch(text)
-    try:
-        if ago is not None:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"a time is ISO 8601, such as 2026-01-31T12:00, or 90m, 2h, 7d for so long ago, not {text!r}."
-        ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _say(error: Any) -> str:
-    told = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'filter'}: {item['msg']}" for item in told) + "."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreOptions
 from ors_server.cli.output import complain
 
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from ors_server.wire import JSONObject
 
 STDOUT = "-"
-FILTERS = "Which episodes"
 
 
-@dataclass(frozen=True)
-class ExportOptions:
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreOptions):
     """What `export` can be told."""
 
     format: Annotated[
@@ -34,73 +34,9 @@ class ExportOptions:
             help="openai, sharegpt, trl, plain: lines of JSON; verl, episodes, steps: a parquet file.",
         ),
     ]
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The record: a SQLite file or a postgresql:// URL; the setting `store` by default.",
-            show_default=False,
-        ),
-    ] = None
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
     ] = STDOUT
-    environment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS)
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
-    ] = None
-    index: Annotated[
-        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
-    ] = None
-    task_hash: Annotated[
-        str | None, typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS)
-    ] = None
-    session: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of sessions with this id.", rich_help_panel=FILTERS)
-    ] = None
-    credential: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Whose session this key created.", rich_help_panel=FILTERS),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS)
-    ] = None
-    min_return: Annotated[
-        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
-    ] = None
-    max_return: Annotated[
-        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
-    ] = None
-    stop_reason: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="That ended for this reason, for instance completed.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = None
-    phase: Annotated[
-        str | None,
-        typer.Option(metavar="PHASE", help="That stand there, e.g. finished.", rich_help_panel=FILTERS),
-    ] = None
-    closed: Annotated[
-        bool | None,
-        typer.Option("--closed/--open", help="Whose session is gone, or is not.", rich_help_panel=FILTERS),
-    ] = None
     include_unfinished: Annotated[
         bool,
         typer.Option(
@@ -171,6 +107,8 @@ def export(options: ExportOptions) -> None:
 
 
 async def _export(options: ExportOptions, tally: "Tally") -> None:
+    from ors_server.cli.filters import read_selection
+    from ors_server.clock import SystemClock
     from ors_server.export.forms import FormOptions, make_form
     from ors_server.export.verl import VerlOptions
     from ors_server.settings import Settings
@@ -181,7 +119,7 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
     form = make_form(options.format, FormOptions(chat, options.with_episode, verl))
     _check(options, form)
-    wanted = _wanted(options)
+    wanted = read_selection(options, options.environment, now=SystemClock().now()).as_filter()
     where = options.store or Settings().record
     if where == MEMORY:
         raise typer.BadParameter("a record in memory is gone with its server: name another with --store.")
@@ -247,22 +185,3 @@ def _announced(references: "Sequence[str]") -> "Announced":
         raise typer.BadParameter("--tools takes one JSON file; name the environments of the others.")
     named = announced_by(load_environments([name for name in references if name not in files]))
     return named | ({ANY: read_listing(Path(files[0]))} if files else {})
-
-
-def _wanted(options: ExportOptions) -> "EpisodeFilter":
-    from pydantic import ValidationError
-
-    from ors_server.cli.episodes_options import read_time
-    from ors_server.clock import SystemClock
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
-
-    now = SystemClock().now()
-    values = {name: getattr(options, name, None) for name in EpisodeSelection.model_fields}
-    values |= {"session_id": options.session}
-    values |= {"since": read_time(options.since, now), "until": read_time(options.until, now)}
-    try:
-        given = {name: value for name, value in values.items() if value is not None}
-        return EpisodeSelection.model_validate(given).as_filter()
-    except ValidationError as error:
-        mistakes = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise typer.BadParameter(f"{'; '.join(mistakes)}.") from error

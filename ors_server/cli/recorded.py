@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.filters import FILTERS, EpisodeFilters, StoreOptions, read_selection
+
 if TYPE_CHECKING:
     from ors_server.replaying.choosing import Episodes
     from ors_server.store.base import EpisodeFilter
 
-FILTERS = "Which episodes"
 STDIN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedOptions:
+class RecordedOptions(EpisodeFilters, StoreOptions):
     """Which episodes, and where they are."""
 
     episodes: Annotated[
@@ -25,14 +26,6 @@ class RecordedOptions:
         typer.Argument(
             metavar="[EPISODE]...",
             help="Ids of episodes, at least 6 digits of their beginning, or ids of sessions.",
-            show_default=False,
-        ),
-    ] = None
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The record: a SQLite file or a postgresql:// URL; the setting `store` by default.",
             show_default=False,
         ),
     ] = None
@@ -52,43 +45,6 @@ class RecordedOptions:
         typer.Option(
             "--environment-name", metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS
         ),
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
-    ] = None
-    index: Annotated[
-        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
-    ] = None
-    task_hash: Annotated[
-        str | None,
-        typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
-    ] = None
-    stop_reason: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON", help="That ended for this reason, e.g. completed.", rich_help_panel=FILTERS
-        ),
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS)
-    ] = None
-    min_return: Annotated[
-        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
-    ] = None
-    max_return: Annotated[
-        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
     ] = None
 
 
@@ -132,41 +88,13 @@ def read_filter(options: RecordedOptions) -> "EpisodeFilter":
     Raises:
         typer.BadParameter: If that is none at all, or a label or a time makes no sense.
     """
-    from ors_server.cli.episodes_options import read_time
     from ors_server.clock import SystemClock
-    from ors_server.store.base import ALL, EpisodeFilter
+    from ors_server.store.base import ALL
 
-    now = SystemClock().now()
-    wanted = EpisodeFilter(
-        environment=options.environment_name,
-        split=options.split,
-        index=options.index,
-        task_hash=options.task_hash,
-        stop_reason=options.stop_reason,
-        labels=dict(map(read_label, options.label or ())),
-        since=read_time(options.since, now),
-        until=read_time(options.until, now),
-        min_return=options.min_return,
-        max_return=options.max_return,
-    )
+    wanted = read_selection(options, options.environment_name, now=SystemClock().now()).as_filter()
     if wanted == ALL and not (options.episodes or options.everything):
         raise typer.BadParameter("say which episodes: by their ids, by a filter, or --all.")
     return wanted
-
-
-def read_label(text: str) -> tuple[str, str]:
-    """Read `key=value`.
-
-    Args:
-        text: What was said.
-
-    Raises:
-        typer.BadParameter: If it is something else.
-    """
-    key, found, value = text.partition("=")
-    if not key or not found:
-        raise typer.BadParameter(f"--label is KEY=VALUE, not {text!r}.")
-    return key, value
 
 
 def _of_file(options: RecordedOptions, wanted: "EpisodeFilter", names: tuple[str, ...]) -> "Episodes":

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ors_server.cli.episodes_options import read_time
+from ors_server.cli.filters import read_time
 from tests.fixtures.workshop import Player, Workshop
 
 KEY = "trainer-key-0123456789"
