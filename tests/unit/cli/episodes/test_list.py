@@ -81,7 +81,7 @@ def test_a_list_of_nothing_says_so(episodes):
     ("words", "complaint"),
     [
         (["--phase", "happy"], "phase: "),
-        (["--label", "run"], "label.0: "),
+        (["--label", "run"], "--label is KEY=VALUE"),
         (["--label", "run=a", "--label", "run=b"], "a label has one value"),
         (["--since", "soon"], "a time is ISO 8601"),
         (["--until", "999999w"], "a time is ISO 8601"),
