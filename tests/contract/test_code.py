@@ -19,8 +19,8 @@ AT_ONCE = 4
 PLAY_LIMIT = 400.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
 QUICK, SLOW = ("ordinal", "fix_versions"), ("word_counts", "class_scoreboard")
-"""A problem of each kind. The slow ones are cheated in a stress run only: the same forgeries against each way to
-judge are in tests/unit/grading."""
+"""A problem of each kind. The slow ones are cheated in a stress run only: tests/unit/grading plays forgeries
+against each way to judge."""
 
 pytestmark = pytest.mark.timeout(PLAY_LIMIT + 30)
 Actions = Iterable[tuple[str, dict[str, Any]]]
