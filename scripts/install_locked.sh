@@ -10,7 +10,7 @@ arguments=()
 for lock in "$@"; do arguments+=(-r "$lock"); done
 
 if [ -x "$uv" ]; then
-  if "$uv" pip install -q --python "$folder/bin/python" --no-deps --require-hashes "${arguments[@]}"; then exit 0; fi
+  if "$uv" pip install -q --compile-bytecode --python "$folder/bin/python" --no-deps --require-hashes "${arguments[@]}"; then exit 0; fi
   echo "uv could not install ${*}; trying pip." >&2
 fi
 if ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then "$folder/bin/python" -m ensurepip >/dev/null; fi
