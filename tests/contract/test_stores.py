@@ -96,6 +96,26 @@ async def test_the_suite_finds_a_store_that_breaks_its_word() -> None:
     assert await check_store(Forgetful, only=["nothing of the kind"]) == []
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_what_is_said_of_an_episode_before_it_is_opened_is_passed_over(
+    backend: str, makers: Makers
+) -> None:
+    store = await open_store(makers.place(backend), StoreOptions(durability=Durability.NONE))
+    try:
+        origin = make_origin(1)
+        summary = after(origin, 0)
+        move = Transition("setup_done", "ready", None, origin.created_at)
+        store.note(origin.episode_id, move, summary)
+        await store.open(origin)
+        record = await store.find(origin.episode_id)
+        assert (record.transitions, record.summary.phase) == ((), "created")
+        store.note(origin.episode_id, move, summary)
+        await store.open(origin)
+        assert len((await store.find(origin.episode_id)).transitions) == 1
+    finally:
+        await store.aclose()
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 json_values = st.recursive(
     st.none()

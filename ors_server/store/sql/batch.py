@@ -77,10 +77,11 @@ class BatchWriter:
         try:
             self._database.check()
             with transaction(self._database, connection):
+                early = self._said_too_early(connection, entries)
                 self._open(connection, [entry for entry in entries if isinstance(entry, OpenEntry)], now)
                 self._find(connection, entries)
                 for entry in entries:
-                    if entry.pen is not None and not _sort(entry, entry.pen, rows):
+                    if entry.pen is not None and (entry in early or not _sort(entry, entry.pen, rows)):
                         rejected[entry] = StoreError(f"the episode {entry.pen.episode_id!r} was never opened")
                 self._run(connection, rows, now)
         except BaseException:
@@ -92,6 +93,18 @@ class BatchWriter:
             if pen.doubt == number:
                 pen.doubt = None
         return rejected
+
+    def _said_too_early(self, connection: Connection, entries: Sequence[Entry]) -> set[Entry]:
+        """Return what is about an episode that is opened only later in the batch."""
+        opened = {entry.pen for entry in entries if isinstance(entry, OpenEntry)}
+        early: set[Entry] = set()
+        for entry in entries:
+            if isinstance(entry, OpenEntry):
+                opened.discard(entry.pen)
+            elif entry.pen in opened:
+                early.add(entry)
+        self._find(connection, early)
+        return {entry for entry in early if entry.pen is not None and entry.pen.key is None}
 
     def _open(self, connection: Connection, entries: Sequence[OpenEntry], now: int) -> None:
         if not entries:
