@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ors_server import logs
 from ors_server.cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +33,16 @@ class Ran:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def no_log_is_left_behind():
+    """Takes away the log that a command sent to a stream which ends with its test."""
+    yield
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if handler.get_name() == logs.ROOT]:
+        root.removeHandler(handler)
+    logging.getLogger(logs.ROOT).setLevel(logging.NOTSET)
 
 
 @pytest.fixture
