@@ -26,14 +26,18 @@ START_LIMIT = 30.0
 
 TOGETHER = ("tests/packaging/", "tests/unit/sandboxes/")
 """Folders whose tests run one after another: they build one wheel, or count what is on the whole machine."""
+APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
+"""Files whose tests share nothing and take long, so that several processes play them."""
 
 
+@pytest.hookimpl(tryfirst=True)  # whoever shares the tests out reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps the tests of a file in one process, for the sake of what they share."""
     for item in items:
         file = item.nodeid.partition("::")[0]
-        group = next((folder for folder in TOGETHER if file.startswith(folder)), file)
-        item.add_marker(pytest.mark.xdist_group(group))
+        if file not in APART:
+            group = next((folder for folder in TOGETHER if file.startswith(folder)), file)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
