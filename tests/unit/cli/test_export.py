@@ -152,7 +152,7 @@ def test_tools_are_announced_from_environments_and_files(run, tmp_path, refenv):
         (("openai", "--preferences"), "--preferences goes with trl"),
         (("trl", "--preferences", "--include-unfinished"), "--preferences goes with trl"),
         (("openai", "--train", "some"), "--train is all or ran"),
-        (("openai", "--label", "run"), "label.0: String should match pattern"),
+        (("openai", "--label", "run"), "--label is KEY=VALUE"),
         (("openai", "--since", "soon"), "a time is ISO 8601"),
         (("openai", "--stop-reason", "bored"), "stop_reason: Input should be 'completed'"),
         (("openai", "--tools", "a.json", "--tools", "b.json"), "--tools takes one JSON file"),
