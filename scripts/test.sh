@@ -15,7 +15,7 @@ fi
 
 rm -f .coverage .coverage.*
 test_status=0
-.venv/bin/pytest --cov --cov-report=term --numprocesses "${TEST_PROCESSES:-3}" --dist loadgroup --no-loadscope-reorder "$@" </dev/null || test_status=$?
+.venv/bin/pytest --cov --cov-report=term --numprocesses "${TEST_PROCESSES:-3}" --dist loadscope --no-loadscope-reorder "$@" </dev/null || test_status=$?
 
 if [ "$lint_status" -ne 0 ]; then echo "The static checks failed; see above, or run: make lint" >&2; fi
 exit $((test_status != 0 ? test_status : lint_status))

@@ -8,9 +8,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
+from xdist.scheduler import LoadScopeScheduling
 
 from ors_server.app import App, create_app
 from ors_server.settings import Settings
@@ -30,14 +32,20 @@ APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
 """Files whose tests share nothing and take long, so that several processes play them."""
 
 
-@pytest.hookimpl(tryfirst=True)  # whoever shares the tests out reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class ByFile(LoadScopeScheduling):
     """Keeps the tests of a file in one process, for the sake of what they share."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        if file not in APART:
-            group = next((folder for folder in TOGETHER if file.startswith(folder)), file)
-            item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if file in APART:
+            return nodeid
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Shares the tests out between processes, where there are several."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
