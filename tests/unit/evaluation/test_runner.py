@@ -45,12 +45,16 @@ async def test_every_task_is_played_before_any_is_played_again(target, tmp_path)
 
 async def test_no_more_attempts_run_at_a_time_than_wished(target, tmp_path):
     now, most = 0, 0
+    full = anyio.Event()
 
     async def play(seat):
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await anyio.lowlevel.checkpoint()
+        if now == 3:
+            full.set()
+        with anyio.fail_after(30):
+            await full.wait()
         await seat.call("bonus")
         now -= 1
 
