@@ -1,10 +1,8 @@
 """Finds environments by name, `module:Class`, or path, and defines them."""
 
 import importlib
-import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,6 +14,7 @@ from ors_server.authoring.environment import Environment
 from ors_server.authoring.foreign import define_foreign, foreign_base
 from ors_server.authoring.native import define_native
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.importing import NotAPythonFileError, import_file
 
 ENTRY_POINT_GROUP = "ors_server.environments"
 """Entry points under which installed packages offer environments by name."""
@@ -167,20 +166,11 @@ def _import_path(path: Path, reference: str) -> ModuleType:
     if not file.is_file():
         raise ModuleNotFoundError(f"{reference}: no file {file}", name=str(path))
     name = f"ors_environment_{re.sub(r'[^0-9A-Za-z]', '_', str(path.resolve()))}"
-    if name in sys.modules:
-        return sys.modules[name]
     locations = [str(path)] if path.is_dir() else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
-    if spec is None or spec.loader is None:
-        raise EnvironmentDefinitionError(f"{reference}: {file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+        return import_file(file, name, locations)
+    except NotAPythonFileError as error:
+        raise EnvironmentDefinitionError(f"{reference}: {file} is not a Python file") from error
 
 
 def _environment_classes(module: ModuleType) -> list[type]:

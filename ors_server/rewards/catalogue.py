@@ -1,10 +1,8 @@
 """Every reward that comes with the library, by name; each is imported when somebody asks for it."""
 
-import importlib.util
 import inspect
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from ors_server.importing import import_file
 from ors_server.rewards.define import FunctionReward, Reward, as_reward
 from ors_server.rewards.errors import UnknownRewardError
 
@@ -195,17 +194,4 @@ def _at(place: str) -> Any:
 
 def _file(path: Path) -> ModuleType:
     file = path.resolve()
-    name = f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    return import_file(file, f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}")

@@ -1,9 +1,7 @@
 """Any Python callable as an agent: async, or not, and then in a thread of its own."""
 
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +14,7 @@ import anyio.to_thread
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.targets import Answer
+from ors_server.importing import import_file
 from ors_server.wire import JSONObject, ToolListing
 
 
@@ -157,17 +156,4 @@ def find_callable(place: str) -> Callable[..., Any]:
 
 def _file(path: Path) -> ModuleType:
     file = path.resolve()
-    name = f"ors_server_agent_file_{sha256(str(file).encode()).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    return import_file(file, f"ors_server_agent_file_{sha256(str(file).encode()).hexdigest()[:16]}")
