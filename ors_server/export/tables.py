@@ -96,9 +96,9 @@ def weigh(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(map(weigh, value.values()))  # pyright: ignore[reportUnknownArgumentType]
+        return sum(map(weigh, value.values()))  # pyright: ignore[reportUnknownArgumentType]  # JSON
     if isinstance(value, Sequence):
-        return sum(map(weigh, value))  # pyright: ignore[reportUnknownArgumentType]
+        return sum(map(weigh, value))  # pyright: ignore[reportUnknownArgumentType]  # JSON
     return 8
 
 

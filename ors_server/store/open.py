@@ -31,7 +31,7 @@ async def open_store(
         retain = options.retain_episodes
         return MemoryStore(RETAINED_IN_MEMORY if retain is None else retain)
     # A server whose record is in memory loads no SQL.
-    from ors_server.store.sql.opening import make_store, prepare  # noqa: PLC0415
+    from ors_server.store.sql.opening import make_store, prepare  # noqa: PLC0415  (as above)
 
     prepared = await anyio.to_thread.run_sync(prepare, place, options)
     return make_store(prepared, options, clock or SystemClock())

@@ -36,7 +36,7 @@ class Toll(Environment):
         return "Pay."
 
     @tool
-    async def pay(self, reward: float, context: CallContext, last: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002
+    async def pay(self, reward: float, context: CallContext, last: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002  (a schema)
         """Pays."""
         self.runs[context.session_id, context.call_id] += 1
         return ToolOutput(reward=reward, finished=last)

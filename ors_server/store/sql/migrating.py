@@ -99,8 +99,8 @@ def migrate(database: Database, engine: Engine) -> str | None:
 
 def _upgrade(connection: Connection) -> None:
     # Only who changes tables pays for loading Alembic.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415  (slow to load)
+    from alembic.config import Config  # noqa: PLC0415  (as above)
 
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))

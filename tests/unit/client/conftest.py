@@ -118,7 +118,7 @@ class Slope(Environment):
         return f"Climb {self.task_spec['name']}."
 
     @tool
-    async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002
+    async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002  (a schema)
         """Climbs a step."""
         self.runs.append("climb")
         return ToolOutput(blocks=[TextBlock(text="higher")], reward=reward, finished=top)

@@ -120,4 +120,4 @@ def test_importing_the_client_loads_neither_the_server_nor_mcp():
 
 def test_a_name_that_the_client_does_not_have_is_missed():
     with pytest.raises(ImportError):
-        from ors_server.client import Nonesuch  # noqa: F401, PLC0415
+        from ors_server.client import Nonesuch  # noqa: F401, PLC0415  (importing it is the test)
