@@ -1,0 +1,298 @@
+"""A fair limiter: so many at once, and those who wait go in turns by key.
+
+It knows nothing of what is limited. Gradings use it with (environment, credential) as the key, so that a
+thousand gradings of one trainer delay another trainer's grading by one, not by a thousand.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+
+from ors_server.clock import Clock, SystemClock
+
+
+class CallClock(Protocol):
+    """The time limit of a call, as whatever makes the call wait sees it."""
+
+    def pause(self) -> None:
+        """Stop the clock; calls nest, and each has its `resume`."""
+        ...
+
+    def resume(self) -> None:
+        """Let the clock go on once each `pause` has had its `resume`."""
+        ...
+
+
+call_clock: ContextVar[CallClock | None] = ContextVar("call_clock", default=None)
+"""The clock of the call that runs in this context; it stands still while the call waits for admission."""
+
+
+class PausableDeadline:
+    """The deadline of a cancel scope, that can stand still: a `CallClock`."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        """Keep the scope.
+
+        Args:
+            scope: Its deadline is read at each first pause, so that it may be set later.
+        """
+        self._scope = scope
+        self._pauses = 0
+        self._left = math.inf
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._left = self._scope.deadline - anyio.current_time()
+            if not self._scope.cancel_called:
+                self._scope.deadline = math.inf
+
+    def resume(self) -> None:
+        """Let the clock go on from where it stood."""
+        self._pauses -= 1
+        if self._pauses == 0:
+            self._scope.deadline = anyio.current_time() + self._left
+
+
+@contextmanager
+def off_the_clock() -> Iterator[None]:
+    """Stop the clock of the call that runs in this context, if there is one."""
+    clock = call_clock.get()
+    if clock is None:
+        yield
+        return
+    clock.pause()
+    try:
+        yield
+    finally:
+        clock.resume()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """What one key has in a limiter now."""
+
+    running: int
+    waiting: int
+    longest_wait_s: float
+    """Seconds that its oldest waiter has waited so far; 0 where none waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFigures:
+    """What goes on in a limiter."""
+
+    capacity: int
+    running: int
+    waiting: int
+    longest_wait_s: float
+    """Seconds that the oldest waiter has waited so far; 0 where none waits."""
+    admitted: int
+    """Places given since the start."""
+    waited_s: float
+    """Seconds that those who were admitted waited, in all."""
+    worst_wait_s: float
+    """The longest wait of one that was admitted, in seconds."""
+    keys: Mapping[Hashable, KeyFigures]
+    """Those that have or await a place now."""
+
+
+class _Waiter:
+    __slots__ = ("granted", "key", "place", "since")
+
+    def __init__(self, key: Hashable, since: float) -> None:
+        self.key = key
+        self.since = since
+        self.granted = anyio.Event()
+        self.place: Place | None = None
+
+
+class Place:
+    """A place that was given; whoever took it releases it."""
+
+    __slots__ = ("_admission", "is_urgent", "key", "waited_s")
+
+    def __init__(self, admission: "Admission", key: Hashable, waited_s: float, *, is_urgent: bool) -> None:
+        """Keep whose it is.
+
+        Args:
+            admission: Where it goes back.
+            key: Whose share it counts in.
+            waited_s: Seconds that it was waited for.
+            is_urgent: Whether it may be one of the reserve.
+        """
+        self._admission: Admission | None = admission
+        self.key = key
+        self.waited_s = waited_s
+        self.is_urgent = is_urgent
+
+    def release(self) -> None:
+        """Give it back, on the event loop's thread; a second call does nothing."""
+        admission, self._admission = self._admission, None
+        if admission is not None:
+            admission.take_back(self)
+
+
+_Queues = OrderedDict[Hashable, deque[_Waiter]]
+"""Waiters by key, the key whose turn is next first."""
+
+
+class Admission:
+    """Gives so many places at once: within a key in order of arrival, among keys in turns."""
+
+    def __init__(
+        self, capacity: int, *, share: int | None = None, reserve: int = 0, clock: Clock | None = None
+    ) -> None:
+        """Start with every place free.
+
+        Args:
+            capacity: Places in all, from 1.
+            share: Most places that one key has at once, from 1; all by default.
+            reserve: Places that only urgent requests may take, below the capacity.
+            clock: The source of time.
+
+        Raises:
+            ValueError: A number is out of its range.
+        """
+        if capacity < 1 or not 0 <= reserve < capacity or (share is not None and share < 1):
+            raise ValueError(
+                f"capacity and share are at least 1 and a reserve is below the capacity, "
+                f"not {capacity}, {share} and {reserve}"
+            )
+        self.capacity = capacity
+        self._ordinary = capacity - reserve
+        self._share = share or capacity
+        self._clock = clock or SystemClock()
+        self._running: dict[Hashable, int] = {}
+        self._held = 0
+        self._held_ordinary = 0
+        self._urgent: _Queues = OrderedDict()
+        self._usual: _Queues = OrderedDict()
+        self._admitted = 0
+        self._waited = 0.0
+        self._worst = 0.0
+
+    @asynccontextmanager
+    async def place(
+        self, key: Hashable, *, urgent: bool = False, ahead: bool = False
+    ) -> AsyncGenerator[Place, None]:
+        """Wait for a place and hold it.
+
+        Args:
+            key: Whose turn and share it counts in.
+            urgent: Whether it may take from the reserve, and goes before those that may not.
+            ahead: Whether it goes before those of its key that wait already.
+        """
+        place = await self.take(key, urgent=urgent, ahead=ahead)
+        try:
+            yield place
+        finally:
+            place.release()
+
+    async def take(self, key: Hashable, *, urgent: bool = False, ahead: bool = False) -> Place:
+        """Wait for a place, which has to be released; the clock of the running call stands still meanwhile.
+
+        A cancelled wait takes no place.
+
+        Args:
+            key: Whose turn and share it counts in.
+            urgent: Whether it may take from the reserve, and goes before those that may not.
+            ahead: Whether it goes before those of its key that wait already.
+        """
+        queues = self._urgent if urgent else self._usual
+        if key not in queues and self._is_free(key, urgent=urgent):
+            return self._give(key, 0.0, urgent=urgent)
+        waiter = _Waiter(key, self._clock.monotonic())
+        queue = queues.setdefault(key, deque())
+        if ahead:
+            queue.appendleft(waiter)
+        else:
+            queue.append(waiter)
+        try:
+            with off_the_clock():
+                await waiter.granted.wait()
+        except BaseException:
+            if waiter.place is not None:
+                waiter.place.release()
+            else:
+                queue.remove(waiter)
+                if not queue:
+                    queues.pop(key, None)
+            raise
+        if waiter.place is None:
+            raise AssertionError("a waiter is granted with a place")
+        return waiter.place
+
+    def take_back(self, place: Place) -> None:
+        """Let others have a place; `Place.release` calls this once.
+
+        Args:
+            place: From this limiter.
+        """
+        self._held -= 1
+        self._held_ordinary -= not place.is_urgent
+        self._running[place.key] -= 1
+        if not self._running[place.key]:
+            del self._running[place.key]
+        while self._grant_one(self._urgent, urgent=True):
+            pass
+        while self._grant_one(self._usual, urgent=False):
+            pass
+
+    def figures(self) -> AdmissionFigures:
+        """Return what goes on now."""
+        now = self._clock.monotonic()
+        waiters: dict[Hashable, list[float]] = {}
+        for queues in (self._urgent, self._usual):
+            for key, queue in queues.items():
+                waiters.setdefault(key, []).extend(now - waiter.since for waiter in queue)
+        keys = {
+            key: KeyFigures(
+                self._running.get(key, 0), len(waiters.get(key, ())), max(waiters.get(key, ()), default=0.0)
+            )
+            for key in (*self._running, *(key for key in waiters if key not in self._running))
+        }
+        return AdmissionFigures(
+            capacity=self.capacity,
+            running=self._held,
+            waiting=sum(figures.waiting for figures in keys.values()),
+            longest_wait_s=max((figures.longest_wait_s for figures in keys.values()), default=0.0),
+            admitted=self._admitted,
+            waited_s=self._waited,
+            worst_wait_s=self._worst,
+            keys=keys,
+        )
+
+    def _is_free(self, key: Hashable, *, urgent: bool) -> bool:
+        has_room = self._held < self.capacity and (urgent or self._held_ordinary < self._ordinary)
+        return has_room and self._running.get(key, 0) < self._share
+
+    def _give(self, key: Hashable, waited: float, *, urgent: bool) -> Place:
+        self._held += 1
+        self._held_ordinary += not urgent
+        self._running[key] = self._running.get(key, 0) + 1
+        self._admitted += 1
+        self._waited += waited
+        self._worst = max(self._worst, waited)
+        return Place(self, key, waited, is_urgent=urgent)
+
+    def _grant_one(self, queues: _Queues, *, urgent: bool) -> bool:
+        """Give a place to the first waiter that may have one; return whether there was one."""
+        for key, queue in queues.items():
+            if self._is_free(key, urgent=urgent):
+                waiter = queue.popleft()
+                if queue:
+                    queues.move_to_end(key)
+                else:
+                    del queues[key]
+                waiter.place = self._give(key, self._clock.monotonic() - waiter.since, urgent=urgent)
+                waiter.granted.set()
+                return True
+        return False

@@ -1,0 +1,254 @@
+"""A fair limiter: capacity, turns by key, shares, a reserve, cancellation, figures, a call's clock."""
+
+import random
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from ors_server.admission import Admission, PausableDeadline, Place, call_clock
+from ors_server.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+ROUNDS = 10
+
+
+async def settle() -> None:
+    for _ in range(ROUNDS):
+        await checkpoint()
+
+
+class Waiters:
+    """Tasks that wait for places and note who came when."""
+
+    def __init__(self, admission: Admission, group: anyio.abc.TaskGroup) -> None:
+        self.admission = admission
+        self.order: list[str] = []
+        self.held: list[Place] = []
+        self._group = group
+
+    async def _wait(self, key: str, name: str, options: dict[str, bool]) -> None:
+        place = await self.admission.take(key, **options)
+        self.order.append(name)
+        self.held.append(place)
+
+    async def come(self, key: str, name: str = "", **options: bool) -> None:
+        self._group.start_soon(self._wait, key, name or key, options)
+        await settle()
+
+    async def leave(self) -> None:
+        self.held.pop(0).release()
+        await settle()
+
+
+async def with_waiters(admission: Admission, play: Callable[[Waiters], Awaitable[None]]) -> Waiters:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            waiters = Waiters(admission, group)
+            await play(waiters)
+            group.cancel_scope.cancel()
+    return waiters
+
+
+async def test_no_more_hold_a_place_than_there_are() -> None:
+    async def play(waiters: Waiters) -> None:
+        for _ in range(5):
+            await waiters.come("a")
+        assert len(waiters.order) == 2
+        await waiters.leave()
+        assert len(waiters.order) == 3
+
+    await with_waiters(Admission(2), play)
+
+
+async def test_keys_take_turns_however_many_one_of_them_has_waiting() -> None:
+    async def play(waiters: Waiters) -> None:
+        await waiters.come("many", "first")
+        for number in range(4):
+            await waiters.come("many", f"m{number}")
+        await waiters.come("few", "f0")
+        await waiters.come("few", "f1")
+        for _ in range(6):
+            await waiters.leave()
+        assert waiters.order == ["first", "m0", "f0", "m1", "f1", "m2", "m3"]
+
+    await with_waiters(Admission(1), play)
+
+
+async def test_one_that_goes_ahead_passes_only_those_of_its_key() -> None:
+    async def play(waiters: Waiters) -> None:
+        await waiters.come("a", "first")
+        await waiters.come("b", "b0")
+        await waiters.come("a", "a0")
+        await waiters.come("a", "a1", ahead=True)
+        for _ in range(3):
+            await waiters.leave()
+        assert waiters.order == ["first", "b0", "a1", "a0"]
+
+    await with_waiters(Admission(1), play)
+
+
+async def test_a_key_has_no_more_than_its_share_and_others_find_room() -> None:
+    async def play(waiters: Waiters) -> None:
+        for number in range(4):
+            await waiters.come("greedy", f"g{number}")
+        assert waiters.order == ["g0", "g1"]
+        await waiters.come("other", "o")
+        assert waiters.order == ["g0", "g1", "o"]
+        await waiters.leave()
+        assert waiters.order == ["g0", "g1", "o", "g2"]
+
+    await with_waiters(Admission(3, share=2), play)
+
+
+async def test_the_reserve_is_for_the_urgent_who_also_go_first() -> None:
+    async def play(waiters: Waiters) -> None:
+        for number in range(3):
+            await waiters.come("tools", f"t{number}")
+        await waiters.come("setup", "s0", urgent=True)
+        await waiters.come("setup", "s1", urgent=True)
+        assert waiters.order == ["t0", "t1", "s0"]
+        await waiters.leave()
+        assert waiters.order == ["t0", "t1", "s0", "s1"]
+        await waiters.leave()
+        assert waiters.order[-1] == "t2"
+
+    await with_waiters(Admission(3, reserve=1), play)
+
+
+async def test_a_place_given_back_twice_counts_once() -> None:
+    admission = Admission(1)
+    first = await admission.take("a")
+    first.release()
+    first.release()
+    await admission.take("a")
+    assert admission.figures().running == 1
+
+
+async def test_a_cancelled_wait_takes_no_place_and_leaves_no_trace() -> None:
+    admission = Admission(1)
+    held = await admission.take("a")
+    with anyio.move_on_after(0):
+        await admission.take("b")
+    assert set(admission.figures().keys) == {"a"}
+    held.release()
+    assert admission.figures().running == 0
+
+
+async def test_one_cancelled_in_the_moment_of_its_turn_hands_the_place_on() -> None:
+    admission = Admission(1)
+    held = await admission.take("a")
+    got: list[str] = []
+
+    async def wait(name: str, scope: anyio.CancelScope) -> None:
+        with scope:
+            async with admission.place("a"):
+                got.append(name)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            scopes = [anyio.CancelScope(), anyio.CancelScope()]
+            for name, scope in zip(("first", "second"), scopes, strict=True):
+                group.start_soon(wait, name, scope)
+                await settle()
+            scopes[0].cancel()
+            held.release()
+    assert got == ["second"]
+    assert admission.figures().running == 0
+
+
+async def test_places_come_and_go_at_random_and_none_is_lost() -> None:
+    rng = random.Random(20)  # noqa: S311  (the same play every time is the point)
+    admission = Admission(3, share=2, reserve=1)
+    most = 0
+
+    async def visit() -> None:
+        nonlocal most
+        scope = anyio.CancelScope()
+        if rng.random() < 0.3:
+            scope.deadline = anyio.current_time()
+        options = {"urgent": rng.random() < 0.3, "ahead": rng.random() < 0.3}
+        with scope:
+            async with admission.place(rng.choice("abcd"), **options):
+                figures = admission.figures()
+                most = max(most, figures.running)
+                assert all(key.running <= 2 for key in figures.keys.values())
+                for _ in range(rng.randrange(4)):
+                    await checkpoint()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for _ in range(500):
+                group.start_soon(visit)
+                if rng.random() < 0.5:
+                    await checkpoint()
+    figures = admission.figures()
+    assert (most, figures.running, figures.waiting, dict(figures.keys)) == (3, 0, 0, {})
+
+
+async def test_the_figures_say_who_runs_who_waits_and_for_how_long() -> None:
+    clock = FakeClock()
+
+    async def play(waiters: Waiters) -> None:
+        await waiters.come("a")
+        await waiters.come("b")
+        await clock.advance(3)
+        await waiters.come("b")
+        await clock.advance(2)
+        figures = waiters.admission.figures()
+        assert (figures.running, figures.waiting, figures.longest_wait_s) == (1, 2, 5.0)
+        assert (figures.keys["b"].running, figures.keys["b"].waiting) == (0, 2)
+        await waiters.leave()
+        figures = waiters.admission.figures()
+        assert (figures.admitted, figures.waited_s, figures.worst_wait_s) == (2, 5.0, 5.0)
+        assert figures.longest_wait_s == 2.0
+        assert waiters.held[0].waited_s == 5.0
+
+    await with_waiters(Admission(1, clock=clock), play)
+
+
+async def test_the_clock_of_a_call_stands_still_while_the_call_waits() -> None:
+    admission = Admission(1)
+    held = await admission.take("a")
+    news: list[str] = []
+
+    class Watch:
+        def pause(self) -> None:
+            news.append("pause")
+
+        def resume(self) -> None:
+            news.append("resume")
+
+    async def call() -> None:
+        call_clock.set(Watch())
+        async with admission.place("a"):
+            news.append("runs")
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await settle()
+            assert news == ["pause"]
+            held.release()
+    assert news == ["pause", "resume", "runs"]
+
+
+async def test_a_deadline_that_stood_still_has_as_much_left_as_before() -> None:
+    scope = anyio.CancelScope(deadline=anyio.current_time() + 100)
+    clock = PausableDeadline(scope)
+    clock.pause()
+    clock.pause()
+    clock.resume()
+    assert scope.deadline == float("inf")
+    clock.resume()
+    assert 99 < scope.deadline - anyio.current_time() <= 100
+
+
+@pytest.mark.parametrize(("capacity", "share", "reserve"), [(0, None, 0), (2, 0, 0), (2, None, 2)])
+async def test_a_limiter_that_could_never_give_a_place_is_refused(
+    capacity: int, share: int | None, reserve: int
+) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        Admission(capacity, share=share, reserve=reserve)
