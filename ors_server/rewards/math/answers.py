@@ -11,6 +11,7 @@ from typing import Final
 from ors_server.rewards.math.expressions import ExpressionParser
 from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.streams import stream
 from ors_server.rewards.math.tree import (
     Add,
     Based,
@@ -131,8 +132,9 @@ class AnswerParser(ExpressionParser):
         while self.peek()[0] == "word":
             words.append(self.take())
         if self.peek()[0] == "relation" or self._is_at_end() or self.peek()[0] == "separator":
-            text = " ".join(words).lower()
-            return Symbol(text) if self.peek()[0] == "relation" else Words(text)
+            text = " ".join(words)
+            is_name = self.peek()[0] == "relation"
+            return Symbol(text.lower()) if is_name else Words(text.lower(), stream(text))
         if self.is_next(":"):
             self.take()
             return self._parse_side()

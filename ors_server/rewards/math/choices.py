@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ors_server.rewards.math.normalise import plain
+from ors_server.rewards.math.normalise import unfence
+from ors_server.rewards.math.streams import stream
 
 _DRESS: Final = re.compile(
     r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|boxed|operatorname)\s*|[{}$*]|\\[ ,;:!]|~|"
@@ -89,6 +90,6 @@ def choice_of(text: str, choices: Sequence[str]) -> str | None:
         text: One answer.
         choices: The choices' texts, in order.
     """
-    wanted = plain(text)
-    found = [index for index, choice in enumerate(choices) if plain(choice) == wanted]
+    wanted = stream(unfence(text))
+    found = [index for index, choice in enumerate(choices) if stream(unfence(choice)) == wanted]
     return chr(ord("A") + found[0]) if len(found) == 1 else None

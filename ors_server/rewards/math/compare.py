@@ -28,7 +28,6 @@ from ors_server.rewards.math.options import MathOptions
 from ors_server.rewards.math.parameters import settle
 from ors_server.rewards.math.parts import (
     bounds_another,
-    content,
     is_derivation,
     joins_otherwise,
     members,
@@ -120,10 +119,8 @@ class Comparison:
     # One rule per kind of answer, in the order of `_RULES`.
 
     def same_words(self, gold: Node, answer: Node) -> bool:
-        """Words are their letters, without case, articles and plurals."""
-        if isinstance(gold, Words) and isinstance(answer, Words):
-            return content(gold.text) == content(answer.text)
-        return False
+        """Words are compared without case, articles and plurals; signs among them as they are written."""
+        return isinstance(gold, Words) and isinstance(answer, Words) and gold.tokens == answer.tokens != ()
 
     def same_quantity(self, gold: Node, answer: Node) -> bool:
         """A unit counts if both sides have one; percent signs and degrees have conventions of their own."""

@@ -10,7 +10,7 @@ from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.compare import Comparison
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
-from ors_server.rewards.math.normalise import plain, unfence, unify
+from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.reading import Reading, read
@@ -120,7 +120,7 @@ def _read_bare_gold(gold: str) -> Reading | None:
 
 
 def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
-    if len(response) <= ANSWER_CHARS and gold.words == plain(unfence(response)) != "":
+    if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = choices.label_of(gold.text)
     verdict = (
@@ -215,7 +215,7 @@ def _grade_choice(
 
 def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:
     answer = candidate.reading
-    if gold.words == answer.words:
+    if gold.text == answer.text:
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
     comparison = Comparison(options)

@@ -85,6 +85,8 @@ _EATEN: Final = (
 """Commands whose first letter a string literal has taken for an escape: a form feed for that of `frac`."""
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
+_GAPPED: Final = re.compile(r"(?<=\d)[ ]?\{[ ]?,[ ]?\}[ ]?(?=\d{3}(?!\d))")
+"""The comma that groups digits, between braces and spaces."""
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
 _ROW_END: Final = re.compile(r"(?<=[\s\w)}])[.;]\s*(?=\\\\|\\end)")
 """Punctuation at the end of a row."""
@@ -124,6 +126,8 @@ def unify(text: str) -> str:
         text = _halve_backslashes(text)
     if "\\n" in text:
         text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
+    if "{" in text:
+        text = _GAPPED.sub("{,}", text)
     return _unify_commands(text)
 
 

@@ -123,16 +123,6 @@ def _reshape(node: Node) -> Node:
             return node
 
 
-def content(text: str) -> list[str]:
-    """Give the words that count, without articles and plurals.
-
-    Args:
-        text: An answer in words.
-    """
-    words = [word for word in text.split() if word not in ("a", "an", "the")] or text.split()
-    return [word.rstrip("s") if len(word) > 3 else word for word in words]  # noqa: PLR2004  ("yes")
-
-
 def members(node: Node) -> list[Node] | None:
     """Give the members of a list, a set or a point; none for anything else.
 

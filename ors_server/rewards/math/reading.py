@@ -8,6 +8,7 @@ from ors_server.rewards.math.answers import parse_answer
 from ors_server.rewards.math.lexer import lex
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.normalise import plain, unfence
+from ors_server.rewards.math.streams import stream
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Add,
@@ -65,7 +66,7 @@ def read(text: str) -> Reading:
     is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
     is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
     if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
-        trees.append(Words(words))
+        trees.append(Words(words, stream(text)))
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
     return Reading(text, words, tuple(trees), is_math)
 

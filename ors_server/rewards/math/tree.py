@@ -166,9 +166,12 @@ class Based:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """An answer in words, normalised: lower case, single spaces, no closing punctuation."""
+    """An answer in words, or in signs that no grammar reads."""
 
     text: str
+    """Normalised: lower case, single spaces, no closing punctuation."""
+    tokens: tuple[str, ...] = ()
+    """What is compared: its tokens, with the case of all that is no word of English."""
 
 
 Expression = (

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ors_server.rewards.math.limits import LimitError, MathError
-from ors_server.rewards.math.normalise import plain, unfence
+from ors_server.rewards.math.normalise import unfence
 from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.streams import fold_word, singular, stream
 from ors_server.rewards.math.units import WORDS, name_unit
 from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
@@ -58,8 +59,7 @@ def cut(text: str) -> list[Piece] | None:
 def _name(word: str) -> str:
     if word.lower() in WORDS:
         return name_unit(word.lower())
-    word = word.casefold()
-    return word.rstrip("s") if len(word) > 3 else word  # noqa: PLR2004  ("yes")
+    return singular(fold_word(word))
 
 
 def same_wording(gold: str, answer: str, same: Same) -> bool:
@@ -86,7 +86,7 @@ def same_wording(gold: str, answer: str, same: Same) -> bool:
 
 
 def _same_formula(gold: str, answer: str, same: Same) -> bool:
-    if plain(gold) == plain(answer):
+    if stream(gold) == stream(answer):
         return True
     try:
         mine, theirs = read(gold), read(answer)
