@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from anyio.to_thread import current_default_thread_limiter
 
-from ors_server import __version__
+from ors_server import __version__, offload
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.clock import Clock, SystemClock
@@ -101,6 +101,7 @@ class App:
         settings = self.settings
         current_default_thread_limiter().total_tokens = settings.worker_threads
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(offload.aclose)
             self.sandboxes = await stack.enter_async_context(
                 open_sandboxes(self._definitions, sandbox_wish(settings), self._clock)
             )

@@ -8,6 +8,7 @@ from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError
 from ors_server.grading import errors as grading
+from ors_server.offload import errors as offload
 from ors_server.resources import errors as resources
 from ors_server.rewards import errors as rewards
 from ors_server.sandboxes import errors as sandboxes
@@ -78,6 +79,9 @@ FAULTS = MappingProxyType(
         errors.StartingError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.StoreError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.ShuttingDownError: Fault(503, JSONRPC_UNAVAILABLE),
+        offload.WorkerLostError: Fault(503, JSONRPC_UNAVAILABLE),
+        offload.WorkerDiedError: Fault(503, JSONRPC_UNAVAILABLE),
+        offload.WorkerStalledError: Fault(503, JSONRPC_UNAVAILABLE),
         AuthorRaisedError: Fault(500, JSONRPC_INTERNAL),
         UnknownPathError: Fault(404, JSONRPC_INVALID_PARAMS),
         MethodNotAllowedError: Fault(405, JSONRPC_INVALID_PARAMS),

@@ -1,0 +1,169 @@
+"""A few worker processes that run calls in turn."""
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, TypeVarTuple
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from ors_server.offload.errors import WorkerDiedError
+from ors_server.offload.limits import Limits
+from ors_server.offload.process import Order, WorkerProcess
+from ors_server.offload.worker import find
+
+_A = TypeVarTuple("_A")
+_R = TypeVar("_R")
+_DEFAULT = Limits()
+_LEAST, _MOST = 2, 4
+_END_SECONDS = 2.0
+
+
+class Place:
+    """A function by its place, for a caller that does not import its module."""
+
+    def __init__(self, place: str) -> None:
+        """Import nothing yet.
+
+        Args:
+            place: `module:function`.
+        """
+        self.place = place
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it in this process."""
+        return find(self.place)(*arguments)
+
+
+def _order(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits) -> Order:
+    if isinstance(function, Place):
+        return Order(function.place, arguments, limits)
+    return Order(f"{function.__module__}:{function.__qualname__}", arguments, limits)
+
+
+class WorkerPool:
+    """Some workers, started when they are needed. Any thread and any event loop may use it at once."""
+
+    def __init__(self, size: int | None = None) -> None:
+        """Start nothing yet.
+
+        Args:
+            size: Workers at most; by default as many as there are processors, from 2 to 4.
+        """
+        self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
+        self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._places = threading.Semaphore(self._size)
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._is_registered = False
+
+    def call(self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: Limits = _DEFAULT) -> _R:
+        """Run a function in a worker and wait for it, in any thread but that of an event loop.
+
+        Its limits count from when a worker is free for it.
+
+        Args:
+            function: A module's function, or a `Place`.
+            *arguments: Plain data, or frozen dataclasses of it.
+            limits: What it may take.
+
+        Raises:
+            OverLimitError: It takes more than it may.
+            WorkerLostError: There is no answer, and the input is not why.
+            Exception: What the function raises.
+        """
+        answer: _R = self._perform(_order(function, arguments, limits))
+        return answer
+
+    async def run(self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: Limits = _DEFAULT) -> _R:
+        """Run a function in a worker, as `call` does; the event loop goes on meanwhile.
+
+        Where it is cancelled the worker is ended.
+
+        Args:
+            function: As for `call`.
+            *arguments: As for `call`.
+            limits: As for `call`.
+
+        Raises:
+            OverLimitError: As for `call`.
+            WorkerLostError: As for `call`.
+            Exception: As for `call`.
+        """
+        order = _order(function, arguments, limits)
+        try:
+            answer: _R = await anyio.to_thread.run_sync(
+                self._perform, order, abandon_on_cancel=True, limiter=self._turns()
+            )
+        except anyio.get_cancelled_exc_class():
+            order.cancel()
+            raise
+        return answer
+
+    async def aclose(self) -> None:
+        """End the workers that are idle; the next call starts one again."""
+        if self._process == os.getpid() and self._idle:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._close_idle)
+
+    def _turns(self) -> anyio.CapacityLimiter:
+        try:
+            return self._limiter.get()
+        except LookupError:
+            limiter = anyio.CapacityLimiter(self._size)
+            self._limiter.set(limiter)
+            return limiter
+
+    def _perform(self, order: Order) -> Any:
+        if self._process != os.getpid():
+            self._forget()  # a copy by fork must not write into its parent's pipes
+        with self._places:
+            worker = self._take()
+            is_usable = False
+            try:
+                answer = worker.ask(order)
+                is_usable = not worker.is_worn
+            finally:
+                self._give_back(worker, is_usable=is_usable)
+        return answer.open()
+
+    def _take(self) -> WorkerProcess:
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = self._start()
+        self._busy.add(worker)
+        return worker
+
+    def _start(self) -> WorkerProcess:
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self._close_all)
+        try:
+            return WorkerProcess()
+        except OSError as error:
+            raise WorkerDiedError(f"a worker process cannot start: {error}") from error
+
+    def _give_back(self, worker: WorkerProcess, *, is_usable: bool) -> None:
+        self._busy.discard(worker)
+        if is_usable:
+            self._idle.append(worker)
+        else:
+            worker.kill()
+            worker.close()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close(_END_SECONDS)
+
+    def _close_all(self) -> None:
+        if self._process == os.getpid():
+            self._close_idle()
+            for worker in tuple(self._busy):
+                worker.kill()
