@@ -207,12 +207,13 @@ def start(how: str, path: Path) -> "subprocess.Popen[str]":
 
 
 def is_running(pid: int) -> bool:
+    """Tell whether a process is there and no zombie."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{pid}/stat")
+        return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def wait_until_gone(pid: int) -> None:
