@@ -16,6 +16,9 @@ OUTCOME_CHARACTERS = 1000
 RESULT_CHARACTERS = 500
 """Characters of a tool's result that `Step.result` keeps (ARISE's documentation of `Step`)."""
 
+REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
+"""Types of a message's parts that are no part of what it says."""
+
 Message: TypeAlias = Mapping[str, Any]
 """A chat message: `role` and `content`, and what else its source gave it."""
 
@@ -133,7 +136,7 @@ def from_messages(messages: Sequence[Message]) -> Trajectory:
         messages: In order; each `tool` message is one step.
     """
     texts = [(str(message.get("role", "")), text_of(message)) for message in messages]
-    outcome = next((text for role, text in reversed(texts) if role == "assistant"), "")
+    outcome = last_message(messages)
     task = next((text for role, text in texts if role == "user"), "")
     steps = [
         Step(
@@ -153,8 +156,28 @@ def from_messages(messages: Sequence[Message]) -> Trajectory:
     )
 
 
+def is_conversation(value: object) -> bool:
+    """Say whether a value is a list of chat messages.
+
+    Args:
+        value: Anything.
+    """
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(one, Mapping) and "role" in one for one in cast("Sequence[object]", value))
+
+
+def last_message(messages: Sequence[Message]) -> str:
+    """Return the text of the assistant's last message; empty if there is none.
+
+    Args:
+        messages: In order.
+    """
+    return next((text_of(one) for one in reversed(messages) if one.get("role") == "assistant"), "")
+
+
 def text_of(message: Message) -> str:
-    """Return the text of a chat message, whose content is a string or a list of parts.
+    """Return the text of a chat message, whose content is a string or a list of parts; without its reasoning.
 
     Args:
         message: The message.
@@ -165,7 +188,7 @@ def text_of(message: Message) -> str:
     if not isinstance(content, Sequence):
         return ""
     parts = [cast("Message", part) for part in cast("Sequence[object]", content) if isinstance(part, Mapping)]
-    texts = [part.get("text") for part in parts]
+    texts = [part.get("text") for part in parts if part.get("type") not in REASONING_PARTS]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

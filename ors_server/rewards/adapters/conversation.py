@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ors_server.rewards.errors import RewardFieldError
-from ors_server.rewards.trajectory import Message, Trajectory, from_messages, text_of
+from ors_server.rewards.trajectory import Message, Trajectory, from_messages, last_message
 
 
 def as_messages(value: object, role: str) -> list[Message]:
@@ -27,16 +27,6 @@ def as_messages(value: object, role: str) -> list[Message]:
     raise RewardFieldError(f"a prompt or completion is a text or chat messages; {value!r:.80} came")
 
 
-def last_words(messages: Sequence[Message]) -> str:
-    """Return the text of the assistant's last message; empty if there is none.
-
-    Args:
-        messages: In order.
-    """
-    said = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
-    return next(said, "")
-
-
 def conversation_fields(prompt: object, completion: object, others: Mapping[str, Any]) -> dict[str, Any]:
     """Make the fields of one judgement.
 
@@ -55,7 +45,7 @@ def conversation_fields(prompt: object, completion: object, others: Mapping[str,
         **others,
         "prompt": prompt,
         "completion": completion,
-        "final_response": last_words(answered),
+        "final_response": last_message(answered),
         "trajectory": trajectory,
     }
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.options import MathVerdict
@@ -28,11 +29,14 @@ _STATUSES = {"bad_gold": RewardStatus.BAD_GOLD, "limit": RewardStatus.LIMIT}
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
     Hazards: "3.5" is "35" and "-5" is "5", for punctuation is dropped; "A" is nothing, for articles are. A
     response that lists many words earns a part. `score_answer` has options without the first two.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: AgentFly's page "Predefined Rewards"; the words as HotpotQA's evaluation compares them.
 
@@ -50,12 +54,15 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResu
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def qa_f1_reward_tool(
     final_response: str, answer: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
     """Pays for an exact answer that was come by with a tool.
 
     Hazards: any tool call earns the 0.1, useful or not; the hazards of `qa_f1_reward`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: AgentFly's page "Predefined Rewards"; its code pays the F1 from two tool results on.
 
@@ -75,10 +82,13 @@ def qa_f1_reward_tool(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardResult:
     """Compares words with the best of several answers.
 
     Hazards: those of `qa_f1_reward`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: AgentFly at 1256586.
 
@@ -94,12 +104,15 @@ def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardRe
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def infoseek_reward(
     final_response: str, answer_eval: Sequence[Any], trajectory: Trajectory, answer: Any = None
 ) -> RewardResult:
     """Pays 0.8 times the best F1, and 0.2 for two tool results.
 
     Hazards: the 0.2 are paid for any wrong answer; the hazards of `qa_f1_reward`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: AgentFly at 1256586.
 
@@ -211,12 +224,15 @@ def math_reward_thought_with_tool(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def math_string_equal_reward_tool(
     final_response: str, answer: str, trajectory: Trajectory
 ) -> dict[str, float]:
     """Compares the last run of digits of the response with the answer's text, if a tool was used.
 
     Hazards: signs and decimals are not looked at, so "-42" is "42"; `math_equal_reward_tool` has not this.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: AgentFly at 1256586.
 

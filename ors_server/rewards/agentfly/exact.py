@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ors_server.rewards.agentfly.answers import HOTPOT, best_figures, gold_texts, no_gold
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
@@ -51,6 +52,7 @@ class AnswerForm:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer("text")
 def qa_em_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -58,6 +60,8 @@ def qa_em_reward(
 
     Hazards: what stands outside the first pair of tags is not looked at; without tags the whole response
     counts. The form of the answer is only recorded.
+
+    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
 
     Source: AgentFly at 1256586.
 
@@ -77,12 +81,15 @@ def qa_em_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer("text")
 def qa_em_format_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
     """Pays for an exact answer between tags after thoughts, and 0.1 for the form alone.
 
     Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`.
+
+    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
 
     Source: AgentFly at 1256586, by what its documentation says; its code always fails.
 
@@ -102,6 +109,7 @@ def qa_em_format_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer("text")
 def qa_em_reward_tool_call(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -109,6 +117,8 @@ def qa_em_reward_tool_call(
 
     Hazards: tags are not read, so a tagged response is wrong; and where the last message is a tool's result,
     that result is the answer, whatever the agent thinks of it.
+
+    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
 
     Source: AgentFly at 1256586.
 

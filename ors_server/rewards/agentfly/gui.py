@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
@@ -76,6 +77,7 @@ class ScreenAction:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer("text")
 def gui_reward(
     final_response: str | None = None,
     gt_action: str = "",
@@ -89,6 +91,8 @@ def gui_reward(
     Hazards: any action that can be read earns 0.2, and a task without a spot or a text pays the parameters
     to everybody; only clicks, typing and scrolling have parameters that count. `f1`, `precision` and `recall`
     compare the words of the whole response with the task's data: figures to log, not to pay.
+
+    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
 
     Source: AgentFly at 1256586.
 

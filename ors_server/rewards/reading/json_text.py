@@ -71,8 +71,8 @@ def find_json(response: str, extract: Extract) -> str:
     """Return the JSON text of a response.
 
     Args:
-        response: The response.
-        extract: Where it stands. Of a fenced response what comes before `</think>` is not looked at.
+        response: The response, without reasoning.
+        extract: Where it stands.
 
     Raises:
         JSONTextError: If there is not exactly one fenced block where one is asked for.
@@ -81,7 +81,7 @@ def find_json(response: str, extract: Extract) -> str:
         return response
     if len(response) > 2 * MAX_CHARACTERS:
         raise JSONTextError(f"the response has {len(response)} characters: too long to look for JSON in it")
-    blocks = fenced_blocks(response.rpartition("</think>")[2], ("json", ""))
+    blocks = fenced_blocks(response, ("json", ""))
     if len(blocks) != 1:
         raise JSONTextError(f"one fenced block of JSON is wanted; there are {len(blocks)}")
     return blocks[0]

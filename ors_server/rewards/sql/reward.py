@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.fences import fenced_blocks
@@ -59,6 +60,7 @@ class SQLOptions:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def sql_match_reward(
     final_response: str,
     answer: str,
@@ -80,6 +82,8 @@ def sql_match_reward(
     not earn more than one that ends wrongly. A gold that fails is `bad_gold`, one that takes too much is
     `limit`, and so is an answer over which the process grew by 512 MiB: whose memory it was is not certain.
     Databases are read into memory of their own; nothing is ever written.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: execution accuracy of Spider and BIRD; several databases: test-suite accuracy (Zhong, Yu and Klein
     2020). BIRD's own script compares sets, so that a row may be missing its double; here it may not.
@@ -137,11 +141,10 @@ def _options(given: dict[str, Any]) -> SQLOptions:
 def _find_query(response: str) -> tuple[str | None, str]:
     if len(response) > MAX_RESPONSE_CHARACTERS:
         return None, f"the response has more than {MAX_RESPONSE_CHARACTERS} characters"
-    said = response.rpartition("</think>")[2]
-    blocks = fenced_blocks(said, ("sql", "sqlite", ""))
+    blocks = fenced_blocks(response, ("sql", "sqlite", ""))
     if len(blocks) > 1:
         return None, f"one query is wanted; there are {len(blocks)} fenced blocks"
-    query = blocks[0] if blocks else said
+    query = blocks[0] if blocks else response
     return (query, "") if query.strip() else (None, "there is no query")
 
 

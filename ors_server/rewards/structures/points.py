@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.json_values import is_array
@@ -31,6 +32,7 @@ class Point:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def gui_point_reward(
     final_response: str, answer: Any, *, size: Sequence[float] | None = None, radius: float = RADIUS
 ) -> RewardResult:
@@ -38,6 +40,8 @@ def gui_point_reward(
 
     Hazards: the middle of the screen earns something wherever golds are spread around it, so look at the mean
     of a constant; targets smaller than the radius pay for missing them (`gui_box_reward` does not).
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the coordinate reward of NeMo Gym's screen tasks. A distance is Euclid's, in parts of the screen's
     width and height.
@@ -67,10 +71,13 @@ def gui_point_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | None = None) -> RewardResult:
     """Pays 1 for pointing into a box, its edge included, else 0.
 
     Hazard: a box that covers much of the screen is hit by a constant.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the hit test of screen-grounding data (ScreenSpot and its kin), as in NeMo Gym.
 
@@ -118,10 +125,13 @@ def _on_screen(value: Any, scale: Point) -> Point | None:
 
 def _read_point(response: str, scale: Point) -> tuple[Point | None, str | None]:
     """Return the only point of a response, or why there is none."""
-    said = response.rpartition("</think>")[2]
-    if len(said) > MAX_CHARACTERS:
-        return None, f"the response has {len(said)} characters; at most {MAX_CHARACTERS} are looked through"
-    found = {tuple(float(part) for part in one.groups() if part is not None) for one in _PAIR.finditer(said)}
+    if len(response) > MAX_CHARACTERS:
+        return (
+            None,
+            f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read",
+        )
+    pairs = _PAIR.finditer(response)
+    found = {tuple(float(part) for part in one.groups() if part is not None) for one in pairs}
     if len(found) != 1:
         return None, f"one point is wanted; there are {len(found)}"
     point = _on_screen(found.pop(), scale)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternTimeoutError
 from ors_server.rewards.reading.json_text import Extract, JSONTextError, find_json, parse_json
@@ -20,10 +21,13 @@ from ors_server.rewards.structures.json_schema import (
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def json_valid_reward(final_response: str, extract: Extract = "whole") -> RewardResult:
     """Pays 1 if the response is strict JSON, else 0.
 
     Hazards: `null`, `{}` and `0` are JSON; it says nothing of what was asked, so gate it or use a schema.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: RFC 8259, with I-JSON's (RFC 7493) refusal of NaN, of a name twice in one object, of half a
     surrogate pair and of numbers beyond a double; at most 1,000,000 characters, 100 levels.
@@ -44,11 +48,14 @@ def json_valid_reward(final_response: str, extract: Extract = "whole") -> Reward
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def json_schema_reward(final_response: str, schema: Schema | str, extract: Extract = "whole") -> RewardResult:
     """Pays 1 if the response is JSON that a JSON Schema accepts, else 0.
 
     Hazards: a schema without `required` accepts `{}`, and one without `additionalProperties: false` any name
     beside; `format` is not checked. A form is no content: gate it by what the answer says.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: JSON Schema, draft 2020-12 unless `$schema` names another, by the package jsonschema. No reference
     is ever fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
@@ -78,6 +85,7 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def json_match_reward(
     final_response: str,
     answer: Any,
@@ -91,6 +99,8 @@ def json_match_reward(
 
     Hazards: with `pays="fraction"` a guess at fields of few values (true, false, null) earns; with
     `mode="subset"` names that were not asked for are free, so a flood of them costs nothing.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: structured outputs as NeMo Gym scores them (a difference field by field); the values of RFC 8259.
     Numbers are compared exactly (1 is 1.0, 0.1 is not 0.10000000000000001, 1 is not "1", true is not 1).

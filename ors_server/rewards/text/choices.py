@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.text.matches import found_words
@@ -41,6 +42,7 @@ _JOINER: Final = re.compile(r"[\s,;/&|]*(?:(?:and|or)\b\s*)?\(?([A-Za-z0-9]{1,4}
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def multiple_choice_reward(
     final_response: str, answer: str, choices: Sequence[str] | Mapping[str, str], mode: ChoiceMode = "any"
@@ -50,6 +52,8 @@ def multiple_choice_reward(
     Hazards: without a box or "Answer:" the whole response must be the letter or the text; tell the model the
     form. Of several boxes or answers the last counts, and a place that names several choices picks none.
     Guessing earns 1 in the number of choices. More than 100,000 characters are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the `mcqa` environment of NeMo Gym, with the choices taken from the task.
 

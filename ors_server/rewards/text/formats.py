@@ -27,6 +27,8 @@ def think_format_reward(final_response: str) -> float:
     Hazards: it never looks at the answer, and an empty block earns 1. Gate it by correctness. White space
     before the block, or another `<think>` behind it, earns 0.
 
+    Reads: the raw response, reasoning included.
+
     Source: TRL's `think_format_reward` (huggingface/trl at f2cd577), case by case.
 
     Args:
@@ -47,6 +49,8 @@ def answer_format_reward(final_response: str) -> float:
 
     Hazards: it never looks at what the answer is. Gate it by correctness. Each tag must be there once, so an
     answer cannot be hidden among others.
+
+    Reads: the raw response, reasoning included.
 
     Source: `format_reward` of open-r1, which wants a line break inside of every tag; white space around the
     blocks is free here, and an empty answer earns nothing.
@@ -77,6 +81,8 @@ def tag_count_reward(final_response: str) -> float:
     Hazards: four tags with nothing in them earn 1, in any order. Gate it by correctness, or use
     `answer_format_reward`.
 
+    Reads: the raw response, reasoning included.
+
     Source: `tag_count_reward` of open-r1, with its line breaks.
 
     Args:
@@ -94,6 +100,8 @@ def reasoning_steps_reward(final_response: str) -> float:
     """Pays for marks of step-by-step reasoning: "Step 1:", list items, "First,"; the whole from three on.
 
     Hazards: three bullets earn 1, whatever they say. Gate it by correctness.
+
+    Reads: the raw response, reasoning included.
 
     Source: `reasoning_steps_reward` of open-r1.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import is_array
@@ -26,6 +27,7 @@ class BadInstructionError(ValueError):
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def instruction_reward(
     final_response: str,
     instructions: Sequence[Mapping[str, Any]],
@@ -37,6 +39,8 @@ def instruction_reward(
 
     Hazards: form is all that it sees, so a nonsense text of the right form is paid: gate it by what the text
     says. With `pays="fraction"` instructions that forbid something are followed by a text of one letter.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: instructions of the kinds of IFEval (Zhou et al. 2023), prompt-level (all) and instruction-level
     (fraction), strict and loose; written anew, with words counted as it counts them.

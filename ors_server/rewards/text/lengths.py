@@ -134,6 +134,8 @@ def repetition_penalty_reward(
     A response shorter than an n-gram costs nothing. More than a million tokens, or 100,000 characters, are a
     `limit`.
 
+    Reads: the raw response, reasoning included.
+
     Source: the repetition penalty of Yeo et al. 2025 (arXiv 2502.03373), as TRL computes it.
 
     Args:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.reading.packages import load_package
@@ -70,12 +71,15 @@ def found_words(text: str, wanted: set[str]) -> set[str]:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002
     """Pays for a response that is a gold answer, character by character.
 
     Hazards: a model that adds a word or a full stop earns nothing; tell it the form, or use
     `normalised_match_reward`. A response of any length is compared.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the exact match of inspect_ai and ARISE's 1.0.
 
@@ -94,6 +98,7 @@ def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> 
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def normalised_match_reward(
     final_response: str,
@@ -109,6 +114,8 @@ def normalised_match_reward(
     Hazards: upper and lower case are one ("US" is "us") unless `casefold=False`. No punctuation is dropped:
     "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits and fractions stay apart:
     "10²" is "10^2", not "102". A response of more than 100,000 characters is a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: SQuAD's exact match (Rajpurkar et al. 2016), without dropping punctuation and articles; Unicode's
     NFKC_Casefold.
@@ -130,6 +137,7 @@ def normalised_match_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def word_match_reward(
     final_response: str,
@@ -145,6 +153,8 @@ def word_match_reward(
     other ways to deny are not seen. Without `choices` a response may list several candidates within
     `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`:
     "2 + 2 = 5, not 4" has a 2. A response of more than 100,000 characters is a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the sub-EM of Search-R1 and inspect_ai's `includes`, with boundaries, a greatest length and
     rejection of lists.
@@ -173,6 +183,7 @@ def word_match_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def all_of_match_reward(
     final_response: str,
@@ -186,6 +197,8 @@ def all_of_match_reward(
 
     Hazards: without `choices` a response that lists everything earns 1; `partial` pays for a list of which a
     part is right. Words after not, no or never do not count. More than 100,000 characters are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the all-of match of this library; boundaries as in `word_match_reward`.
 
@@ -209,6 +222,7 @@ def all_of_match_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def regex_match_reward(
     final_response: str,
@@ -223,6 +237,8 @@ def regex_match_reward(
     Hazards: `search` finds a pattern anywhere, so "4" is in "14": write `\b`, or use `fullmatch`. A pattern
     that matches the empty text pays for silence, and is a bad gold. Backtracking that takes longer than
     `time_limit` is a `limit`, as is a response of more than 100,000 characters. Needs the extra `text`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: inspect_ai's `pattern`; the `regex` package, which bounds the time of a search.
 
@@ -255,11 +271,14 @@ def regex_match_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 def strict_answer_match_reward(final_response: str, answer: str, match: Match = "exact") -> Any:
     """Compares as ARISE's `answer_match_reward`, without its hazards: no 0.7, no 0.5, no substrings.
 
     Hazards: those of the match that is chosen: `exact_match_reward`, `word_match_reward`,
     `numeric_match_reward`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: ARISE's reward page, for what it is a strict sibling of.
 
@@ -277,7 +296,7 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
     rewards = {"exact": exact_match_reward, "word": word_match_reward, "numeric": numeric_match_reward}
     if match not in rewards:
         raise RewardDefinitionError(f"a match is exact, word or numeric; {match!r} came")
-    return rewards[match].function(final_response, answer)
+    return rewards[match].function(final_response, answer, answer_from="raw")  # it is the answer already
 
 
 def _is_denied(before: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.text.texts import (
@@ -93,6 +94,7 @@ def last_number(text: str) -> str | None:
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def numeric_match_reward(
     final_response: str,
@@ -109,6 +111,8 @@ def numeric_match_reward(
     `where="last"` takes the last number of a text, which need not be what the text says. Other units are
     never converted, and `last` does not look at them. NaN and infinities are no answers. With `whole` a
     response of any length is graded; with `last` more than 100,000 characters are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: this library; tolerances as those of Python's `math.isclose`, but on exact numbers.
 
@@ -139,6 +143,7 @@ def numeric_match_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -> float:
     """Pays for the number behind the last `####`, or the last number of the response, if it is the gold one.
@@ -146,6 +151,8 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
     for a right number in another form, so tell the model the form. More than 100,000 characters are a
     `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`; verl's two modes.
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.reading.packages import load_package
@@ -47,6 +48,7 @@ Compare: TypeAlias = Callable[[list[str], list[str]], int]
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def edit_similarity_reward(
     final_response: str, answer: str, method: EditMethod = "levenshtein", *, casefold: bool = False
@@ -57,6 +59,8 @@ def edit_similarity_reward(
     0.4. `token_sort` does not see the order of words. The scores of rapidfuzz that ignore what one side has
     more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered. More than 20,000 characters
     are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz.
 
@@ -87,6 +91,7 @@ def edit_similarity_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def rouge_n_reward(
     final_response: str, answer: str, n: int = 1, tokenizer: Tokenizer = "ascii", *, stem: bool = False
@@ -96,6 +101,8 @@ def rouge_n_reward(
     Hazards: the right words in any order earn 1 by ROUGE-1; a copy of the source text earns much of what a
     summary does. `ascii` sees letters a to z and digits only; for other scripts take `unicode`. More than
     20,000 characters are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts.
 
@@ -123,6 +130,7 @@ def rouge_n_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def rouge_l_reward(
     final_response: str, answer: str, tokenizer: Tokenizer = "ascii", *, stem: bool = False
@@ -131,6 +139,8 @@ def rouge_l_reward(
 
     Hazards: those of `rouge_n_reward`, but that the order of words counts. More than 20,000 characters are a
     `limit`. Needs the extra `text`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: Lin 2004, as the package rouge-score 0.1.2 computes `rougeL`; the subsequence by rapidfuzz.
 
@@ -156,6 +166,7 @@ def rouge_l_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def bleu_reward(
     final_response: str,
@@ -170,6 +181,8 @@ def bleu_reward(
     Hazards: BLEU is a figure of a corpus; of one sentence it depends on the smoothing, so compare only what
     has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than 20,000
     characters are a `limit`. Tokenizers that download a model are not offered.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
     Cherry 2014.
@@ -204,6 +217,7 @@ def bleu_reward(
 
 
 @reward(range=(0.0, 1.0))
+@reads_answer()
 @with_statuses
 def chrf_reward(
     final_response: str, answer: str, word_order: int = 0, *, casefold: bool = False
@@ -211,6 +225,8 @@ def chrf_reward(
     """Pays the chrF of the response against the best gold, over 100: the F2 of shared character n-grams.
 
     Hazards: unlike texts of one language earn 0.1 to 0.2. More than 20,000 characters are a `limit`.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: Popović 2015 and 2017, by the package sacrebleu.
 

@@ -1,0 +1,66 @@
+"""How a reward says what of a response it reads, and how a task changes that: the field `answer_from`."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from ors_server.rewards.reading.answer_text import AnswerFrom, Place, find_answer, read_source
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.trajectory import is_conversation, last_message
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FIELD = "answer_from"
+
+
+def reads_answer(
+    place: Place = "answer", field: str = "final_response", least: float = 0.0
+) -> Callable[[Function], Function]:
+    """Hand a reward the answer of a response, in place of the whole of it.
+
+    The reward gets another optional field, `answer_from`: a place, or an object with `place`, `reasoning`
+    (tags that are cut) and `tags` (tags around an answer). Chat messages are read for the assistant's last
+    one. Where there is no answer, the reward is asked about the empty text, so that a gold that cannot be
+    read is still reported; and whatever it pays, the result is the least, with the reason.
+
+    Args:
+        place: What it reads by default.
+        field: The parameter that is the response.
+        least: The lowest of the reward's range.
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        names = list(signature.parameters)
+
+        @wraps(function)
+        def judged(*args: Any, answer_from: AnswerFrom = None, **fields: Any) -> Any:
+            fields.update(zip(names, args, strict=False))
+            source = read_source(answer_from, place)
+            response = fields.get(field)
+            if is_conversation(response):
+                response = fields[field] = last_message(cast("Sequence[Any]", response))
+            if not isinstance(response, str):
+                return function(**fields)
+            found = find_answer(response, source)
+            fields[field] = found.text
+            raw = function(**fields)
+            return raw if found.problem is None else _unanswered(raw, least, found.problem)
+
+        option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
+        parameters = list(signature.parameters.values())
+        rest = [one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD]
+        own = [one for one in parameters if one not in rest]
+        cast("Any", judged).__signature__ = signature.replace(parameters=[*own, option, *rest])
+        cast("Any", judged).answer_place = place
+        return cast("Function", judged)
+
+    return decorate
+
+
+def _unanswered(raw: object, least: float, problem: str) -> RewardResult:
+    result = RewardResult.from_raw(raw)
+    if result.reward is None:
+        return result
+    return RewardResult(least, RewardStatus.UNPARSED_ANSWER, result.extras, problem)

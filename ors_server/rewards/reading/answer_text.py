@@ -1,0 +1,269 @@
+r"""What of a response is the answer: the one place that decides it, for every reward and adapter. Pure.
+
+A response is cut in this order; each step is linear in its length.
+
+1. The turn: markers of the chat template around it go, and what follows the end of the turn.
+2. The reasoning: everything up to the last closing tag, and everything from an opening tag that is never
+   closed. A response that opens its reasoning at once and never closes it has no answer.
+3. The place: the content of the last `<answer>` element where there is one, the last `\boxed{}`, the last
+   line, or all that is left.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from ors_server.rewards.errors import RewardFieldError
+
+Place: TypeAlias = Literal["answer", "text", "tag", "box", "last_line", "raw"]
+"""Where the answer is. `answer`: in the last answer element, or else the text. `text`: all but the reasoning.
+`tag`, `box`, `last_line`: there and nowhere else. `raw`: the whole response, reasoning included."""
+Tags: TypeAlias = tuple[tuple[str, str], ...]
+"""Opening and closing tags; case does not count."""
+
+REASONING_TAGS: Final[Tags] = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+    ("<|channel|>commentary<|message|>", "<|channel|>final<|message|>"),
+)
+"""Tags around reasoning: DeepSeek's and Qwen's, those of common prompts, Seed, Mistral, Kimi, OpenThoughts,
+Cohere, and the channels of gpt-oss (harmony)."""
+ANSWER_TAGS: Final[Tags] = (
+    ("<answer>", "</answer>"),
+    ("<final_answer>", "</final_answer>"),
+    ("<solution>", "</solution>"),
+    ("<|begin_of_solution|>", "<|end_of_solution|>"),
+)
+"""Tags around an answer."""
+
+_TURN_START: Final = re.compile(
+    r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"
+)
+_TURN_END: Final = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|end|user|eom_id|return|call)\|>|"
+    r"<｜(?:end▁of▁sentence|User)｜>|</s>|<eos>|<(?:end|start)_of_turn>|\[INST\]"  # noqa: RUF001  (the signs of the template)
+)
+_CHANNEL: Final = "<|channel|>"
+_STRUCK: Final = ("<s>", "</s>")
+"""Text that is struck through in HTML; its closing tag ends no turn."""
+_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
+_BRACE: Final = re.compile(r"[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSource:
+    """Where the answer of a response is."""
+
+    place: Place = "answer"
+    reasoning: Tags = REASONING_TAGS
+    """Tags of reasoning, which is cut; none cuts nothing."""
+    tags: Tags = ANSWER_TAGS
+    """Tags around an answer."""
+
+
+AnswerFrom: TypeAlias = AnswerSource | Place | Mapping[str, Any] | None
+"""A source; its place alone; a mapping of its fields, as JSON has it; or `None` for a reward's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnswer:
+    """The answer of a response."""
+
+    text: str
+    """As it was written; empty where there is none."""
+    problem: str | None = None
+    """Why there is no answer; `None` where there is one, which may be empty."""
+
+
+def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
+    """Find the answer of a response.
+
+    Args:
+        response: All that the model wrote.
+        source: Where the answer is.
+    """
+    if source.place == "raw":
+        return FoundAnswer(response)
+    text = cut_reasoning(response, source.reasoning)
+    if text is None:
+        return FoundAnswer("", "the response is all reasoning, which is never closed")
+    found = _in_place(text, source)
+    return FoundAnswer("", f"the response has no {source.place}") if found is None else FoundAnswer(found)
+
+
+def _in_place(text: str, source: AnswerSource) -> str | None:
+    match source.place:
+        case "box":
+            return last_box(text)
+        case "last_line":
+            return text.rstrip().rpartition("\n")[2].strip()
+        case "tag":
+            return last_tagged(text, source.tags)
+        case "answer":
+            tagged = last_tagged(text, source.tags)
+            return text if tagged is None else tagged
+        case _:
+            return text
+
+
+def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
+    """Return a response without the template's markers around its turn, and without its reasoning.
+
+    Args:
+        response: All that the model wrote.
+        tags: Tags of reasoning.
+
+    Returns:
+        What is left, as it was written; `None` if the response begins with reasoning that is never closed.
+    """
+    if _CHANNEL in response:  # the end of a channel is not that of the turn
+        text = _outside(response, tags)
+        return None if text is None else _cut_turn(text)
+    return _outside(_cut_turn(response), tags)
+
+
+def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
+    """Return the content of the last element of an answer, without white space around it.
+
+    A last element that is not closed ends with the text, for a sampler drops the tag at which it stops.
+
+    Args:
+        text: Without reasoning.
+        tags: Tags around an answer.
+
+    Returns:
+        The content; `None` if no tag is opened.
+    """
+    opening, _ = _patterns(tags)
+    found = None if opening is None else _last(opening, text)
+    if found is None:
+        return None
+    closing = next(close for open_, close in tags if open_.lower() == found[0].lower())
+    end = _pattern((closing,)).search(text, found.end())
+    return text[found.end() : None if end is None else end.start()].strip()
+
+
+def last_box(text: str) -> str | None:
+    r"""Return the content of the last `\boxed{...}`; `None` if there is none, or it is not closed.
+
+    Args:
+        text: Without reasoning.
+    """
+    box = _last(_BOX, text)
+    if box is None:
+        return None
+    depth = 1
+    for brace in _BRACE.finditer(text, box.end()):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[box.end() : brace.start()]
+    return None
+
+
+def read_source(given: object, place: Place) -> AnswerSource:
+    """Read where an answer is.
+
+    Args:
+        given: As `AnswerFrom`.
+        place: Where it is if nothing, or no place, is given.
+
+    Raises:
+        RewardFieldError: If it is nothing of this.
+    """
+    if given is None:
+        return _SOURCES[place]
+    if isinstance(given, AnswerSource):
+        return given
+    if isinstance(given, str) and given in _SOURCES:
+        return _SOURCES[cast("Place", given)]
+    if isinstance(given, Mapping):
+        return _from_mapping(cast("Mapping[str, Any]", given), place)
+    raise RewardFieldError(
+        f"answer_from is one of {', '.join(_SOURCES)}, or an object with place, reasoning or tags; "
+        f"{given!r:.80} came"
+    )
+
+
+def _from_mapping(given: Mapping[str, Any], place: Place) -> AnswerSource:
+    unknown = set(given) - {"place", "reasoning", "tags"}
+    if unknown:
+        raise RewardFieldError(f"answer_from has place, reasoning and tags; {sorted(unknown)!r:.80} came")
+    source = read_source(given.get("place"), place)
+    reasoning = _read_tags(given["reasoning"]) if "reasoning" in given else source.reasoning
+    tags = _read_tags(given["tags"]) if "tags" in given else source.tags
+    return AnswerSource(source.place, reasoning, tags)
+
+
+def _read_tags(given: object) -> Tags:
+    """Read pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
+    listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+    pairs = [(f"<{one}>", f"</{one}>") if isinstance(one, str) else one for one in listed]
+    tags: list[tuple[str, str]] = []
+    for pair in pairs:
+        ends = cast("Sequence[object]", pair) if isinstance(pair, list | tuple) else ()
+        opening, closing = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004  (two ends)
+        if not (isinstance(opening, str) and isinstance(closing, str) and opening and closing):
+            raise RewardFieldError(
+                f"tags are names, or pairs of an opening and a closing one; {pair!r:.80} came"
+            )
+        tags.append((opening, closing))
+    if not isinstance(given, list | tuple):
+        raise RewardFieldError(f"tags are a list; {given!r:.80} came")
+    return tuple(tags)
+
+
+def _outside(text: str, tags: Tags) -> str | None:
+    opening, closing = _patterns(tags)
+    if opening is None or closing is None:
+        return text
+    closed = _last(closing, text)
+    start = 0 if closed is None else closed.end()
+    opened = opening.search(text, start)
+    if opened is None:
+        return text[start:]
+    left = text[start : opened.start()]
+    return left if left.strip() else None
+
+
+def _cut_turn(text: str) -> str:
+    start = _TURN_START.match(text)
+    text = text if start is None else text[start.end() :]
+    opening, closing = _STRUCK
+    is_struck = opening in text
+    for end in _TURN_END.finditer(text):
+        if end[0] == closing and is_struck:
+            continue
+        return text[: end.start()] if text[: end.start()].strip() else text
+    return text
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    found = None
+    for found in pattern.finditer(text):  # noqa: B007  (the last one is wanted)
+        pass
+    return found
+
+
+@lru_cache(maxsize=64)
+def _patterns(tags: Tags) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+    if not tags:
+        return None, None
+    return _pattern(tuple(opening for opening, _ in tags)), _pattern(tuple(closing for _, closing in tags))
+
+
+@lru_cache(maxsize=64)
+def _pattern(marks: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, dict.fromkeys(marks))), re.IGNORECASE)
+
+
+_SOURCES: Final[Mapping[str, AnswerSource]] = {place: AnswerSource(place) for place in get_args(Place)}
