@@ -1,8 +1,8 @@
 """Rewards of the seeds that ask a language model for a score: ARISE's `llm_judge_reward`, AgentFly's judge.
 
 Source: the reward page of ARISE and arise-ai 0.2.1; AgentFly at 1256586. Theirs read a number out of any
-reply and turn a failure into 0.5 or 0; here a reply is read strictly, asked for again, and a failure is an
-error. Each deviation is a row of `ors_server.rewards.deviations`.
+reply and turn a failure into 0.5 or 0; here a reply that may say two things is asked for again, and a failure
+is an error. Each deviation is a row of `ors_server.rewards.deviations`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -25,7 +25,18 @@ MODEL = "ORS_JUDGE_MODEL"
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which the same request may work later."""
 FAULTY = 500
-REFUSED = 400
+UNRELATED = frozenset({401, 403, 408, 409, 425, 429})
+"""Statuses that say nothing about the schema of a request."""
+SCHEMA_WORDS = (
+    "response_format",
+    "schema",
+    "structured",
+    "guided",
+    "grammar",
+    "json mode",
+    "requested param",
+)
+"""Words, in lower case, with which endpoints refuse a request for its schema."""
 MOST_QUOTED = 500
 """Characters of an endpoint's own message that an error shows."""
 
@@ -250,14 +261,11 @@ def _parsed(text: str) -> Mapping[str, Any]:
 def _judged_by_status(name: str, error: Any, *, has_schema: bool) -> Exception:
     said = str(error)[:MOST_QUOTED]
     status: int = error.status_code
+    is_about_schema = any(word in said.casefold() for word in SCHEMA_WORDS)
+    if has_schema and is_about_schema and status not in UNRELATED:
+        return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
         return _PassingError(said, _wait_of(error.response.headers))
-    if (
-        has_schema
-        and status in {REFUSED, 422}
-        and any(word in said for word in ("response_format", "schema"))
-    ):
-        return _NoSchemaError()
     return JudgeError(f"{name} refused: {said}")
 
 

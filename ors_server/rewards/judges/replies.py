@@ -1,7 +1,7 @@
-"""Reads verdicts out of replies. Strict: what is not plainly a verdict is none, and the last one binds.
+"""Reads verdicts out of replies: every form that says one thing, and nothing that may say two.
 
 A JSON object is looked for first, then lines of text. A reply may quote the agent's text before it comes to
-its own verdict, so of several it is the last that counts.
+its own verdict, so of several it is the last that counts. The work grows with the length of the reply.
 """
 
 import json
@@ -9,23 +9,28 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from ors_server.rewards.judges.errors import UnusableReplyError
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
+from ors_server.rewards.judges.stated_score import find_score
 
 MOST_CHARACTERS = 100_000
 """Of a reply that is read at all."""
-MOST_OPENINGS = 2_000
-"""Braces at which a JSON object is looked for."""
-_NUMBER = re.compile(
-    r"([-+]?(?:\d{1,20}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?)(?:\s*/\s*(\d{1,4}(?:\.0+)?))?"
-)
-_LABEL = re.compile(r"\b(?:score|rating|reward|grade)\b[*_`]*\s*[:=]", re.IGNORECASE)
-_LINE = re.compile(
-    r"^\W*verdict(?:\s+(?P<name>[A-Za-z]\w*))?\W*[:=]\s*(?P<choice>.+?)\s*$", re.IGNORECASE | re.MULTILINE
-)
+MOST_BROKEN = 1_000
+"""Beginnings of objects that turn out to be none; a reply with more is not read."""
+MOST_DEEP = 3
+"""Objects that are nested too deeply to be read; a reply with more is not read."""
+_DEEP = 500
+"""Characters that such an object has at least."""
+_DIGITS = 30
+"""Digits of a whole number that is read exactly."""
+_OPENING = re.compile(r'\{(?=\s{0,200}(?:"[^"\n]{0,200}"\s{0,20}:|\}))')
+"""How an object begins. Its first key has at most 200 characters."""
+_LINE = re.compile(r"\W*verdict(?:\s+(?P<name>[A-Za-z]\w*))?\W*[:=](?P<choice>.+)", re.IGNORECASE)
 _MARKUP = " \t\r\n*_`'\""
+_SCORE_KEYS = frozenset({"score", "finalscore", "overallscore", "totalscore", "rating", "overallrating"})
+_SCORE_KEYS |= {"finalrating", "reward", "grade", "mark"}
 
 SCORE_SCHEMA = closed_object({"reason": {"type": "string"}, "score": {"type": "number"}})
 SCORE_FORM = (
@@ -51,26 +56,34 @@ class ReadScore:
     reason: str = ""
 
 
+class _Repeated(dict[str, Any]):
+    """An object that has a key twice."""
+
+
 def read_verdicts(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
     """Read a reply to a rubric.
 
     Args:
-        text: The reply.
+        text: The reply: an object with a choice, or an object with `verdict` and perhaps `reason`, for every
+            criterion; lines `VERDICT name: choice` at its end; for a rubric of one criterion also a choice
+            alone, or an object with `verdict`.
         rubric: What was asked.
 
     Returns:
         For every criterion, by name, its verdict.
 
     Raises:
-        UnusableReplyError: A verdict is missing, said twice, no choice, or stands before its reason.
+        UnusableReplyError: A verdict is missing, given twice, or no choice.
     """
-    found, said = last_object(spoken(text))
+    found, rest = last_object(spoken(text))
     if found is None:
-        return _from_lines(said, rubric)
+        return _from_text(rest, rubric)
     names = {one.name for one in rubric.criteria}
-    if set(found) != names:
+    if len(names) == 1 and "verdict" in found and "verdict" not in names:
+        found = {rubric.criteria[0].name: found}
+    if isinstance(found, _Repeated) or set(found) != names:
         raise UnusableReplyError(
-            f"the object's keys have to be {sorted(names)}, and are {sorted(found)[:20]}"
+            f"the object's keys have to be {sorted(names)}, each once, and are {sorted(found)[:20]}"
         )
     return {one.name: _from_entry(found[one.name], one) for one in rubric.criteria}
 
@@ -79,8 +92,7 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
     """Read a reply that is a score.
 
     Args:
-        text: The reply: an object with `reason` and `score`, a line `Score: number` at its end, or a number
-            alone on its last line. `8/10` is one only on a scale that ends at 10.
+        text: The reply: an object with a key such as `score` or `rating`, or what `find_score` reads.
         low: Least score.
         high: Greatest score.
 
@@ -88,17 +100,22 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         A finite score in the range.
 
     Raises:
-        UnusableReplyError: There is none.
+        UnusableReplyError: There is none, or there are two.
     """
-    found, said = last_object(spoken(text))
-    if found is None:
-        return ReadScore(_checked(_number_at_the_end(said, high), low, high))
-    if set(found) != {"reason", "score"}:
-        raise UnusableReplyError(
-            f"the object's keys have to be reason and score, and are {sorted(found)[:20]}"
-        )
-    reason = _reason_before(found, "score")
-    return ReadScore(_checked(found["score"], low, high), reason)
+    said = spoken(text)
+    found, rest = _find_object(said)
+    given = None if found is None else _scores_of(found)
+    if found is None or (not given and re.search(r"\d", rest)):
+        return ReadScore(_checked(find_score(rest if found is not None else said, low, high), low, high))
+    if not given:
+        raise UnusableReplyError(f"the object has no key score; its keys are {sorted(found)[:20]}")
+    scores = [_as_score(value, low, high) for value in given]
+    if re.search(r"\d", rest):
+        scores.append(find_score(f"{scores[-1]!r}\n{rest}", low, high))
+    if max(scores) - min(scores) > 1e-9:  # noqa: PLR2004  (of what is written as the same number)
+        raise UnusableReplyError("the object gives different scores")
+    reason = next((found[key] for key in ("reason", "explanation", "reasoning") if key in found), "")
+    return ReadScore(scores[0], reason if isinstance(reason, str) else "")
 
 
 def spoken(text: str) -> str:
@@ -130,58 +147,67 @@ def last_object(text: str) -> tuple[dict[str, Any] | None, str]:
     Returns:
         The object, if nothing but marks of a code block follow it; and the text that is left to be read: what
         follows the last object, or all of it if there is none.
-
-    Raises:
-        UnusableReplyError: An object has a key twice, or NaN or an infinity in it.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse)
-    found: dict[str, Any] | None = None
-    over = 0
-    start = text.find("{")
-    for _ in range(MOST_OPENINGS):
-        if start < 0:
-            break
-        try:
-            found, over = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-        else:
-            start = text.find("{", over)
-    rest = text[over:]
+    found, rest = _find_object(text)
     return (None if rest.strip(_MARKUP) else found), rest
 
 
+def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the last JSON object of a text, and what follows it.
+
+    What was read in vain is not read again: the search goes on where an object turned out to be none, so the
+    work grows with the length of the text. An object within such a one is passed over.
+    """
+    decoder = json.JSONDecoder(object_pairs_hook=_once, parse_int=_integer)
+    found: dict[str, Any] | None = None
+    over = deep = broken = 0
+    opening = _OPENING.search(text)
+    while opening is not None and broken < MOST_BROKEN and deep < MOST_DEEP:
+        begins = opening.start()
+        try:
+            found, over = decoder.raw_decode(text, begins)
+            begins = over
+        except json.JSONDecodeError as error:
+            broken += 1
+            begins = max(begins + 1, error.pos)
+        except RecursionError:
+            deep += 1
+            begins += _DEEP
+        opening = _OPENING.search(text, begins)
+    if opening is not None:
+        raise UnusableReplyError("the reply has too many objects that are broken or nested too deeply")
+    return found, text[over:]
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise UnusableReplyError(f"an object says a key twice: {names[:20]}")
-    return dict(pairs)
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else _Repeated(made)
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise UnusableReplyError(f"{constant} is no number")
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _DIGITS else math.inf
 
 
 def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
-    if not isinstance(entry, dict) or set(cast("dict[str, Any]", entry)) != {"reason", "verdict"}:
-        raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict")
+    if isinstance(entry, str):
+        return ReadVerdict(_choice(entry, criterion))
+    if not isinstance(entry, dict) or isinstance(entry, _Repeated):
+        raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, each once")
     said = cast("dict[str, Any]", entry)
-    reason = _reason_before(said, "verdict")
-    return ReadVerdict(_choice(str(said["verdict"]), criterion), reason)
+    verdict, reason = said.get("verdict"), said.get("reason", "")
+    if not isinstance(verdict, str | int) or not isinstance(reason, str):
+        raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, both texts")
+    return ReadVerdict(_choice(str(verdict), criterion), reason)
 
 
-def _reason_before(entry: Mapping[str, Any], verdict: str) -> str:
-    reason = entry["reason"]
-    if not isinstance(reason, str) or list(entry).index("reason") > list(entry).index(verdict):
-        raise UnusableReplyError(f"the reason is a text and comes before the {verdict}")
-    return reason
-
-
-def _from_lines(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
-    if _LINE.fullmatch(text.strip().rpartition("\n")[2]) is None:
+def _from_text(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
+    alone = rubric.criteria[0] if len(rubric.criteria) == 1 else None
+    lines = [_LINE.fullmatch(line.rstrip()) for line in text.strip().splitlines()]
+    if not lines or lines[-1] is None:
+        if alone is not None and "\n" not in text.strip():
+            return {alone.name: ReadVerdict(_choice(text, alone))}
         raise UnusableReplyError("the reply ends neither in a JSON object nor in a line VERDICT name: choice")
-    alone = rubric.criteria[0].name if len(rubric.criteria) == 1 else None
-    said = {found["name"] or alone: found["choice"] for found in _LINE.finditer(text)}
+    said = {(one["name"] or (alone and alone.name)): one["choice"] for one in lines if one is not None}
     names = {one.name for one in rubric.criteria}
     if set(said) != names:
         missing = sorted(names - set(said))
@@ -201,16 +227,20 @@ def _choice(said: str, criterion: Criterion) -> str:
     )
 
 
-def _number_at_the_end(text: str, high: float) -> float:
-    labels = list(_LABEL.finditer(text))
-    tail = text[labels[-1].end() :] if labels else text.strip(_MARKUP).rpartition("\n")[2]
-    bare = tail.strip(_MARKUP)
-    found = _NUMBER.fullmatch(bare) or _NUMBER.fullmatch(bare.removesuffix(".").strip(_MARKUP))
-    if found is None:
-        raise UnusableReplyError(f"the reply does not end in a number alone: {tail[-80:]!r}")
-    if found[2] is not None and float(found[2]) != high:
-        raise UnusableReplyError(f"the scale ends at {high:g}, not at {found[2]}")
-    return float(found[1])
+def _scores_of(found: Mapping[str, Any]) -> list[Any]:
+    """Return the values that may be the score: that of `score`, or else those of keys that mean the same."""
+    if isinstance(found, _Repeated):
+        raise UnusableReplyError(f"the object has a key twice; its keys are {sorted(found)[:20]}")
+    named = [value for key, value in found.items() if re.sub(r"[^a-z]", "", key.casefold()) in _SCORE_KEYS]
+    if "score" not in found:
+        return named
+    return [found["score"], *(value for value in named if isinstance(value, float | int))]
+
+
+def _as_score(value: object, low: float, high: float) -> float:
+    if isinstance(value, str):
+        return _checked(find_score(value, low, high), low, high)
+    return _checked(value, low, high)
 
 
 def _checked(score: object, low: float, high: float) -> float:

@@ -40,7 +40,7 @@ async def test_called_by_hand_it_gives_a_mapping_and_raises():
     done = Trajectory("t", [], "done")
     assert (await llm_judge_reward(done, model=ScriptedJudge(reply(0.8))))["reward"] == 0.8
     with pytest.raises(JudgeError):
-        await llm_judge_reward(done, model=ScriptedJudge("0.8 because"))
+        await llm_judge_reward(done, model=ScriptedJudge("0.8 or 0.9"))
 
 
 def test_without_an_endpoint_it_is_an_error_that_names_the_setting(monkeypatch):

@@ -37,13 +37,13 @@ async def asked(model, **options):
 
 
 async def test_an_unusable_reply_is_corrected_with_what_was_wrong():
-    model = ScriptedJudge(["8/10", Completion("0.", is_cut=True), "", "0.8"])
+    model = ScriptedJudge(["8 of 10", Completion("0.", is_cut=True), "", "0.8"])
     answered = await asked(model)
     assert answered.verdict.score == 0.8
     assert (answered.usage.calls, answered.usage.corrections) == (4, 3)
     conversation = model.asked[-1]
-    assert conversation[1] == {"role": "assistant", "content": "8/10"}
-    assert "scale ends at 1" in conversation[2]["content"]
+    assert conversation[1] == {"role": "assistant", "content": "8 of 10"}
+    assert "states no score" in conversation[2]["content"]
     assert conversation[5]["content"] == "(nothing)"
     assert model.schemas == [SCORE_SCHEMA] * 4
 
@@ -182,7 +182,7 @@ def test_threads_may_share_a_cache(tmp_path):
 
 async def test_a_recording_replays_without_the_model(tmp_path):
     path = tmp_path / "judge.jsonl"
-    recorded = await asked(RecordingJudge(ScriptedJudge(["8/10", "0.8"]), path))
+    recorded = await asked(RecordingJudge(ScriptedJudge(["8 of 10", "0.8"]), path))
     for _ in range(2):
         replayed = await asked(ReplayingJudge(path, name="scripted"))
         assert replayed.verdict == recorded.verdict

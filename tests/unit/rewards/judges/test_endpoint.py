@@ -150,6 +150,22 @@ async def test_an_endpoint_that_takes_no_schema_is_asked_without_one_from_then_o
     assert ["response_format" in asked.body for asked in server.asked] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "This model does not support Structured Outputs"),
+        (404, "No endpoints found that can handle the requested parameters"),
+        (422, "unknown field: guided_json"),
+        (500, "failed to compile the grammar"),
+        (501, "JSON schema is not implemented"),
+    ],
+)
+async def test_a_refusal_of_the_schema_in_any_words_leads_to_a_question_without_one(server, status, text):
+    server.play({"status": status, "text": text}, {"text": "fine"})
+    assert (await endpoint(server).complete(ASKED, SCORE_SCHEMA)).text == "fine"
+    assert ["response_format" in asked.body for asked in server.asked] == [True, False]
+
+
 async def test_an_endpoint_that_does_not_answer_is_given_up(server):
     server.play({"waits": True})
     with anyio.fail_after(20), pytest.raises(JudgeError, match="failed 2 times"):

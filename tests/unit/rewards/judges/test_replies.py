@@ -1,4 +1,4 @@
-"""Reading verdicts: strictly, and the last one binds."""
+"""Reading verdicts: what says one thing, and the last one binds."""
 
 import json
 
@@ -37,6 +37,9 @@ def choices(text, rubric=RUBRIC):
         f"{said('no', 'bad')}\nNo, rather:\n{said()}",
         f"The answer says {said('no')} and {{ and {{}}. I say:\n{said()}",
         said("YES", " Good "),
+        said().replace('"reason": "r", "verdict": "yes"', '"verdict": "yes", "reason": "r"'),
+        said().replace('"reason": "r", "verdict": "yes"', '"verdict": "yes"'),
+        '{"correct": "yes", "style": "good"}',
         "It is right.\nVERDICT correct: yes\nIt reads well.\nVERDICT style: good",
         "VERDICT correct: no\nOn second thought:\n**Verdict correct:** yes.\n- verdict style = `good`",
         f"I quote: {said('no', 'bad')}\nVERDICT correct: yes\nVERDICT style: good",
@@ -58,13 +61,10 @@ def test_the_last_complete_verdict_binds(text):
         said()[:-1],
         said() + " VERDICT correct: no",
         said() + " which I do not believe",
-        said().replace('"reason": "r", "verdict": "yes"', '"verdict": "yes", "reason": "r"'),
-        said().replace('"reason": "r", "verdict": "yes"', '"verdict": "yes"'),
         said().replace('"r"', "1", 1),
         said().replace('"correct": {', '"correct": {"verdict": "no", ', 1),
         said()[:-1] + ', "correct": {"reason": "r", "verdict": "no"}}',
         said()[:-1] + ', "bonus": {"reason": "r", "verdict": "yes"}}',
-        '{"correct": "yes", "style": "good"}',
         '{"correct": NaN}',
         "VERDICT correct: yes",
         "VERDICT correct: yes\nVERDICT style: good\nVERDICT bonus: yes",
@@ -83,7 +83,8 @@ def test_what_is_not_plainly_a_verdict_is_none(text):
 
 
 def test_a_rubric_of_one_needs_no_name_in_its_line():
-    assert choices("It fits.\nVERDICT: yes", ONE) == {"correct": "yes"}
+    for text in ("It fits.\nVERDICT: yes", "**Yes**.", '{"verdict": "yes", "reason": "it fits"}'):
+        assert choices(text, ONE) == {"correct": "yes"}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,6 @@ def test_a_rubric_of_one_needs_no_name_in_its_line():
         ("<think>maybe 0.1</think>0.9", 0.9),
         ("Score: 0.3 Score: 0.9", 0.9),
         ("It deserves 0.2 of 1.\nScore: **0.25**.", 0.25),
-        ("0.5\n0.9", 0.9),
         ("\u0660.\u0665", 0.5),
     ],
 )
@@ -115,13 +115,12 @@ def test_a_score_is_read_at_the_end(text, score):
 @pytest.mark.parametrize(
     "text",
     [
-"8/10", "10", "85%", "-0.5", "1e5", "1.5", "nan", "NaN", "inf", "-inf", "1e999", "good", "", "   ",
-        "½", "zero", "True", "0,7", "0x1", "0.8 because", "Score:", "Score: 0.8 because", "Score: -1",
+"10", "-0.5", "1e5", "1.5", "nan", "NaN", "inf", "-inf", "1e999", "good", "", "   ",
+        "½", "zero", "True", "0,7", "0x1", "Score:", "Score: -1", "0.5\n0.9",
         "Score: nan", "Task 2: 0.1", "I rate step 1 as 0.2", "It fails criterion 1", "0.9/0",
-        '{"reason": "r", "score": "0.8"}', '{"reason": "r", "score": true}',
-        '{"reason": "r", "score": null}', '{"score": 0.8}', '{"score": 0.8, "reason": ""}',
+        '{"reason": "r", "score": true}', '{"reason": "r", "score": null}',
         '{"reason": "r", "score": 8}', '{"reason": "r", "score": NaN}', '{"reason": "r", "score": 1e999}',
-        '{"reason": "r", "score": 0.1, "score": 0.9}', '{"reason": "r", "score": 0.8, "x": 1}', "9" * 400,
+        '{"reason": "r", "score": 0.1, "score": 0.9}', "9" * 400,
         '{"reason": "r", "score": ' + "9" * 400 + "}", "<think>0.9", '{"reason": "r", "score": 1} Score: 8',
     ],
 )  # fmt: skip

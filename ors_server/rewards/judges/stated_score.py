@@ -1,0 +1,292 @@
+"""Finds the one score that a reply in plain text states; what is ambiguous is refused. Pure.
+
+Every pattern here is bounded, and each character is looked at a fixed number of times, so that the work grows
+with the length of the reply and with nothing else.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ors_server.rewards.judges.errors import UnusableReplyError
+
+_PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
+_SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|(?P<percent>%))?")
+_NUMERIC = re.compile(r"[-+\d.,/:%]+")
+"""A word of digits and signs, such as 0,7 or 0.4-0.6."""
+_LABELS = "score|rating|reward|grade|mark|verdict|overall|evaluation"
+_LABEL = re.compile(
+    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:=,']{{0,6}}"
+    r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
+_NOTE = re.compile(
+    r"[(\[][^()\[\]\n]{0,20}(?:[-\u2013]|\bto\b|of|,|scale|max)[^()\[\]\n]{0,20}[)\]](?=[\s*_]{0,4}[:=])"
+)
+"""The scale that stands between a label and its number: "Score (0 to 1): "."""
+_TAG = re.compile(r"<(/?)([A-Za-z]{1,20})>")
+_REWRITES = (
+    (re.compile(r"[—–]"), " - "),  # noqa: RUF001  (dashes are meant)
+    (re.compile(r"(?<=[\d.])\s{0,3}/\s{0,3}(?=\d)"), "/"),
+    (re.compile(r"(?<=[\d.])\s{1,3}(?:points?\s{1,3})?out\s{1,3}of\s{1,3}(?=\d)", re.IGNORECASE), "/"),
+    (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
+    (re.compile(r"[:=](?=[-+.]?\d)"), ": "),
+)
+"""Spellings of one thing, brought to one; in this order."""
+_MARKUP = str.maketrans(dict.fromkeys('*`"_$[](){}<>\\|#~“”', " "))
+_STOPS = ".,;:!?"
+_SENTENCE = re.compile(r"[.!?](?=\s)|\n")
+_WORD = re.compile(r"[a-z']{1,30}")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NUMBERED = _words(
+    "step steps task criterion criteria part point question case test item line turn number section "
+    "paragraph figure no example stage round"
+)
+"""Words after which a number counts or names something and is no score."""
+_JOINING = _words("because since as for due given on in with overall and but - so")
+"""Words that may follow a score at once."""
+_GIVING = _words(
+    "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
+    "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
+    "worth judge"
+)
+"""Words one of which has to stand in the sentence of a score that has no other mark."""
+_TURNING = _words(
+    "not never no cannot if had unless otherwise instead rather than least most below above under "
+    "between minimum maximum from could might nearly almost claims claimed says"
+)
+"""Words that, before a number, make something else of it than a score that is given."""
+_CONDITIONS = _words("if had unless otherwise claims claimed")
+_DOUBTS = _words("too would if unless not")
+"""Words that, right after a number, take it back."""
+_QUALIFIERS = _words("final overall total my the a an resulting assigned numeric numerical this")
+"""Words before a label that leave it the label of the whole."""
+_NEAR = 3
+"""Words after a number in which it may be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A word with digits in it."""
+
+    word: str
+    start: int
+    end: int
+    value: float | None
+    """On the scale; `None` if it is no number, or none on the scale."""
+    is_score: bool
+    """Whether it is written as a score may be."""
+    is_count: bool
+    """Whether it counts or names something: step 1, 2 errors, the 3. of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    low: float
+    high: float
+
+    def place(self, found: re.Match[str]) -> float | None:
+        """Return a number, a fraction or a percentage as a score, or `None` if it is not on the scale."""
+        value = float(found["number"])
+        if found["percent"]:
+            value = self.low + value / 100 * (self.high - self.low)
+        elif found["of"] and float(found["of"]) != self.high:
+            whole = float(found["of"])
+            value = value / whole if (self.low, self.high) == (0, 1) and whole > 0 else math.nan
+        return value if self.low <= value <= self.high else None
+
+    def refusal(self, word: str) -> UnusableReplyError:
+        """Return what is wrong with a score that is not on the scale."""
+        found = _SCORE.fullmatch(word)
+        if found is not None and found["of"] and float(found["of"]) != self.high:
+            return UnusableReplyError(f"the scale ends at {self.high:g}, not at {found['of']}: {word!r:.80}")
+        return UnusableReplyError(f"a score is a number in [{self.low:g}, {self.high:g}], not {word!r:.80}")
+
+
+def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
+    """Find the score that a text states.
+
+    Read are, in this order: what follows a label (`Score: 0.8`, `the rating is 4/5`), of which the last
+    counts; a number alone on the first or last line; a number before a dash or a comma at the very beginning;
+    the only number of the text, in a sentence that gives a score. `8/10` and `80%` are shares of the scale.
+
+    Args:
+        text: The reply, without thoughts.
+        low: Least score.
+        high: Greatest score.
+
+    Raises:
+        UnusableReplyError: There is no score, it is not on the scale, or there is another number that could
+            be one.
+    """
+    reply = _Reply(text, _Scale(low, high))
+    chosen = reply.labelled() or reply.alone() or reply.leading() or reply.given()
+    if chosen is None:
+        raise UnusableReplyError(f"the reply states no score: {text.strip()[-80:]!r}")
+    if chosen.value is None:
+        raise reply.scale.refusal(chosen.word)
+    return chosen.value
+
+
+class _Reply:
+    def __init__(self, text: str, scale: _Scale) -> None:
+        self.scale = scale
+        self.text = _prepared(text)
+        self.numbers = _numbers(self.text, scale)
+
+    def labelled(self) -> _Number | None:
+        """Return the last number after a label."""
+        at = {one.start: one for one in self.numbers}
+        found = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
+        if not found:
+            return None
+        label, chosen = found[-1]
+        if chosen.is_count or self._is_taken_back(chosen, _CONDITIONS):
+            return None
+        if self._qualifier(label.start()) and any(_differ(one, chosen) for _, one in found):
+            raise UnusableReplyError("there are several scores, and none is that of the whole")
+        self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
+        return chosen
+
+    def alone(self) -> _Number | None:
+        """Return the number that is the whole last line, or the whole first one."""
+        if not self.numbers:
+            return None
+        first, last = self.numbers[0], self.numbers[-1]
+        found = [one for one in (last, first) if self._is_line(one)]
+        if not found:
+            return None
+        self._refuse_rivals(found[0], self.numbers, counts=found)
+        return found[0]
+
+    def leading(self) -> _Number | None:
+        """Return the number with which the text begins, if a mark or a reason follows it."""
+        first = self.numbers[0] if self.numbers else None
+        if first is None or self.text[: first.start].strip():
+            return None
+        after = self.text[first.end : first.end + 40]
+        rest = after.lstrip(_STOPS)
+        mark, word = after[:1] if rest != after else "", rest.split(maxsplit=1)[:1]
+        joined = rest[:1].isspace() and word != [] and word[0].casefold() in _JOINING
+        if not joined and (not mark or (first.word.isdecimal() and mark != ",")):
+            return None
+        if not first.is_score or self._is_taken_back(first, _CONDITIONS):
+            return None
+        self._refuse_rivals(first, self.numbers[1:])
+        return first
+
+    def given(self) -> _Number | None:
+        """Return the only number of the text, if its sentence gives a score."""
+        if len(self.numbers) != 1:
+            return None
+        (only,) = self.numbers
+        before = set(self._words_before(only))
+        if not only.is_score or only.is_count or self._is_taken_back(only, _TURNING):
+            return None
+        is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
+        return only if before & _GIVING or is_sentence else None
+
+    def _is_line(self, one: _Number) -> bool:
+        """Say whether a number fills a line that is the first or the last one."""
+        before, after = self.text[: one.start].rstrip(" \t\r"), self.text[one.end :].lstrip(_STOPS + " \t\r")
+        is_line = before[-1:] in {"", "\n"} and after[:1] in {"", "\n"}
+        return is_line and not (before.strip() and after.strip())
+
+    def _refuse_rivals(
+        self, chosen: _Number, others: Sequence[_Number], counts: Sequence[_Number] = ()
+    ) -> None:
+        for one in others:
+            is_rival = one in counts or not one.is_count
+            if (
+                is_rival
+                and _differ(one, chosen)
+                and (one.value is not None or _is_garbled(one) or one in counts)
+            ):
+                raise UnusableReplyError(
+                    f"{chosen.word!r:.40} and {one.word!r:.40} both could be the score; state one"
+                )
+
+    def _is_taken_back(self, one: _Number, before: frozenset[str]) -> bool:
+        after = _SENTENCE.split(self.text[one.end : one.end + 60], maxsplit=1)[0]
+        words = _WORD.findall(after.casefold())[:_NEAR]
+        earlier = self._words_before(one)
+        return bool(
+            before.intersection(earlier)
+            or _DOUBTS.intersection(words)
+            or (before is _TURNING and any(word.endswith("n't") for word in earlier))
+        )
+
+    def _words_before(self, one: _Number) -> list[str]:
+        """Return the words of a number's sentence that stand before it, of the last 200 characters."""
+        near = self.text[max(0, one.start - 200) : one.start]
+        return _WORD.findall(_SENTENCE.split(near)[-1].casefold())
+
+    def _qualifier(self, start: int) -> bool:
+        """Say whether a label is that of a part: "clarity score"."""
+        near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
+        word = re.search(r"[a-z]{1,40}$", near)
+        return word is not None and word[0] not in _QUALIFIERS
+
+
+def _prepared(text: str) -> str:
+    text = _NOTE.sub(" ", text.replace("\\boxed", " "))
+    text = _TAG.sub(_untagged, text).translate(_MARKUP)
+    for pattern, spelling in _REWRITES:
+        text = pattern.sub(spelling, text)
+    return text
+
+
+def _untagged(found: re.Match[str]) -> str:
+    return f" {found[2]}: " if not found[1] and re.fullmatch(_LABELS, found[2].casefold()) else " "
+
+
+def _numbers(text: str, scale: _Scale) -> list[_Number]:
+    found: list[_Number] = []
+    words = list(re.finditer(r"\S+", text))
+    for index, one in enumerate(words):
+        if not re.search(r"\d", one[0]):
+            continue
+        bare = one[0].rstrip(_STOPS).lstrip(",;:!?'")
+        start = one.start() + len(one[0].rstrip(_STOPS)) - len(bare)
+        score = _SCORE.fullmatch(bare) or (_SCORE.fullmatch(f"{bare}.") if bare else None)
+        found.append(
+            _Number(
+                word=bare,
+                start=start,
+                end=start + len(bare),
+                value=None if score is None else scale.place(score),
+                is_score=score is not None,
+                is_count=bare.isdecimal() and _counts(text, words, index),
+            )
+        )
+    return found
+
+
+def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
+    one = words[index]
+    earlier = words[index - 1][0].casefold().rstrip(_STOPS) if index else ""
+    later = words[index + 1] if index + 1 < len(words) else None
+    if earlier in _NUMBERED:
+        return True
+    if later is None or "\n" in text[one.end() : later.start()]:
+        return False
+    if one[0][-1] in _STOPS:
+        begins = index == 0 or "\n" in text[words[index - 1].end() : one.start()]
+        return begins and one[0][-1] == "."
+    return later[0][0].islower() and later[0].casefold() not in _JOINING | _DOUBTS
+
+
+def _differ(one: _Number, other: _Number) -> bool:
+    if one.value is None or other.value is None:
+        return one.word != other.word
+    return not math.isclose(one.value, other.value, rel_tol=0.0, abs_tol=1e-9)
+
+
+def _is_garbled(one: _Number) -> bool:
+    return not one.is_score and _NUMERIC.fullmatch(one.word) is not None
