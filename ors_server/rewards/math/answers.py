@@ -35,7 +35,7 @@ from ors_server.rewards.math.tree import (
     negate,
     symbols,
 )
-from ors_server.rewards.math.units import CURRENCIES, conversion, name_unit
+from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, conversion, name_unit
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
 _WHOLE: Final = frozenset({"is an integer", "is any integer", "integer", "is integer", "any integer"})
@@ -44,17 +44,18 @@ _SET_SIGNS: Final = ("∪", "∩", "∖")
 _CONDITION: Final = ("mid", "|", ":")
 
 
-def parse_answer(tokens: list[Token]) -> Node:
+def parse_answer(tokens: list[Token], *, is_formula: bool = False) -> Node:
     """Read a whole answer; nothing may be left over.
 
     Args:
         tokens: The answer's tokens. They are used up.
+        is_formula: Whether a letter before a sum in brackets is a factor: `h(x+1)`.
 
     Raises:
         SyntaxUnknownError: They are no answer of this grammar.
         LimitError: The answer is nested too deep or has too many members.
     """
-    parser = AnswerParser(tokens)
+    parser = AnswerParser(tokens, is_formula=is_formula)
     answer = parser.parse_listing()
     if parser.peek()[0] != "end":
         raise SyntaxUnknownError(f"unexpected {parser.peek()[1]!r}")
@@ -126,7 +127,7 @@ class AnswerParser(ExpressionParser):
         return self._parse_unit(side)
 
     def _parse_words(self) -> Node:
-        if self.peek()[1] in CURRENCIES:
+        if self.peek()[1] in CURRENCIES or self.peek()[1].lower() in CURRENCY_CODES:
             return self._parse_currency()
         words: list[str] = []
         while self.peek()[0] == "word":

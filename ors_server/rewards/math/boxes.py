@@ -3,7 +3,7 @@ r"""Boxes: `\boxed{}` and its kin, the place that a response sets aside for its 
 import re
 from typing import Final
 
-from ors_server.rewards.math.lexer import find_closing
+from ors_server.rewards.math.braces import find_closing
 from ors_server.rewards.math.normalise import unfence
 
 _BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox|beginboxed)(?![A-Za-z])\s*")

@@ -28,6 +28,7 @@ from ors_server.rewards.math.options import MathOptions
 from ors_server.rewards.math.parameters import settle
 from ors_server.rewards.math.parts import (
     bounds_another,
+    cases_of,
     is_derivation,
     joins_otherwise,
     members,
@@ -284,7 +285,9 @@ class Comparison:
             return False
 
     def same_matrix(self, gold: Node, answer: Node) -> bool:
-        """Matrices are compared cell by cell; sums and products of them are computed."""
+        """Matrices are compared cell by cell; sums and products of them are computed; cases have no order."""
+        if isinstance(gold, Matrix) and isinstance(answer, Matrix) and gold.kind == answer.kind == "cases":
+            return self._same_cases(cases_of(gold), cases_of(answer))
         mine, theirs = rows_of(gold), rows_of(answer)
         if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
             return False
@@ -293,6 +296,22 @@ class Comparison:
             for row, others in zip(mine, theirs, strict=True)
             for cell, other in zip(row, others, strict=True)
         )
+
+    def _same_cases(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
+        left = list(answer)
+        for row in gold:
+            found = next(
+                (
+                    place
+                    for place, other in enumerate(left)
+                    if len(row) == len(other) and all(map(self.same, row, other))
+                ),
+                None,
+            )
+            if found is None:
+                return False
+            del left[found]
+        return not left
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ors_server.rewards.math.braces import find_closing
 from ors_server.rewards.math.limits import DEPTH, DIGITS, TOKENS, LimitError, SyntaxUnknownError
-from ors_server.rewards.math.units import CURRENCIES, LONE_LETTERS, WORDS
+from ors_server.rewards.math.runs import is_in_formula, is_term_end, unit_pieces
+from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, WORDS
 from ors_server.rewards.math.vocabulary import (
     ACCENTS,
     BINDERS,
@@ -32,6 +34,7 @@ Token = tuple[str, str, bool]
 _GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
 _REST: Final = r"""
+  |(?P<coded>0x[0-9a-fA-F]+(?!\w)|0b[01]+(?!\w)|0o[0-7]+(?!\w)|\d[0-9A-F]*[A-F][0-9A-F]*(?=_(?:1[1-6]|\{1[1-6]\})))
   |(?P<number>(?:\d+(?:_\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?=\\(?:overline|bar|dot)))?(?:[eE][+-]?\d+(?![\w.]))?|\.\d+(?:[eE][+-]?\d+)?)
   |(?P<space>(?:\s|~|\\[ ,;:!>]|\\\n)+)
   |(?P<command>\\[A-Za-z]+)
@@ -80,35 +83,40 @@ _FOREIGN: Final = {
 _OPERATOR_WORDS: Final = {"mod": "mod", "times": "*", "degree": "°", "degrees": "°"}
 _OPERAND: Final = re.compile(r"\s*[\d(\\]")
 _LONE: Final = re.compile(r"\s*[A-Za-z](?![A-Za-z])")
+_TIMES: Final = re.compile(r"(?:\s|\\[ ,;:])*\d")
+_POWER_OF_TEN: Final = re.compile(r"\s*10\s*(?:\^|\*\*)")
 _GLUED: Final = re.compile(r"([A-Za-z]{1,2})(sqrt|sin|cos|tan|ln|log|exp)")
 """Letters with the name of a function behind them, `xsqrt(2)`."""
 _SEPARATOR_WORDS: Final = frozenset({"and", "or"})
 
 
-def lex(text: str, *, is_comma_in_numbers: bool = True) -> list[Token]:
+def lex(text: str, *, is_comma_in_numbers: bool = True, is_formula: bool = False) -> list[Token]:
     """Cut an answer into tokens.
 
     Args:
         text: One answer, already unified.
         is_comma_in_numbers: Whether `1,234` is one number (else it is two).
+        is_formula: Whether letters that may be a unit or a word are factors.
 
     Raises:
         LimitError: The answer has more tokens or digits than the grader reads.
         SyntaxUnknownError: Something in it is no token.
     """
-    return _Lexer(text, is_comma_in_numbers=is_comma_in_numbers).run()
+    return _Lexer(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula).run()
 
 
 class _Lexer:
-    def __init__(self, text: str, *, is_comma_in_numbers: bool, depth: int = 0) -> None:
+    def __init__(self, text: str, *, is_comma_in_numbers: bool, is_formula: bool, depth: int = 0) -> None:
         self.text = text
         self.pattern = _PATTERNS[is_comma_in_numbers]
         self.is_comma_in_numbers = is_comma_in_numbers
+        self.is_formula = is_formula
         self.depth = depth
         self.position = 0
         self.is_spaced = False
         self.is_spaced_before = False
         self.tokens: list[Token] = []
+        self.scripts: list[bool] = []
         self.has_lone_dollar = text.replace("\\$", "").count("$") % 2 == 1
 
     def run(self) -> list[Token]:
@@ -140,6 +148,12 @@ class _Lexer:
             raise LimitError(f"a number of more than {DIGITS} digits")
         self.add("number", found.replace("_", ""))
 
+    def on_coded(self, found: str) -> None:
+        if len(found) > DIGITS:
+            raise LimitError(f"a number of more than {DIGITS} digits")
+        is_prefixed = found[:2] in ("0x", "0b", "0o")
+        self.add("number", str(int(found, 0)) if is_prefixed else found)
+
     def on_row(self, _: str) -> None:
         self.add("operator", "\\\\")
 
@@ -169,20 +183,39 @@ class _Lexer:
         elif found in CURRENCIES:
             self.add("word", found)
         elif found in _SINGLES:
+            self._track_scripts(found)
             self.add("operator", found)
         else:
             raise SyntaxUnknownError(found)
+
+    def _track_scripts(self, found: str) -> None:
+        """Remember whether what stands between braces is an exponent or an index."""
+        if found == "{":
+            is_script = bool(self.tokens) and self.tokens[-1][1] in ("^", "_")
+            self.scripts.append(is_script or self.is_in_script)
+        elif found == "}" and self.scripts:
+            self.scripts.pop()
+
+    @property
+    def is_in_script(self) -> bool:
+        """Whether an exponent or an index is being read."""
+        return bool(self.scripts) and self.scripts[-1]
 
     def on_run(self, run: str) -> None:
         if not run.isascii():
             kind, value = _FOREIGN.get(run, ("word", run))
             self.add(kind, value)
-            return
-        name = run if run in FUNCTIONS or run in CONSTANTS or len(run) == 1 else run.lower()
-        if len(run) == 1:
+        elif len(run) == 1:
             self.add_letter(run)
-        elif name in FUNCTIONS and not self._is_unit(run):
+        else:
+            self._add_run(run)
+
+    def _add_run(self, run: str) -> None:
+        name = run if run in FUNCTIONS or run in CONSTANTS else run.lower()
+        if name in FUNCTIONS and not self._is_unit(run):
             self.add("function", FUNCTIONS[name])
+        elif self._is_factors(run):
+            self._add_letters(run)
         elif name in CONSTANTS:
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
@@ -194,6 +227,16 @@ class _Lexer:
         else:
             self._split_run(run)
 
+    def _is_factors(self, run: str) -> bool:
+        if run in CONSTANTS or run.lower() in GREEK:
+            return self.is_formula and run == "pi"
+        if self.is_in_script and len(run) <= 3:  # noqa: PLR2004  (longer ones are words)
+            return True
+        is_spaced = self.is_spaced_before
+        return is_in_formula(
+            run, self.tokens, self.text, self.position, is_spaced=is_spaced, is_formula=self.is_formula
+        )
+
     def _stands_between(self) -> bool:
         """Say whether a value stands before a word that is just read, and, for a sign of two, behind it."""
         last = self.tokens[-1] if self.tokens else ("", "", False)
@@ -203,18 +246,33 @@ class _Lexer:
 
     def add_letter(self, letter: str) -> None:
         is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
-        is_alone = self.is_spaced_before and _LONE.match(self.text, self.position) is None
-        if is_alone and is_after_number and letter in LONE_LETTERS and "\\" not in self.text:
+        if is_after_number and letter in "xX" and self._is_sign_of_times():
+            self.add("operator", "*")
+        elif is_after_number and letter in LONE_LETTERS and self._is_lone_unit():
             self.add("word", letter)
         elif letter in CONSTANTS:
             self.add("constant", CONSTANTS[letter])
         else:
             self.add("letter", letter)
 
+    def _is_sign_of_times(self) -> bool:
+        """Say whether an x stands for the sign: `3.2 x 10^5`, `2 x 3`."""
+        is_spaced = self.is_spaced_before and self.text[self.position : self.position + 1] in (" ", "\\", "~")
+        pattern = _TIMES if is_spaced else _POWER_OF_TEN
+        return pattern.match(self.text, self.position) is not None
+
+    def _is_lone_unit(self) -> bool:
+        if self.is_formula or self.is_in_script or not self.is_spaced_before or "\\" in self.text:
+            return False
+        return _LONE.match(self.text, self.position) is None and not is_term_end(self.tokens)
+
     def _is_unit(self, run: str) -> bool:
         return run == "min" and bool(self.tokens) and self.tokens[-1][0] == "number"
 
     def _split_run(self, run: str) -> None:
+        if run.lower() in CURRENCY_CODES and _OPERAND.match(self.text, self.position):
+            self.add("word", run)
+            return
         is_after_value = bool(self.tokens) and (
             self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
         )
@@ -314,23 +372,38 @@ class _Lexer:
     def _on_text(self, *, is_upright: bool) -> None:
         content = self._argument()
         stripped = content.strip(" ~.\\,")
-        is_after_value = bool(self.tokens) and (self.tokens[-1][0] == "number" or self.tokens[-1][1] in ")}")
         self.is_spaced_before |= content[:1] in (" ", "~", "\\")
         if self.depth > DEPTH:
             raise LimitError(f"text nested deeper than {DEPTH}")
-        if is_after_value and stripped in LONE_LETTERS and stripped:
-            self.add("word", stripped)
+        unit = unit_pieces(content) if self._is_after_value(stripped) else None
+        if unit is not None:
+            self.tokens += unit
         elif (
             len(stripped) <= 1
             or _INNER.search(stripped)
             or (is_upright and stripped in FUNCTIONS | CONSTANTS | GREEK)
         ):
-            inner = _Lexer(content, is_comma_in_numbers=self.is_comma_in_numbers, depth=self.depth + 1)
+            inner = _Lexer(
+                content,
+                is_comma_in_numbers=self.is_comma_in_numbers,
+                is_formula=self.is_formula,
+                depth=self.depth + 1,
+            )
             inner.is_spaced = self.is_spaced_before
             self.tokens.extend(inner.run())
         else:
             self._add_words(content)
         self.is_spaced = content.endswith((" ", "~"))
+
+    def _is_after_value(self, content: str) -> bool:
+        """Say whether an upright text may be the unit of what stands before it."""
+        if not self.tokens or self.is_in_script:
+            return False
+        kind, value, _ = self.tokens[-1]
+        if len(content) == 1 and self.is_formula and not self.is_spaced_before:
+            return False
+        is_value = kind in ("number", "word") or (kind == "operator" and value in ")}")
+        return is_value or (kind in ("constant", "letter") and self.is_spaced_before)
 
     def _add_words(self, content: str) -> None:
         for piece in re.findall(r"[^\W\d_]+(?:\.[a-z]\.?)*|[,;/^%$€£-]", content.replace("~", " ")):
@@ -345,27 +418,9 @@ class _Lexer:
             self.is_spaced_before = True
 
 
-def find_closing(text: str, start: int) -> int:
-    r"""Give the position of the brace that closes the one at `start`, or -1.
-
-    Args:
-        text: Any LaTeX; `\{` and `\}` do not count.
-        start: Position of the opening brace.
-    """
-    depth = 0
-    for match in _BRACES.finditer(text, start):
-        if match[0] == "{":
-            depth += 1
-        elif match[0] == "}":
-            depth -= 1
-            if depth == 0:
-                return match.start()
-    return -1
-
-
-_BRACES: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _HANDLERS: Final[dict[str, Callable[[_Lexer, str], None]]] = {
     "grouped": _Lexer.on_grouped,
+    "coded": _Lexer.on_coded,
     "number": _Lexer.on_number,
     "row": _Lexer.on_row,
     "escaped": _Lexer.on_escaped,

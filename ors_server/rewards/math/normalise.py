@@ -87,6 +87,19 @@ _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _GAPPED: Final = re.compile(r"(?<=\d)[ ]?\{[ ]?,[ ]?\}[ ]?(?=\d{3}(?!\d))")
 """The comma that groups digits, between braces and spaces."""
+_BASE: Final = re.compile(
+    r"(?<=[\dA-F])(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\s*\{[\s~]*\(?(?:in )?base[\s~-]*(\d{1,2})\)?[\s~]*\}|"
+    r"\((?:in )?base[\s~-]*(\d{1,2})\)|(?:in )?base[\s~-]*(\d{1,2}))(?=\s*(?:[.,;$}\\)]|\Z))"
+)
+"""The base behind a numeral: `204 (base 5)`."""
+_UNIT_FRACTION: Final = re.compile(
+    r"\\[dt]?frac\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}"
+)
+"""A unit that is set as a fraction of two."""
+_US: Final = re.compile(r"\bUS(?=\s?\\?\$\s?\d)")
+_ORDINAL: Final = re.compile(
+    r"(?<![\w.])(\d{1,4})(?:(?:st|nd|rd|th)\b|\^\{?(?:\\(?:text|mathrm)\{)?(?:st|nd|rd|th)\b\}{0,2})"
+)
 _OPEN_SYSTEM: Final = re.compile(r"\\left\s*(?:\\\{|\\lbrace)\s*(?=\\begin)")
 _ROW_END: Final = re.compile(r"(?<=[\s\w)}])[.;]\s*(?=\\\\|\\end)")
 """Punctuation at the end of a row."""
@@ -126,9 +139,18 @@ def unify(text: str) -> str:
         text = _halve_backslashes(text)
     if "\\n" in text:
         text = re.sub(r"\\n(?![A-Za-z])", "\n", text.replace("\\n\\n", "\n\n"))
-    if "{" in text:
-        text = _GAPPED.sub("{,}", text)
-    return _unify_commands(text)
+    return _unify_commands(_unify_words(text))
+
+
+def _unify_words(text: str) -> str:
+    if "base" in text:
+        text = _BASE.sub(lambda base: f"_{{{base[1] or base[2] or base[3]}}}", text)
+    if "US" in text:
+        text = _US.sub("", text)
+    if "frac{\\" in text:
+        text = _UNIT_FRACTION.sub(r"\1/\2", text)
+    text = _ORDINAL.sub(r"\1", text)
+    return _GAPPED.sub("{,}", text) if "{" in text else text
 
 
 def _unify_commands(text: str) -> str:

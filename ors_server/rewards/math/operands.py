@@ -29,6 +29,7 @@ from ors_server.rewards.math.tree import (
 from ors_server.rewards.math.vocabulary import ENVIRONMENTS
 
 _INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
+_CONDITION_WORDS: Final = frozenset({"if", "for", "when", "where", "provided", "all"})
 _APPLIED: Final = frozenset("fghFGH")
 _INVERSE: Final = ["^", "{", "-", "1", "}"]
 
@@ -36,8 +37,9 @@ _INVERSE: Final = ["^", "{", "-", "1", "}"]
 class OperandParser(Cursor, ABC):
     """Reads operands; what stands between them is read by the classes that build on it."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], *, is_formula: bool = False) -> None:
         super().__init__(tokens)
+        self._is_formula = is_formula
         self._bars = 0
         self._is_in_set = False
         self._is_in_integral = False
@@ -154,12 +156,20 @@ class OperandParser(Cursor, ABC):
             else:
                 name, arguments = name + "_", (index,)
         name += self._parse_primes()
-        if name[0] in _APPLIED and self._is_inverse_next():
-            name += "^-1"
-        if name[0] in _APPLIED and self.is_next("("):
+        if self._is_applied(name):
+            name += "^-1" if self._is_inverse_next() else ""
             group = self._parse_group()
             arguments += group.items if isinstance(group, Group) else (group,)
         return Unknown(name, arguments) if arguments else Symbol(name)
+
+    def _is_applied(self, name: str) -> bool:
+        """Say whether a letter is a function of what stands in brackets behind it."""
+        if name.partition("_")[0].rstrip("'") not in _APPLIED:
+            return False
+        ahead = len(_INVERSE) if self._is_inverse_ahead() else 0
+        if self.peek(ahead)[1] != "(":
+            return False
+        return not self._is_formula or self.peek(ahead + 2)[1] in ",)"
 
     def _parse_primes(self) -> str:
         primes = ""
@@ -175,9 +185,11 @@ class OperandParser(Cursor, ABC):
             else:
                 return primes
 
+    def _is_inverse_ahead(self) -> bool:
+        return [self.peek(step)[1] for step in range(len(_INVERSE))] == _INVERSE
+
     def _is_inverse_next(self) -> bool:
-        ahead = [self.peek(step)[1] for step in range(len(_INVERSE))]
-        if ahead == _INVERSE:
+        if self._is_inverse_ahead():
             self.position += len(_INVERSE)
             return True
         return False
@@ -331,6 +343,7 @@ class OperandParser(Cursor, ABC):
                 rows.append(tuple(cells))
                 cells = []
             else:
+                self._skip_condition_words()
                 cells.append(self.parse_item())
                 self._skip_comma()
         if self.peek()[1] == "":
@@ -339,6 +352,11 @@ class OperandParser(Cursor, ABC):
         rows += [tuple(cells)] if cells else []
         matrix = Matrix("cases" if kind == "cases" else "matrix", tuple(row for row in rows if row))
         return Function("det", (matrix,)) if kind == "det" else matrix
+
+    def _skip_condition_words(self) -> None:
+        """Go past the words before a condition: `if x > 0`."""
+        while self.peek()[0] == "word" and self.peek()[1].lower() in _CONDITION_WORDS:
+            self.take()
 
     def _skip_comma(self) -> None:
         """Go on to the next cell: `1, n = 1` is two, as in the lines of a definition by cases."""

@@ -1,8 +1,10 @@
 """The parts of an answer that a comparison looks at: members, cells, quotients, words."""
 
+import functools
 from itertools import pairwise
 from typing import Final
 
+from ors_server.rewards.math.everyday import spelled_number
 from ors_server.rewards.math.expand import expand
 from ors_server.rewards.math.matrices import fold
 from ors_server.rewards.math.names import share_name
@@ -28,24 +30,16 @@ from ors_server.rewards.math.tree import (
 )
 
 _BOTH: Final = 2
+_OTHERWISE: Final = frozenset({"otherwise", "else", "elsewhere"})
 _NAMED_SETS: Final = {
     "empty set": "empty",
     "null set": "empty",
-    "all real numbers": "reals",
-    "all reals": "reals",
-    "real numbers": "reals",
+    "all real number": "reals",
+    "all real": "reals",
+    "real number": "reals",
+    "set of real number": "reals",
+    "set of all real number": "reals",
 }
-_NUMERALS: Final = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-            *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
-            *("nineteen", "twenty"),
-        )
-    )
-}
-"""Numbers that are written as words."""
 
 
 def prepare(node: Node) -> Node:
@@ -55,13 +49,18 @@ def prepare(node: Node) -> Node:
         node: An answer.
     """
     node = expand(node)
-    if isinstance(node, Words) and node.text in _NAMED_SETS:
-        return Constant(_NAMED_SETS[node.text])
-    if isinstance(node, Words) and node.text in _NUMERALS:
-        return Number(_NUMERALS[node.text])
+    if isinstance(node, Words):
+        return _named(node)
     if isinstance(node, Relation) and node.operators == ("∈",):
         return prepare(node.sides[1])
     return fold(_reshape(as_assignments(node)))
+
+
+def _named(node: Words) -> Node:
+    """Give the set or the number that words name, or the words."""
+    name = _NAMED_SETS.get(" ".join(node.tokens))
+    number = spelled_number(node.text)
+    return Constant(name) if name is not None else node if number is None else Number(number)
 
 
 def is_derivation(gold: Node, answer: Node) -> bool:
@@ -162,6 +161,27 @@ def rows_of(node: Node) -> tuple[tuple[Node, ...], ...] | None:
             return tuple((item,) for item in items)
         case _:
             return None
+
+
+def cases_of(node: Matrix) -> list[tuple[Node, ...]]:
+    """Give the lines of a definition by cases, value and condition; "otherwise" is what no condition covers.
+
+    Args:
+        node: The definition.
+    """
+    conditions = [row[-1] for row in node.rows if len(row) > 1 and isinstance(row[-1], Relation)]
+    covered = (
+        functools.reduce(lambda left, right: SetOperation("∪", left, right), conditions)
+        if conditions
+        else None
+    )
+    return [tuple(_condition(cell, covered) for cell in row) for row in node.rows]
+
+
+def _condition(cell: Node, covered: Node | None) -> Node:
+    if isinstance(cell, Words) and cell.text in _OTHERWISE and covered is not None:
+        return SetOperation("∖", Constant("reals"), covered)
+    return cell
 
 
 def quotients(node: Node) -> list[Node] | None:

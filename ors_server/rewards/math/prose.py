@@ -66,7 +66,8 @@ _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
 _FOREIGN: Final = re.compile(r"[^\x00-\x7f]{2}")
 _REMARK: Final = re.compile(
-    r",?\s+\(?(?:because|since|as|which|where|when|so|after|by|but|given|if|"
+    r",?\s+\(?(?:because|since|as|which|where|when|so|after|by|but|given|if|although|though|"
+    r"even though|however|while|whereas|unless|despite|rather than|instead of|not|yet|until|except|"
     r"of (?:a|an|the)|for (?:all|every|any|each|some))\b|\s+\((?=[a-z]{2})"
 )
 _START: Final = re.compile(

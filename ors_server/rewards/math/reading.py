@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ors_server.rewards.math.answers import parse_answer
+from ors_server.rewards.math.everyday import duration_of, readings_of
 from ors_server.rewards.math.lexer import lex
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.normalise import plain, unfence
+from ors_server.rewards.math.runs import is_ambiguous
 from ors_server.rewards.math.streams import stream
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
@@ -20,8 +22,10 @@ from ors_server.rewards.math.tree import (
     Words,
     contains,
 )
+from ors_server.rewards.math.vocabulary import CONSTANTS, FUNCTIONS, GREEK
 
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
+_RUNS: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
 _LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
 _PRODUCT_LETTERS: Final = 3
 
@@ -57,23 +61,37 @@ def read(text: str) -> Reading:
     text = unfence(text)
     if text.startswith("<") and text.endswith(">") and "," in text:
         text = f"({text[1:-1]})"
-    trees: list[Node] = []
-    for is_comma_in_numbers in (True, False):
-        if is_comma_in_numbers or _COMMA_GROUPS.search(text):
-            tree = _try(text, is_comma_in_numbers=is_comma_in_numbers)
-            trees += [] if tree is None else [tree]
+    trees = _readings(text)
     words = plain(text)
     is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
     is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
     if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
         trees.append(Words(words, stream(text)))
+    trees += [reading for reading in readings_of(text) if reading not in trees]
+    trees += [merged for tree in trees if (merged := duration_of(tree)) is not None]
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
     return Reading(text, words, tuple(trees), is_math)
 
 
-def _try(text: str, *, is_comma_in_numbers: bool) -> Node | None:
+def _readings(text: str) -> list[Node]:
+    trees: list[Node] = []
+    for is_comma_in_numbers in (True, False) if _COMMA_GROUPS.search(text) else (True,):
+        for is_formula in (False, True) if is_ambiguous(text) else (False,):
+            tree = _try(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula)
+            is_guess = is_formula and not trees and not _is_of_letters(text)
+            trees += [] if tree is None or tree in trees or is_guess else [tree]
+    return trees
+
+
+def _is_of_letters(text: str) -> bool:
+    """Say whether no word stands in a text, only letters, and functions and constants by their names."""
+    return all(run in FUNCTIONS or run in CONSTANTS or run in GREEK for run in _RUNS.findall(text))
+
+
+def _try(text: str, *, is_comma_in_numbers: bool, is_formula: bool) -> Node | None:
     try:
-        return parse_answer(lex(text, is_comma_in_numbers=is_comma_in_numbers))
+        tokens = lex(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula)
+        return parse_answer(tokens, is_formula=is_formula)
     except SyntaxUnknownError:
         return None
 

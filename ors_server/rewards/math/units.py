@@ -40,14 +40,14 @@ _SYNONYMS_BY_UNIT: Final = {
     "¢": "¢ cent cents",
     "€": "€ euro euros eur",
     "£": "£ gbp",
-    "¥": "¥ yuan yen rmb",
-    "₹": "₹ rupee rupees",
+    "¥": "¥ yuan yen rmb cny jpy",
+    "₹": "₹ rupee rupees inr rs",
     "%": "% percent percentage pct percents",
     "°": "° degree degrees deg",
     "u": "unit units",
     "rad": "rad radian radians",
     "j": "j joule joules",
-    "n": "newton newtons",
+    "n": "n newton newtons",
     "w": "watt watts",
     "v": "volt volts",
     "hz": "hz hertz",
@@ -87,6 +87,8 @@ WORDS: Final = frozenset(_UNITS) | frozenset(_COMPOUNDS)
 LONE_LETTERS: Final = frozenset("mgslhtNJWVL")
 """Letters that stand for a unit when a space parts them from a number."""
 CURRENCIES: Final = "$€£¥₹¢"
+CURRENCY_CODES: Final = frozenset({"usd", "eur", "gbp", "rmb", "cny", "jpy", "inr", "rs"})
+"""Codes that stand before an amount."""
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
 

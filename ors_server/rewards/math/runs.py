@@ -1,0 +1,149 @@
+r"""Runs of letters: a product of letters, a word or a unit, by what stands around them.
+
+Conventions: in an exponent or an index all letters are factors (`x^{at}`); so are those of a short run that a
+sign of an operation or a bracket touches (`at+2`, `\frac{in}{2}`); elsewhere a short word is a word. Where
+both are possible, `is_formula` reads the letters as factors, and the caller compares both readings.
+"""
+
+import re
+from typing import Final
+
+from ors_server.rewards.math.units import LONE_LETTERS, WORDS
+from ors_server.rewards.math.vocabulary import COMMANDS, RELATIONS, SHORT_WORDS
+
+Token = tuple[str, str, bool]
+_LONGEST: Final = 3
+"""Letters of a run that may be a product."""
+_ANSWERS: Final = frozenset(
+    {"no", "yes", "all", "odd", "any", "red", "one", "two", "six", "ten", "not", "per"}
+)
+"""Short words that may be an answer by themselves, or stand in a unit."""
+_SEPARATORS: Final = frozenset({"and", "or"})
+_CLOSERS: Final = frozenset({")", "]", "}", "}set", "%", "°", "!", "'", "rbar", "⌋", "⌉", "⟩", "‖"})
+_OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "⟨", "\\\\", "&"})
+_RIGHT: Final = re.compile(
+    r"(?P<space>\s*)(?:(?P<end>\Z)|(?P<sign>[+-])(?=(?P<spaced>\s?))|(?P<real>[})\]^_*/|!'&])|(?P<weak>[,;=<>])|"
+    r"\\(?P<command>[A-Za-z]+|[})]))"
+)
+_SHORT: Final = sorted(
+    SHORT_WORDS
+    | {"and", "or", "pi"}
+    | {word for word in WORDS if word.isalpha() and 1 < len(word) <= _LONGEST}
+)
+_AMBIGUOUS: Final = re.compile(
+    rf"(?<![A-Za-z\\])(?:{'|'.join(_SHORT)})(?![A-Za-z])|"
+    rf"\d(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\{{)?\s*[{''.join(sorted(LONE_LETTERS))}](?![A-Za-z])|"
+    r"(?<![A-Za-z\\])[fghFGH](?:\\left)?\((?![A-Za-z0-9]\)|\\[a-z]+\))"
+)
+_UNIT: Final = re.compile(
+    r"(?P<word>[A-Za-z]+)|(?P<power>\^(?:\{(-?\d)\}|(-?\d)))|(?P<over>/)|"
+    r"(?P<gap>(?:\s|~|\\[ ,;:!]|\\cdot(?![A-Za-z])|\*|\.)+)"
+)
+
+
+def is_ambiguous(text: str) -> bool:
+    """Say whether letters of a text may be a unit, a word or a function as well as factors.
+
+    Args:
+        text: One answer, already unified.
+    """
+    return _AMBIGUOUS.search(text) is not None
+
+
+def is_in_formula(
+    run: str, before: list[Token], text: str, end: int, *, is_spaced: bool, is_formula: bool
+) -> bool:
+    """Say whether a short run of letters is a product, by the token before it and the text behind it.
+
+    Args:
+        run: The letters.
+        before: The tokens before it.
+        text: The text.
+        end: Where the run ends in it.
+        is_spaced: Whether white space stands before it.
+        is_formula: Whether all that may be factors are.
+    """
+    if len(run) > _LONGEST:
+        return False
+    left, right = _left(before), _right(text, end)
+    if "bad" in (left, right):
+        return False
+    if is_formula:
+        return True
+    lower = run.lower()
+    if left == "value":
+        is_glued = not is_spaced and right in ("real", "end")
+        return is_glued and lower not in WORDS | _SEPARATORS | _ANSWERS
+    is_bracketed = before[-1:] and before[-1][1] == "(" and _left(before[:-1]) == "value"
+    if left == "real" and (right != "real" or is_bracketed):
+        return lower not in (WORDS if is_bracketed else _ANSWERS)  # `12 (in)`
+    return "real" in (left, right)
+
+
+def _left(before: list[Token]) -> str:
+    if not before:
+        return "weak"
+    kind, value, _ = before[-1]
+    if kind in ("number", "letter", "constant") or (kind == "operator" and value in _CLOSERS):
+        return "value"
+    if kind == "separator":
+        return "weak"
+    return "bad" if kind == "word" else "real"
+
+
+def _right(text: str, end: int) -> str:
+    match = _RIGHT.match(text, end)
+    if match is None:
+        return "bad"
+    if match["end"] is not None:
+        return "end"
+    if match["sign"]:
+        return "real" if not match["space"] or match["spaced"] else "bad"
+    if match["real"]:
+        return "real"
+    if match["weak"]:
+        return "weak"
+    name = match["command"]
+    return "real" if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")") else "bad"
+
+
+def is_term_end(before: list[Token]) -> bool:
+    """Say whether a letter behind these tokens would belong to the last term of a sum: no unit does.
+
+    Args:
+        before: The tokens before it.
+    """
+    for place in range(len(before) - 1, 0, -1):
+        kind, value, _ = before[place]
+        if kind in ("relation", "separator") or (kind == "operator" and value in _OPENERS):
+            return False
+        if kind == "operator" and value in "+-" and before[place - 1][0] not in ("relation", "separator"):
+            return not (before[place - 1][0] == "operator" and before[place - 1][1] in _OPENERS)
+    return False
+
+
+def unit_pieces(content: str) -> list[Token] | None:
+    r"""Read the unit that a command sets upright (`m\,s^{-2}`) as tokens, or give none if it is no unit.
+
+    Args:
+        content: What stands between the braces.
+    """
+    pieces: list[Token] = []
+    position = 0
+    while position < len(content):
+        match = _UNIT.match(content, position)
+        if match is None:
+            return None
+        position = match.end()
+        if match["word"]:
+            if match["word"].lower() not in WORDS and match["word"] not in LONE_LETTERS:
+                return None
+            pieces.append(("word", match["word"], True))
+        elif match["power"]:
+            pieces += [("operator", "^", False), ("operator", "{", False)]
+            power = match[3] or match[4]
+            pieces += [("operator", "-", False)] if power.startswith("-") else []
+            pieces += [("number", power.lstrip("-"), False), ("operator", "}", False)]
+        elif match["over"]:
+            pieces.append(("operator", "/", False))
+    return pieces or None
