@@ -10,26 +10,28 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ors_server.rewards.math.braces import find_closing
 from ors_server.rewards.math.limits import DEPTH, DIGITS, TOKENS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.runs import is_in_formula, is_term_end, unit_pieces
+from ors_server.rewards.math.scanner import Scanner, Token
 from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, WORDS
 from ors_server.rewards.math.vocabulary import (
     ACCENTS,
     BINDERS,
     COMMANDS,
     CONSTANTS,
+    DOUBLES,
     ENVIRONMENTS,
+    ESCAPED,
+    FOREIGN,
     FUNCTIONS,
     GREEK,
     LAYOUT,
+    OPERATOR_WORDS,
     RELATIONS,
     SEPARATORS,
     SHORT_WORDS,
     TEXT_COMMANDS,
 )
-
-Token = tuple[str, str, bool]
 
 _GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
@@ -48,39 +50,9 @@ _PATTERNS: Final = tuple(
     re.compile("(?P<grouped>" + _GROUPED % gap + ")" + _REST, re.VERBOSE | re.DOTALL)
     for gap in (_GAP, _GAP + "|,")
 )
-_DOUBLES: Final = {
-    "**": ("operator", "^"),
-    "<=": ("relation", "≤"),
-    "=<": ("relation", "≤"),
-    ">=": ("relation", "≥"),
-    "!=": ("relation", "≠"),
-    "==": ("relation", "="),
-    ":=": ("relation", "="),
-    "=>": ("relation", "⇒"),
-    "->": ("relation", "→"),
-    "||": ("operator", "|"),
-}
-_ESCAPED: Final = {
-    "\\{": "{set",
-    "\\}": "}set",
-    "\\%": "%",
-    "\\$": "$",
-    "\\&": "&",
-    "\\_": "_",
-    "\\|": "‖",
-    "\\#": "#",
-}
 _SINGLES: Final = frozenset("+-*/^_!%()[]{}|':&")
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
-_FOREIGN: Final = {
-    "或": ("separator", "or"),
-    "或者": ("separator", "or"),
-    "且": ("separator", "and"),
-    "和": ("separator", "and"),
-    "与": ("separator", "and"),
-}
-_OPERATOR_WORDS: Final = {"mod": "mod", "times": "*", "degree": "°", "degrees": "°"}
 _OPERAND: Final = re.compile(r"\s*[\d(\\]")
 _LONE: Final = re.compile(r"\s*[A-Za-z](?![A-Za-z])")
 _TIMES: Final = re.compile(r"(?:\s|\\[ ,;:])*\d")
@@ -105,17 +77,13 @@ def lex(text: str, *, is_comma_in_numbers: bool = True, is_formula: bool = False
     return _Lexer(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula).run()
 
 
-class _Lexer:
+class _Lexer(Scanner):
     def __init__(self, text: str, *, is_comma_in_numbers: bool, is_formula: bool, depth: int = 0) -> None:
-        self.text = text
+        super().__init__(text)
         self.pattern = _PATTERNS[is_comma_in_numbers]
         self.is_comma_in_numbers = is_comma_in_numbers
         self.is_formula = is_formula
         self.depth = depth
-        self.position = 0
-        self.is_spaced = False
-        self.is_spaced_before = False
-        self.tokens: list[Token] = []
         self.scripts: list[bool] = []
         self.has_lone_dollar = text.replace("\\$", "").count("$") % 2 == 1
 
@@ -134,10 +102,6 @@ class _Lexer:
             if len(self.tokens) > TOKENS:
                 raise LimitError(f"more than {TOKENS} tokens")
         return self.tokens
-
-    def add(self, kind: str, value: str) -> None:
-        self.tokens.append((kind, value, self.is_spaced_before))
-        self.is_spaced_before = False
 
     def on_grouped(self, found: str) -> None:
         whole, point, places = found.rpartition(".") if "." in found else (found, "", "")
@@ -158,14 +122,14 @@ class _Lexer:
         self.add("operator", "\\\\")
 
     def on_escaped(self, found: str) -> None:
-        value = _ESCAPED[found]
+        value = ESCAPED[found]
         self.add("word" if value == "$" else "operator", value)
 
     def on_double(self, found: str) -> None:
         if found.startswith("..."):
             self.add("letter", "…")
             return
-        kind, value = _DOUBLES[found]
+        kind, value = DOUBLES[found]
         self.add(kind, value)
         if found == "||":
             self.add(kind, value)
@@ -203,7 +167,7 @@ class _Lexer:
 
     def on_run(self, run: str) -> None:
         if not run.isascii():
-            kind, value = _FOREIGN.get(run, ("word", run))
+            kind, value = FOREIGN.get(run, ("word", run))
             self.add(kind, value)
         elif len(run) == 1:
             self.add_letter(run)
@@ -220,8 +184,8 @@ class _Lexer:
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
             self.add("separator", name)
-        elif name in _OPERATOR_WORDS and (name == "mod" or self._stands_between()):
-            self.add("operator", _OPERATOR_WORDS[name])
+        elif name in OPERATOR_WORDS and (name == "mod" or self._stands_between()):
+            self.add("operator", OPERATOR_WORDS[name])
         elif name in GREEK:
             self.add("letter", name)
         else:
@@ -306,7 +270,7 @@ class _Lexer:
     def on_command(self, found: str) -> None:
         name = found[1:]
         if name in LAYOUT:
-            self._lay_out(name)
+            self.lay_out(name)
         elif name in TEXT_COMMANDS:
             self._on_text(is_upright=name in ("mathrm", "operatorname", "rm"))
         elif name in ("begin", "end"):
@@ -314,19 +278,19 @@ class _Lexer:
         elif name == "pmod":
             self.add("operator", "pmod")
         elif name in ("mathbb", "Bbb", "mathcal"):
-            letter = self._argument()
+            letter = self.argument()
             self.add("constant", CONSTANTS.get(f"mathbb{letter}", letter))
         else:
             self._add_command(name)
 
     def _on_environment(self, edge: str) -> None:
-        kind = self._argument().rstrip("*")
+        kind = self.argument().rstrip("*")
         if kind not in ENVIRONMENTS:
             self.is_spaced = True
             return
         self.add(edge, kind)
         if kind == "array" and edge == "begin":
-            self._argument()
+            self.argument()
 
     def _add_command(self, name: str) -> None:
         tables: tuple[tuple[str, dict[str, str]], ...] = (
@@ -345,32 +309,8 @@ class _Lexer:
                 return
         raise SyntaxUnknownError("\\" + name)
 
-    def _lay_out(self, name: str) -> None:
-        self.is_spaced = True
-        if name in ("left", "right") and self.position < len(self.text):
-            following = self.text[self.position]
-            if following == "|":
-                self.add("operator", "lbar" if name == "left" else "rbar")
-                self.position += 1
-            elif following == ".":
-                self.position += 1
-        elif name in ("hspace", "vspace", "phantom", "label", "tag", "color", "textcolor"):
-            self._argument()
-
-    def _argument(self) -> str:
-        rest = self.text[self.position :].lstrip(" *")
-        start = len(self.text) - len(rest)
-        if not rest.startswith("{"):
-            self.position = start + 1
-            return rest[:1]
-        end = find_closing(self.text, start)
-        if end < 0:
-            raise SyntaxUnknownError("{")
-        self.position = end + 1
-        return self.text[start + 1 : end]
-
     def _on_text(self, *, is_upright: bool) -> None:
-        content = self._argument()
+        content = self.argument()
         stripped = content.strip(" ~.\\,")
         self.is_spaced_before |= content[:1] in (" ", "~", "\\")
         if self.depth > DEPTH:

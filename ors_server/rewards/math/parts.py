@@ -1,6 +1,5 @@
 """The parts of an answer that a comparison looks at: members, cells, quotients, words."""
 
-import functools
 from itertools import pairwise
 from typing import Final
 
@@ -170,11 +169,9 @@ def cases_of(node: Matrix) -> list[tuple[Node, ...]]:
         node: The definition.
     """
     conditions = [row[-1] for row in node.rows if len(row) > 1 and isinstance(row[-1], Relation)]
-    covered = (
-        functools.reduce(lambda left, right: SetOperation("∪", left, right), conditions)
-        if conditions
-        else None
-    )
+    covered: Node | None = None
+    for condition in conditions:
+        covered = condition if covered is None else SetOperation("∪", covered, condition)
     return [tuple(_condition(cell, covered) for cell in row) for row in node.rows]
 
 

@@ -8,10 +8,10 @@ both are possible, `is_formula` reads the letters as factors, and the caller com
 import re
 from typing import Final
 
+from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.units import LONE_LETTERS, WORDS
 from ors_server.rewards.math.vocabulary import COMMANDS, RELATIONS, SHORT_WORDS
 
-Token = tuple[str, str, bool]
 _LONGEST: Final = 3
 """Letters of a run that may be a product."""
 _ANSWERS: Final = frozenset(

@@ -204,3 +204,33 @@ SHORT_WORDS: Final = _all(
     "has so by be or on up sum red set yes his her its out non nor due top add mod deg sec hrs hr"
 )
 """Words of two or three letters that are never a product of letters."""
+DOUBLES: Final = {
+    "**": ("operator", "^"),
+    "<=": ("relation", "≤"),
+    "=<": ("relation", "≤"),
+    ">=": ("relation", "≥"),
+    "!=": ("relation", "≠"),
+    "==": ("relation", "="),
+    ":=": ("relation", "="),
+    "=>": ("relation", "⇒"),
+    "->": ("relation", "→"),
+    "||": ("operator", "|"),
+}
+ESCAPED: Final = {
+    "\\{": "{set",
+    "\\}": "}set",
+    "\\%": "%",
+    "\\$": "$",
+    "\\&": "&",
+    "\\_": "_",
+    "\\|": "‖",
+    "\\#": "#",
+}
+FOREIGN: Final = {
+    "或": ("separator", "or"),
+    "或者": ("separator", "or"),
+    "且": ("separator", "and"),
+    "和": ("separator", "and"),
+    "与": ("separator", "and"),
+}
+OPERATOR_WORDS: Final = {"mod": "mod", "times": "*", "degree": "°", "degrees": "°"}
