@@ -9,8 +9,8 @@ words behind a value are its unit; the words before an equals sign name what is 
 from typing import Final
 
 from ors_server.rewards.math.expressions import ExpressionParser
-from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.streams import stream
 from ors_server.rewards.math.tree import (
     Add,

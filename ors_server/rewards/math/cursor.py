@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import DEPTH, LimitError, SyntaxUnknownError
+from ors_server.rewards.math.scanner import Token
 
 _END: Final[Token] = ("end", "", False)
 

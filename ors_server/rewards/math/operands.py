@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from ors_server.rewards.math.cursor import Cursor
-from ors_server.rewards.math.lexer import Token
 from ors_server.rewards.math.limits import SyntaxUnknownError
 from ors_server.rewards.math.numerals import is_label, label, repeat, to_number
+from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Based,
