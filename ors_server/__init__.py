@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, score_rows
     from ors_server.rewards.catalogue import find_reward, list_rewards
-    from ors_server.rewards.compose import (
+    from ors_server.rewards.composite import (
         ClippedReward,
         CompositeReward,
         GatedReward,
@@ -231,9 +231,9 @@ _HOMES = {
     "CallContext": "ors_server.authoring.context",
     "CaseReport": "ors_server.grading.cases",
     "CaseResult": "ors_server.grading.cases",
-    "ClippedReward": "ors_server.rewards.compose",
+    "ClippedReward": "ors_server.rewards.composite",
     "CommandSucceeds": "ors_server.authoring.toolsets.milestones",
-    "CompositeReward": "ors_server.rewards.compose",
+    "CompositeReward": "ors_server.rewards.composite",
     "Context": "ors_server.resources.context",
     "Elicit": "ors_server.authoring.client",
     "Elicited": "ors_server.authoring.client",
@@ -249,7 +249,7 @@ _HOMES = {
     "ForbiddenActionError": "ors_server.authoring.tool",
     "FreshRun": "ors_server.sandboxes.fresh",
     "FunctionCase": "ors_server.grading.cases",
-    "GatedReward": "ors_server.rewards.compose",
+    "GatedReward": "ors_server.rewards.composite",
     "GradingError": "ors_server.grading.errors",
     "GroupCandidate": "ors_server.wire",
     "GroupScore": "ors_server.wire",
@@ -260,10 +260,10 @@ _HOMES = {
     "LocalEnvResourceSpec": "ors_server.resources.spec",
     "Message": "ors_server.wire",
     "Milestone": "ors_server.authoring.toolsets.milestones",
-    "MinReward": "ors_server.rewards.compose",
+    "MinReward": "ors_server.rewards.composite",
     "NamedResourceSpec": "ors_server.resources.spec",
     "PenaltyCause": "ors_server.policy",
-    "ProductReward": "ors_server.rewards.compose",
+    "ProductReward": "ors_server.rewards.composite",
     "Prompt": "ors_server.authoring.environment",
     "PythonProgram": "ors_server.grading.stdio",
     "PythonTools": "ors_server.authoring.toolsets.python",

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast, overload
 
 from ors_server.authoring.judging import ask_reward, own_episode
 from ors_server.authoring.tool import Toolset
@@ -26,6 +26,17 @@ from ors_server.wire import (
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
+
+
+class _TaskAlias:
+    """Gives `task_spec`, and way to an attribute, a method or a tool of the same name."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: "Environment", owner: type) -> JSONObject: ...
+    def __get__(self, instance: "Environment | None", owner: type) -> Self | JSONObject:
+        return self if instance is None else instance.task_spec
 
 
 class Environment:
@@ -66,6 +77,9 @@ class Environment:
     volatile: ClassVar[Sequence[str]] = ()
     """Regular expressions of what in a text may differ between two plays of the same calls: a clock, an
     address, a measured duration. A replay compares texts without what they match."""
+
+    task = _TaskAlias()
+    """`task_spec`, by the name that the standard's page on rewards uses; a subclass may define its own."""
 
     _sandbox: Sandbox | None = None
     _rng: Random | None = None

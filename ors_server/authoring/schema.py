@@ -65,7 +65,7 @@ def read_signature(function: Callable[..., Any], where: str) -> Signature:
             msg = f"{where}: parameter {parameter.name!r} must be an ordinary named one"
             raise EnvironmentDefinitionError(msg)
         if parameter.name not in hints:
-            msg = f"{where}: parameter {parameter.name!r} has no type annotation"
+            msg = _without_type(function, parameter.name, where)
             raise EnvironmentDefinitionError(msg)
         if hints[parameter.name] is CallContext:
             context_parameter = parameter.name
@@ -79,6 +79,15 @@ def read_signature(function: Callable[..., Any], where: str) -> Signature:
         return Signature(only, plain[0].name, context_parameter, returns)
     model = _model_of(function, plain, hints, where)
     return Signature(model, None, context_parameter, returns)
+
+
+def _without_type(function: Callable[..., Any], parameter: str, where: str) -> str:
+    model = "".join(part.capitalize() for part in function.__name__.split("_")) + "Params"
+    return (
+        f"{where}: parameter {parameter!r} has no type annotation, so agents would not know what to send. "
+        f"Write its type, such as {parameter}: str, or a pydantic model of the arguments: "
+        f"class {model}(BaseModel): command: str, and {parameter}: {model}"
+    )
 
 
 def describe_method(function: Callable[..., Any]) -> str:

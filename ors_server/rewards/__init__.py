@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         task_success,
     )
     from ors_server.rewards.catalogue import CatalogueEntry, find_reward, list_rewards
-    from ors_server.rewards.compose import (
+    from ors_server.rewards.composite import (
         ClippedReward,
         CompositeReward,
         GatedReward,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ors_server.rewards.learned import LearnedReward
     from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
-    from ors_server.rewards.scoring import evaluate, score
+    from ors_server.rewards.scoring import calculate_reward, evaluate, score
     from ors_server.rewards.trajectory import Step, Trajectory
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Trajectory",
     "answer_match_reward",
     "as_reward",
+    "calculate_reward",
     "code_execution_reward",
     "efficiency_reward",
     "evaluate",
@@ -75,11 +76,11 @@ __all__ = [
 _HOMES = {
     "BaseReward": "define",
     "CatalogueEntry": "catalogue",
-    "ClippedReward": "compose",
-    "CompositeReward": "compose",
-    "GatedReward": "compose",
-    "MinReward": "compose",
-    "ProductReward": "compose",
+    "ClippedReward": "composite",
+    "CompositeReward": "composite",
+    "GatedReward": "composite",
+    "MinReward": "composite",
+    "ProductReward": "composite",
     "Reward": "define",
     "RewardError": "errors",
     "RewardResult": "result",
@@ -87,6 +88,7 @@ _HOMES = {
     "Step": "trajectory",
     "Trajectory": "trajectory",
     "as_reward": "define",
+    "calculate_reward": "scoring",
     "evaluate": "scoring",
     "evaluate_group": "group",
     "find_reward": "catalogue",

@@ -24,7 +24,7 @@ Match: TypeAlias = Literal["substring", "exact", "word", "numeric"]
 """How an expected value is looked for: anywhere, as the whole, as whole words, or as the same number."""
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), direct_call="number")
 def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
     """Judges by the first signal there is: said success, an expected value, failed steps, else success.
 
@@ -50,7 +50,7 @@ def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
     return 0.0 if any(step.error for step in trajectory.steps) else 1.0
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), direct_call="number")
 def code_execution_reward(trajectory: Trajectory) -> float:
     """Counts failed steps: 1, less 0.25 for each, at least 0.
 
@@ -68,7 +68,7 @@ def code_execution_reward(trajectory: Trajectory) -> float:
     return max(0.0, 1.0 - ERROR_COST * failed)
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), direct_call="number")
 def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> float | RewardResult:
     """Compares the outcome with the expected value: 1 for the same text, 0.7 if it is in it, else 0.
 
@@ -95,7 +95,7 @@ def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> f
     return SUBSTRING_SCORE if text.strip().lower() in outcome.lower() else 0.0
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), direct_call="number")
 def efficiency_reward(trajectory: Trajectory) -> float:
     """Pays for few steps: 1 for up to one, 0.1 less for each further one, at least 0.
 

@@ -4,13 +4,18 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial, update_wrapper
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, cast, overload
 
+import anyio
 from typing_extensions import override
 
-from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.errors import NoRewardError, RewardDefinitionError, RewardFieldError
 from ors_server.rewards.result import KEY, Range, RewardResult, check_range
 from ors_server.rewards.signature import RewardSignature, read_reward_signature
+from ors_server.rewards.trajectory import Trajectory, fields_of_trajectory
+
+DirectCall: TypeAlias = Literal["mapping", "number"]
+"""What a direct call gives: AgentFly's mapping with `reward` and the extras, or ARISE's bare number."""
 
 RewardFunction: TypeAlias = Callable[..., Any]
 """Takes fields by name; returns a number, a mapping with `reward`, a result, or an awaitable of one."""
@@ -19,13 +24,15 @@ RewardFunction: TypeAlias = Callable[..., Any]
 class Reward(ABC):
     """A reward that can be asked: its name, its range, the fields that it takes, and the judgement.
 
-    Calling it with fields as keywords gives a mapping with `reward` and the extras, as AgentFly's do; fields
-    that it does not take are ignored, and what it raises is raised.
+    A direct call ignores fields that the reward does not take, and raises what the reward raises. A
+    `Trajectory` among its arguments also gives the final response and the metadata's fields.
     """
 
     name: str
     range: Range | None = None
     """Least and greatest reward; anything outside is refused."""
+    direct_call: DirectCall = "mapping"
+    """What calling the reward directly gives."""
 
     @property
     @abstractmethod
@@ -64,6 +71,11 @@ class Reward(ABC):
         """
         return RewardResult.from_raw(raw).within(self.range)
 
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """The fields that a direct call takes by position, in order."""
+        return tuple(inspect.signature(self.function).parameters)
+
     def __call__(self, *args: Any, **fields: Any) -> Any:
         """Judge at once.
 
@@ -72,28 +84,60 @@ class Reward(ABC):
             **fields: Fields by name.
 
         Returns:
-            A mapping with `reward` and the extras; an awaitable of one for an async reward.
-        """
-        names = list(inspect.signature(self.function).parameters)
-        raw = self.judge({**dict(zip(names, args, strict=False)), **fields})
-        if inspect.isawaitable(raw):
-            return self._later(raw)
-        return as_mapping(self.read(raw))
+            A mapping with `reward` and the extras, or the number, as `direct_call` says. An async reward
+            gives an awaitable of it; one whose direct call gives a number is awaited here where no event
+            loop runs.
 
-    async def _later(self, raw: Awaitable[object]) -> dict[str, Any]:
-        return as_mapping(self.read(await raw))
+        Raises:
+            RewardFieldError: If a required field is missing, or there are too many by position.
+            NoRewardError: If there is no judgement and the direct call gives a number.
+        """
+        raw = self.judge(self._named(args, fields))
+        if not inspect.isawaitable(raw):
+            return self._as_called(raw)
+        if self.direct_call == "number" and not _is_in_event_loop():
+            return anyio.run(self._later, raw)
+        return self._later(raw)
+
+    def _named(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+        names = self.positional if args else ()
+        if len(args) > len(names):
+            raise RewardFieldError(
+                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}); {len(args)} came"
+            )
+        given = {**dict(zip(names, args, strict=False)), **fields}
+        trajectory = given.get("trajectory")
+        return {**fields_of_trajectory(trajectory), **given} if isinstance(trajectory, Trajectory) else given
+
+    async def _later(self, raw: Awaitable[object]) -> Any:
+        return self._as_called(await raw)
+
+    def _as_called(self, raw: object) -> Any:
+        result = self.read(raw)
+        if self.direct_call == "mapping":
+            return as_mapping(result)
+        if result.reward is None:
+            raise NoRewardError(f"{self.name} has no number: {result.status.value}: {result.reason}")
+        return result.reward
 
 
 class FunctionReward(Reward):
     """A reward made of a function."""
 
-    def __init__(self, function: RewardFunction, name: str, allowed: Range | None = None) -> None:
+    def __init__(
+        self,
+        function: RewardFunction,
+        name: str,
+        allowed: Range | None = None,
+        direct_call: DirectCall = "mapping",
+    ) -> None:
         """Take a function.
 
         Args:
             function: The function.
             name: The reward's name.
             allowed: Its range.
+            direct_call: What calling the reward directly gives.
 
         Raises:
             RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
@@ -101,6 +145,7 @@ class FunctionReward(Reward):
         self._function = function
         self.name = name
         self.range = check_range(allowed)
+        self.direct_call = direct_call
         update_wrapper(self, _bare(function))
         _ = self.signature
 
@@ -145,13 +190,14 @@ class BaseReward(Reward):
 def reward(function: RewardFunction) -> FunctionReward: ...
 @overload
 def reward(
-    *, name: str | None = None, range: Range | None = None
+    *, name: str | None = None, range: Range | None = None, direct_call: DirectCall = "mapping"
 ) -> Callable[[RewardFunction], FunctionReward]: ...
 def reward(
     function: RewardFunction | None = None,
     *,
     name: str | None = None,
     range: Range | None = None,  # noqa: A002  (the word that it is)
+    direct_call: DirectCall = "mapping",
 ) -> FunctionReward | Callable[[RewardFunction], FunctionReward]:
     """Make a function a reward.
 
@@ -162,13 +208,15 @@ def reward(
         function: The function, when used without parentheses.
         name: The reward's name; the function's by default.
         range: Least and greatest reward, which are enforced.
+        direct_call: What calling the reward directly gives.
 
     Raises:
         RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
     """
 
     def make(target: RewardFunction) -> FunctionReward:
-        return FunctionReward(target, name or str(getattr(_bare(target), "__name__", "reward")), range)
+        called = name or str(getattr(_bare(target), "__name__", "reward"))
+        return FunctionReward(target, called, range, direct_call)
 
     return make if function is None else make(function)
 
@@ -199,7 +247,8 @@ def _with_fields_fixed(value: Any) -> Reward | None:
     inner: object = value.func if isinstance(value, partial) else None
     if not isinstance(inner, Reward):
         return None
-    return FunctionReward(partial(inner.function, *value.args, **value.keywords), inner.name, inner.range)
+    fixed = partial(inner.function, *value.args, **value.keywords)
+    return FunctionReward(fixed, inner.name, inner.range, inner.direct_call)
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
@@ -209,6 +258,14 @@ def as_mapping(result: RewardResult) -> dict[str, Any]:
         result: The result.
     """
     return {KEY: result.reward, **result.extras}
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        anyio.get_current_task()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _bare(function: Any) -> Any:

@@ -34,7 +34,7 @@ ANSWER_SCALE = (
 )
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), direct_call="number")
 async def llm_judge_reward(
     trajectory: Trajectory, model: str | JudgeModel | None = None, options: JudgeOptions | None = None
 ) -> RewardResult:

@@ -90,6 +90,7 @@ class LearnedReward(Reward):
             )
         self.name = "learned_reward"
         self.range = (0.0, 1.0)
+        self.direct_call = "number"
         self.min_examples = min_examples
         self.max_examples = max_examples
         self._folder = None if persist_path is None else Path(persist_path)

@@ -13,7 +13,7 @@ from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.recorded import fields_of_row
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Trajectory, cut, read_trajectory
+from ors_server.rewards.trajectory import Trajectory, cut, fields_of_trajectory, read_trajectory
 
 MAX_REASON = 2_000
 """Characters of an error's message that are kept."""
@@ -26,7 +26,8 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
 
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
-        trajectory: A `Trajectory`, a mapping with ARISE's fields, or a list of chat messages.
+        trajectory: A `Trajectory`, whose `reward` and `metrics` are filled in; a mapping with ARISE's fields;
+            or a list of chat messages.
         **fields: Everything else that the reward may take, by name: `final_response`, `answer`, and so on.
 
     Returns:
@@ -43,13 +44,7 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
         return failure(error)
     if asked.is_async:
         return anyio.run(partial(evaluate, asked, given))
-    try:
-        raw = asked.judge(given)
-        if inspect.isawaitable(raw):
-            return anyio.run(_awaited, asked, raw)
-        return asked.read(raw)
-    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
-        return failure(error)
+    return _filled_in(given, _judge_now(asked, given))
 
 
 async def evaluate(
@@ -59,7 +54,8 @@ async def evaluate(
 
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
-        fields: Everything that is known, by name.
+        fields: Everything that is known, by name. The `reward` and `metrics` of a `Trajectory` among them are
+            filled in.
         time_limit: Seconds after which the result is a `limit`; a thread that still runs is left behind.
 
     Returns:
@@ -75,12 +71,35 @@ async def evaluate(
                 raw = asked.judge(fields)
             else:
                 raw = await anyio.to_thread.run_sync(partial(asked.judge, fields), abandon_on_cancel=True)
-            return asked.read(await raw if inspect.isawaitable(raw) else raw)
+            return _filled_in(fields, asked.read(await raw if inspect.isawaitable(raw) else raw))
         except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
-            return failure(error)
-    return RewardResult.without(
+            return _filled_in(fields, failure(error))
+    late = RewardResult.without(
         RewardStatus.LIMIT, f"{asked.name} did not judge within {time_limit:g} seconds"
     )
+    return _filled_in(fields, late)
+
+
+async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | None:
+    """Ask a reward as AgentFly's boundary of that name does: its errors are raised.
+
+    Args:
+        reward: As for `score`; `None` for an agent without one.
+        **fields: Everything that is known, by name. The `reward` and `metrics` of a `Trajectory` among them
+            are filled in.
+
+    Returns:
+        The result; `None` without a reward.
+
+    Raises:
+        RewardError: If it is no reward, a required field is missing, or it returned no legal number.
+    """
+    if reward is None:
+        return None
+    asked = as_reward(reward)
+    given = gather_fields(asked, None, fields)
+    raw = asked.judge(given)
+    return _filled_in(given, asked.read(await raw if inspect.isawaitable(raw) else raw))
 
 
 def failure(error: Exception) -> RewardResult:
@@ -117,11 +136,8 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
         trajectory = given.pop("trajectory", None)
     wanted = reward.signature.required | reward.signature.optional
     if trajectory is not None:
-        read = given["trajectory"] = read_trajectory(trajectory)
-        given.setdefault("final_response", read.final_response)
-        for name, value in read.metadata.items():
-            given.setdefault(name, value)
-        given.setdefault("metadata", read.metadata)
+        read = read_trajectory(trajectory)
+        given = {**fields_of_trajectory(read), **given, "trajectory": read}
     elif "trajectory" in wanted:
         given["trajectory"] = _made_of(given)
     return given
@@ -145,8 +161,22 @@ def _made_of(fields: Mapping[str, Any]) -> Trajectory:
     return made
 
 
-async def _awaited(reward: Reward, raw: Any) -> RewardResult:
+def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
     try:
-        return reward.read(await raw)
-    except Exception as error:  # noqa: BLE001  (as above)
+        raw = reward.judge(fields)
+        return anyio.run(_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
+    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
         return failure(error)
+
+
+def _filled_in(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
+    """Put a result on the trajectory that was judged, as both packages' pages show it."""
+    trajectory = fields.get("trajectory")
+    if isinstance(trajectory, Trajectory):
+        trajectory.reward = result.reward
+        trajectory.metrics = dict(result.extras)
+    return result
+
+
+async def _awaited(reward: Reward, raw: Any) -> RewardResult:
+    return reward.read(await raw)

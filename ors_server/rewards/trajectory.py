@@ -62,8 +62,8 @@ class Trajectory:
     """Every tool call, in order."""
     outcome: str = ""
     """The final response, at most 1,000 characters."""
-    reward: float = 0.0
-    """The return, once it is known."""
+    reward: float | None = 0.0
+    """The return of a recorded episode; after `score`, what the reward gave, `None` if that was no number."""
     skill_library_version: int = 0
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -72,6 +72,8 @@ class Trajectory:
     """The whole final response; `None` where only `outcome` is known."""
     messages: Sequence[Message] = ()
     """The conversation, where there was one."""
+    metrics: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The extras of the reward that was asked last (AgentFly's name for them)."""
 
     @property
     def final_response(self) -> str:
@@ -127,6 +129,20 @@ def read_trajectory(value: object) -> Any:
     raise RewardFieldError(
         f"a trajectory is an object with ARISE's fields, or a list of chat messages; {value!r:.80} came"
     )
+
+
+def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the fields that a trajectory fills: itself, the final response, and its metadata by name.
+
+    Args:
+        trajectory: The episode.
+    """
+    return {
+        **trajectory.metadata,
+        "trajectory": trajectory,
+        "final_response": trajectory.final_response,
+        "metadata": trajectory.metadata,
+    }
 
 
 def from_messages(messages: Sequence[Message]) -> Trajectory:

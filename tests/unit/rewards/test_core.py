@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ors_server.rewards.catalogue import find_reward, list_rewards
-from ors_server.rewards.compose import ClippedReward, GatedReward, MinReward, ProductReward
+from ors_server.rewards.composite import ClippedReward, GatedReward, MinReward, ProductReward
 from ors_server.rewards.define import BaseReward, as_reward, reward
 from ors_server.rewards.errors import (
     RewardDefinitionError,

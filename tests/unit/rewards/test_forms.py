@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.rewards.compose import GatedReward
+from ors_server.rewards.composite import GatedReward
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.group import score_group_with
 from ors_server.rewards.scoring import score

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ors_server.rewards.compose import CompositeReward
+from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.judged import describe_steps, llm_as_judge_reward, llm_judge_reward
 from ors_server.rewards.judges import JudgeError, JudgeOptions, JudgeSettingsError, ScriptedJudge
@@ -36,9 +36,9 @@ def test_arises_own_example_works_as_it_is_written():
 
 
 @pytest.mark.anyio
-async def test_called_by_hand_it_gives_a_mapping_and_raises():
+async def test_called_by_hand_it_gives_a_number_and_raises():
     done = Trajectory("t", [], "done")
-    assert (await llm_judge_reward(done, model=ScriptedJudge(reply(0.8))))["reward"] == 0.8
+    assert await llm_judge_reward(done, model=ScriptedJudge(reply(0.8))) == 0.8
     with pytest.raises(JudgeError):
         await llm_judge_reward(done, model=ScriptedJudge("0.8 or 0.9"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.rewards import arise
-from ors_server.rewards.compose import CompositeReward
+from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.qa import QAOptions, normalise_answer, score_answer

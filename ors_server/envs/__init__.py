@@ -1,0 +1,1 @@
+"""Specifications of environments, under the modules that AgentFly's pages import them from."""

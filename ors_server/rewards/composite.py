@@ -1,0 +1,274 @@
+"""Rewards made of rewards: weighted, gated, product, minimum, clipped. Every part sees the same fields.
+
+Parts are asked in order, and only while their answer can still change the whole: a judge behind a closed gate
+costs nothing, and its failure takes no number away.
+"""
+
+import inspect
+import math
+from collections.abc import Generator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from typing_extensions import override
+
+from ors_server.rewards.define import Reward, RewardFunction, as_reward
+from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.result import Range, RewardResult, RewardStatus, check_range
+from ors_server.rewards.signature import RewardSignature
+
+Combination: TypeAlias = Generator[int, float | None, float | None]
+"""Yields the index of a part to ask and receives its reward, `None` if it has no number; returns the whole's
+reward, or `None` if it cannot be known without a number that is missing."""
+
+
+class _Composed(Reward):
+    """Asks each part with the fields that the part takes, and combines the rewards.
+
+    A part without a number leaves the whole without one, with its status and reason, unless others decide.
+    """
+
+    def __init__(self, name: str, parts: Sequence[object], allowed: Range | None) -> None:
+        if not parts:
+            raise RewardDefinitionError(f"{name} needs at least one reward")
+        self.name = name
+        self.parts = tuple(as_reward(part) for part in parts)
+        self.range = check_range(allowed)
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self._judge_later if self.is_async else self._judge_now
+
+    @property
+    @override
+    def is_async(self) -> bool:
+        return any(part.is_async for part in self.parts)
+
+    @property
+    @override
+    def positional(self) -> tuple[str, ...]:
+        return ("trajectory",)
+
+    @cached_property
+    @override
+    def signature(self) -> RewardSignature:  # made of the parts', not read off a function
+        required = frozenset[str]().union(*(part.signature.required for part in self.parts))
+        optional = frozenset[str]().union(*(part.signature.optional for part in self.parts)) - required
+        takes_rest = any(part.signature.takes_rest for part in self.parts)
+        return RewardSignature(self.name, required, optional, takes_rest)
+
+    def combine(self) -> Combination:
+        """Ask the parts that matter and combine their rewards."""
+        raise NotImplementedError
+
+    def _judge_now(self, **fields: Any) -> RewardResult:
+        asked: dict[int, RewardResult] = {}
+        combination = self.combine()
+        wanted = _advance(combination, None)
+        while isinstance(wanted, int):
+            part = self.parts[wanted]
+            asked[wanted] = part.read(part.judge(fields))
+            wanted = _advance(combination, asked[wanted].reward)
+        return self._whole(wanted.reward, asked)
+
+    async def _judge_later(self, **fields: Any) -> RewardResult:
+        asked: dict[int, RewardResult] = {}
+        combination = self.combine()
+        wanted = _advance(combination, None)
+        while isinstance(wanted, int):
+            part = self.parts[wanted]
+            raw = part.judge(fields)
+            asked[wanted] = part.read(await raw if inspect.isawaitable(raw) else raw)
+            wanted = _advance(combination, asked[wanted].reward)
+        return self._whole(wanted.reward, asked)
+
+    def _whole(self, total: float | None, asked: Mapping[int, RewardResult]) -> RewardResult:
+        extras: dict[str, Any] = {}
+        for index, result in asked.items():
+            name = self.parts[index].name
+            extras[name] = result.reward
+            extras.update({f"{name}/{key}": value for key, value in result.extras.items()})
+        if total is None:
+            index, failed = next((index, result) for index, result in asked.items() if result.reward is None)
+            return RewardResult.without(failed.status, f"{self.parts[index].name}: {failed.reason}", extras)
+        unread = [result for result in asked.values() if result.status is RewardStatus.UNPARSED_ANSWER]
+        if unread:
+            return RewardResult(total, RewardStatus.UNPARSED_ANSWER, extras, unread[0].reason)
+        return RewardResult(total, extras=extras)
+
+
+class CompositeReward(_Composed):
+    """A weighted mean: the sum of weight times reward, divided by the sum of the weights (as ARISE's).
+
+    Weights need not add up to 1 and may be negative; if they add up to 0 the reward is 0. A part whose weight
+    is 0 is not asked.
+    """
+
+    direct_call = "number"
+
+    def __init__(
+        self,
+        weighted: Sequence[tuple[object, float]],
+        *,
+        name: str = "composite_reward",
+        range: Range | None = None,  # noqa: A002  (the word that it is)
+    ) -> None:
+        """Take rewards and weights.
+
+        Args:
+            weighted: Pairs of a reward and its weight, a finite number; an empty list always gives 0.
+            name: The reward's name.
+            range: Least and greatest reward.
+
+        Raises:
+            RewardDefinitionError: If a part is no reward, or a weight no finite number.
+        """
+        weights = [float(weight) for _, weight in weighted]
+        if not all(map(math.isfinite, weights)):
+            raise RewardDefinitionError(f"weights are finite numbers, not {weights}")
+        super().__init__(name, [part for part, _ in weighted] or [_nothing], range)
+        self.weights = tuple(weights) or (0.0,)
+
+    @override
+    def combine(self) -> Combination:
+        total = math.fsum(self.weights)
+        if total == 0:
+            return 0.0
+        terms: list[float] = []
+        for index, weight in enumerate(self.weights):
+            if weight == 0:
+                continue
+            reward = yield index
+            if reward is None:
+                return None
+            terms.append(weight / total * reward)
+        return math.fsum(terms)
+
+
+class ProductReward(_Composed):
+    """The product of the parts: all of them must be good. After a part of 0, no further one is asked."""
+
+    def __init__(self, *parts: object, name: str = "product_reward") -> None:
+        """Take rewards.
+
+        Args:
+            *parts: The rewards.
+            name: The reward's name.
+        """
+        super().__init__(name, parts, None)
+
+    @override
+    def combine(self) -> Combination:
+        rewards: list[float | None] = []
+        for index in range(len(self.parts)):
+            rewards.append((yield index))
+            if rewards[-1] == 0:
+                return 0.0
+        known = [reward for reward in rewards if reward is not None]
+        return math.prod(known) if len(known) == len(rewards) else None
+
+
+class MinReward(_Composed):
+    """The least of the parts. A part that is as low as the others' ranges allow decides."""
+
+    def __init__(self, *parts: object, name: str = "min_reward") -> None:
+        """Take rewards.
+
+        Args:
+            *parts: The rewards.
+            name: The reward's name.
+        """
+        super().__init__(name, parts, None)
+
+    @override
+    def combine(self) -> Combination:
+        floor = min(part.range[0] if part.range else -math.inf for part in self.parts)
+        rewards: list[float | None] = []
+        for index in range(len(self.parts)):
+            rewards.append((yield index))
+            if rewards[-1] == floor:
+                return floor
+        known = [reward for reward in rewards if reward is not None]
+        return min(known) if len(known) == len(rewards) else None
+
+
+class GatedReward(_Composed):
+    """One reward where another one is full, else a fixed one: style is paid where the answer is right.
+
+    The inner reward is asked only where the gate is open.
+    """
+
+    def __init__(
+        self,
+        gate: object,
+        inner: object,
+        *,
+        at_least: float = 1.0,
+        otherwise: float = 0.0,
+        name: str = "gated_reward",
+    ) -> None:
+        """Take two rewards.
+
+        Args:
+            gate: Decides.
+            inner: Pays where the gate is open.
+            at_least: The gate's reward at which it opens.
+            otherwise: What is paid where it is closed.
+            name: The reward's name.
+        """
+        super().__init__(name, (gate, inner), None)
+        self.at_least = at_least
+        self.otherwise = otherwise
+
+    @override
+    def combine(self) -> Combination:
+        gate = yield 0
+        if gate is None:
+            return None
+        if gate < self.at_least:
+            return self.otherwise
+        return (yield 1)
+
+
+class ClippedReward(_Composed):
+    """A reward moved to the nearest end of a range."""
+
+    def __init__(self, inner: object, low: float, high: float, *, name: str = "clipped_reward") -> None:
+        """Take a reward and a range.
+
+        Args:
+            inner: The reward.
+            low: Least.
+            high: Greatest.
+            name: The reward's name.
+
+        Raises:
+            RewardDefinitionError: If the range is illegal.
+        """
+        super().__init__(name, (inner,), (low, high))
+        self.low, self.high = float(low), float(high)
+
+    @override
+    def combine(self) -> Combination:
+        reward = yield 0
+        return None if reward is None else min(max(reward, self.low), self.high)
+
+
+class _Total:
+    """What a combination came to."""
+
+    def __init__(self, reward: float | None) -> None:
+        self.reward = reward
+
+
+def _advance(combination: Combination, answer: float | None) -> int | _Total:
+    """Go on to the next part that is asked, or to the whole."""
+    try:
+        return combination.send(answer)
+    except StopIteration as stop:
+        return _Total(stop.value)
+
+
+def _nothing() -> float:
+    return 0.0
