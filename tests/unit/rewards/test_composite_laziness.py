@@ -37,8 +37,8 @@ def part(value: object, asked: list[object], *, is_async: bool = False) -> Any:
 
 
 CASES = {
-    "what a closed gate guards is not asked": (lambda one, two: GatedReward(one, two), 0.0, 0.0, 1),
-    "what an open gate guards is asked": (lambda one, two: GatedReward(one, two), 1.0, None, 2),
+    "what a closed gate guards is not asked": (GatedReward, 0.0, 0.0, 1),
+    "what an open gate guards is asked": (GatedReward, 1.0, None, 2),
     "a part of weight 0 is not asked": (lambda one, two: CompositeReward([(one, 1), (two, 0)]), 0.5, 0.5, 1),
     "weights that add up to 0 ask nobody": (
         lambda one, two: CompositeReward([(one, 1), (two, -1)]),
@@ -46,10 +46,10 @@ CASES = {
         0.0,
         0,
     ),
-    "a factor of 0 decides": (lambda one, two: ProductReward(one, two), 0.0, 0.0, 1),
+    "a factor of 0 decides": (ProductReward, 0.0, 0.0, 1),
     "a later factor of 0 decides over a failure": (lambda one, two: ProductReward(two, one), 0.0, 0.0, 2),
-    "the least that is possible decides": (lambda one, two: MinReward(one, two), 0.0, 0.0, 1),
-    "another least asks everybody": (lambda one, two: MinReward(one, two), 0.5, None, 2),
+    "the least that is possible decides": (MinReward, 0.0, 0.0, 1),
+    "another least asks everybody": (MinReward, 0.5, None, 2),
 }
 
 
