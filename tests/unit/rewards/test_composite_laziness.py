@@ -1,5 +1,6 @@
 """A composed reward asks a part only while its answer can still change the whole."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -36,7 +37,7 @@ def part(value: object, asked: list[object], *, is_async: bool = False) -> Any:
     return later if is_async else now
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[..., Any], float, float | None, int]] = {
     "what a closed gate guards is not asked": (GatedReward, 0.0, 0.0, 1),
     "what an open gate guards is asked": (GatedReward, 1.0, None, 2),
     "a part of weight 0 is not asked": (lambda one, two: CompositeReward([(one, 1), (two, 0)]), 0.5, 0.5, 1),
