@@ -2,12 +2,14 @@
 
 A test's own process never runs the agent's code. What a test does to a mirror is done in the agent's sandbox,
 and a plain value or another mirror comes back. The danger left is an object that stands where a plain value
-was expected and answers every question as the test would like it. So an object decides nothing about the
-tests' own values unless the test built it from a class that the tests' author named:
+was expected and answers every question as the test would like it. So an object judges nothing:
 
-- it is equal to no plain value, and `in`, `<` and arithmetic with one are refused;
-- a method that plain values have too (`startswith`, `count`, `get`) is refused when it is given arguments,
-  and one that says what a value is (`isdigit`) always.
+- `==`, `<` and their like are refused, with whatever it meets; so is its truth. One that derives from a plain
+  value that never changes is compared as that value, which is rebuilt here, and never by its own methods;
+- an object that comes back is a new mirror each time: none is found in a container, or is another;
+- `in`, arithmetic with a plain value, and a method that plain values have too (`startswith`, `count`, `get`),
+  if given arguments, are refused unless the test itself made this object by calling a class that the tests'
+  author named; a method that says what a value is (`isdigit`) likewise, always.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from typing import Any
 
 from ors_server.grading.encoding import PLAIN
 from ors_server.grading.natures import AgentLostError, Link, Nature, RefusedError
-from ors_server.grading.operations import BINARY, COMPARISONS, CONVERSIONS, OTHERS, UNARY, operate
+from ors_server.grading.operations import BINARY, CONVERSIONS, OTHERS, UNARY, operate
 
 PLAIN_METHODS = frozenset(name for kind in PLAIN for name in dir(kind) if not name.startswith("_"))
 """Names under which plain values answer."""
@@ -117,8 +119,8 @@ class RemoteClass(type):
         else:
             nature(cls).link.set(cls, name, value)
 
-    def __bool__(cls) -> bool:  # its length is another matter
-        return True
+    def __bool__(cls) -> bool:
+        return nature(cls).link.stop(_not_to_judge(cls, "bool"))
 
     def __iter__(cls) -> Any:
         return nature(cls).link.operate("iter", cls)
@@ -194,8 +196,26 @@ class RemoteObject(metaclass=RemoteClass):
     def __format__(self, form: str) -> str:
         return str(_converted(self, "format", form))
 
+    def __bool__(self) -> bool:
+        return bool(_plain(self, "bool"))
+
     def __eq__(self, other: object) -> Any:
-        return NotImplemented
+        return _compare(self, "eq", other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compare(self, "ne", other)
+
+    def __lt__(self, other: object) -> Any:
+        return _compare(self, "lt", other)
+
+    def __le__(self, other: object) -> Any:
+        return _compare(self, "le", other)
+
+    def __gt__(self, other: object) -> Any:
+        return _compare(self, "gt", other)
+
+    def __ge__(self, other: object) -> Any:
+        return _compare(self, "ge", other)
 
     def __hash__(self) -> int:
         return object.__hash__(self)
@@ -206,7 +226,8 @@ def _attribute(mirror: Any, name: str) -> Any:
         raise AttributeError(name)
     mine = nature(mirror)
     found = mine.link.get(mirror, name)
-    if name in PLAIN_METHODS and not mine.is_built and isinstance(found, RemoteObject):
+    is_callers = mine.is_built and not isinstance(mirror, type)  # a class may come back in a value's place
+    if name in PLAIN_METHODS and not is_callers and isinstance(found, RemoteObject):
         nature(found).guarded = name
     return found
 
@@ -241,18 +262,14 @@ def _judges(mirror: Any, other: Any) -> bool:
     return nature(mirror).is_built or is_mirror(other)
 
 
-def _compare(name: str) -> Callable[[Any, Any], Any]:
-    def compare(self: Any, other: Any) -> Any:
-        mine = nature(self)
-        if _judges(self, other):
-            return mine.link.operate(name, self, other)
-        if mine.plain:
-            return operate(name, [mine.plain[0], other])
-        if name in {"eq", "ne"}:
-            return NotImplemented
-        return mine.link.stop(_not_to_judge(self, name))
+def _plain(mirror: Any, name: str) -> Any:
+    """Return the plain value that an object is; the test is stopped if it is none."""
+    mine = nature(mirror)
+    return mine.plain[0] if mine.plain else mine.link.stop(_not_to_judge(mirror, name))
 
-    return compare
+
+def _compare(mirror: Any, name: str, other: Any) -> Any:
+    return operate(name, [_plain(mirror, name), other])
 
 
 def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
@@ -270,15 +287,16 @@ def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    if not _judges(self, item):
-        nature(self).link.stop(_not_to_judge(self, "in"))
+    if not nature(self).is_built:
+        return item in _plain(self, "in")
     return bool(_converted(self, "contains", item))
 
 
 def _not_to_judge(mirror: Any, name: str) -> RefusedError:
+    kind = mirror if isinstance(mirror, type) else type(mirror)
     return RefusedError(
-        f"{name}: an object of class {type(mirror).__name__} met a value of the test's; "
-        "name its class in `classes`, or compare plain values"
+        f"{name}: an object of the agent's class {kind.__name__} may not judge: compare plain values, or "
+        "take the fixture `ask`; for arithmetic and `in`, build it in the test and name it in `classes`"
     )
 
 
@@ -288,6 +306,12 @@ def _step(self: Any) -> Any:
     if mine.steps > MAX_STEPS:
         mine.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
     return mine.link.operate("next", self)
+
+
+def _enter(self: Any) -> Any:
+    made = nature(self).link.operate("enter", self)
+    is_itself = isinstance(made, RemoteObject) and nature(made).number == nature(self).number
+    return self if is_itself else made
 
 
 def _leave(self: Any, kind: Any, error: Any, _trace: Any) -> Any:
@@ -310,12 +334,12 @@ def _convert(name: str) -> Callable[..., Any]:
 
 _METHODS: dict[str, Callable[..., Any]] = {
     **{name: _ask(name) for name in (*UNARY, *OTHERS)},
-    **{name: _convert(name) for name in CONVERSIONS},
-    **{name: _compare(name) for name in COMPARISONS},
+    **{name: _convert(name) for name in CONVERSIONS if name != "bool"},
     **{name: _combine(name) for name in BINARY},
     **{f"r{name}": _combine(name, is_reflected=True) for name in BINARY},
     "contains": _contains,
     "next": _step,
+    "enter": _enter,
     "exit": _leave,
     "call": call,
 }
@@ -345,9 +369,6 @@ def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mi
         mine: What is known of it.
     """
     methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
-    if "__eq__" in methods:
-        methods.setdefault("__ne__", _METHODS["ne"])
-    methods["__hash__"] = RemoteObject.__hash__
     space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
     made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
     type.__setattr__(made, "_ors_class", mine)

@@ -119,6 +119,11 @@ class Recorder:
         """Return a copy of what a mirror stands for, as a plain value."""
         return self._require_agent().fetch
 
+    @pytest.fixture
+    def ask(self) -> Callable[..., bool]:
+        """Return what the agent's own operator says: `ask("==", one, other)`; see `Agent.ask`."""
+        return self._require_agent().ask
+
     def _require_agent(self) -> Agent:
         if self._agent is None:
             raise RuntimeError("nothing is run while tests are only counted")

@@ -5,12 +5,9 @@ or an error, and never a piece of code, nor an object of this process that was n
 """
 
 import builtins
-import collections
 import json
-import keyword
 import os
 import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
@@ -27,9 +24,18 @@ from ors_server.grading.mirrors import (
     nature,
 )
 from ors_server.grading.natures import AgentLostError, Nature, RefusedError, StoppedError
+from ors_server.grading.rebuilding import make_error, make_named_tuple, python_class, require_plain
 
-_PLAIN_CLASSES = {kind.__name__: kind for kind in (*PLAIN, bool, object, type(None))}
-_MAX_FIELDS = 100
+_SIGNS = {
+    "==": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "in": "contains",
+    "bool": "bool",
+}
 
 
 class Agent:
@@ -49,7 +55,6 @@ class Agent:
         self._is_lost = False
         self._classes: dict[int, type] = {}
         self._classes_by_name: dict[tuple[str, str], type] = {}
-        self._objects: weakref.WeakValueDictionary[int, RemoteObject] = weakref.WeakValueDictionary()
         self._foreign: list[Any] = []
 
     def install(self) -> None:
@@ -118,13 +123,9 @@ class Agent:
         trees = [self._tree(value) for value in arguments]
         target = self._reference(mirror)
         made = self._request({"order": "call", "target": target, "arguments": trees, "keywords": told})
-        if isinstance(made, RemoteObject) and self._is_named(nature(mirror).path):
-            nature(made).is_built = nature(type(made)).is_built
+        if isinstance(made, RemoteObject) and isinstance(mirror, type):
+            nature(made).is_built = nature(mirror).is_built
         return made
-
-    def _is_named(self, path: tuple[str, ...]) -> bool:
-        """Return whether a path leads to a class that the author named, or to something of its."""
-        return any(path[: len(named)] == named for named in self._named)
 
     def operate(self, name: str, *operands: Any) -> Any:
         """Apply an operator to what mirrors stand for.
@@ -135,6 +136,20 @@ class Agent:
         """
         trees = [self._tree(value) for value in operands]
         return self._request({"order": "operate", "name": name, "operands": trees})
+
+    def ask(self, sign: str, *operands: Any) -> bool:
+        """Return what the agent's own operator says of its objects.
+
+        Args:
+            sign: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `bool`.
+            *operands: Two as they stand around the sign, or the one of `bool`.
+        """
+        name = _SIGNS[sign]
+        ordered = tuple(reversed(operands)) if sign == "in" else operands
+        answer = self.operate(name, *ordered)
+        if not isinstance(answer, bool):
+            self.stop(AgentLostError(f"{sign} of an object gave a {type(answer).__name__}"))
+        return answer
 
     def stop(self, error: StoppedError) -> NoReturn:
         """Take note that the running test failed for good.
@@ -204,7 +219,6 @@ class Agent:
         self._is_lost = False
         self._generation += 1
         self._classes.clear()
-        self._objects.clear()
 
     def _called_back(self, told: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -280,29 +294,21 @@ class Agent:
         if key == "r":
             return self._foreign[content]
         if key == "n":
-            return _python_class(content)
+            return python_class(content)
         if key == "m":
-            return self._named_tuple(*content)
+            name, fields, items = content
+            return make_named_tuple(name, fields, [self._value(item) for item in items])
         raise DecodingError(f"unknown type {key!r}")
 
     def _object(self, number: int, kind: int, *plain: Any) -> Any:
-        known = self._objects.get(number)
-        if known is None:
-            known = make_object(self._classes[kind], self._nature(number))
-            self._objects[number] = known
-        nature(known).plain = [self._value(tree) for tree in plain]
-        return known
+        made = make_object(self._classes[kind], self._nature(number))
+        nature(made).plain = [require_plain(self._value(tree)) for tree in plain]
+        return made
 
     def _nature(self, number: int) -> Nature:
         mine = Nature(self)
         mine.number, mine.generation = number, self._generation
         return mine
-
-    def _named_tuple(self, name: str, fields: list[str], items: list[Any]) -> Any:
-        if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
-            raise DecodingError("not the tree of a named tuple")
-        made: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
-        return made(*[self._value(item) for item in items])
 
     def _learn(self, told: dict[str, Any]) -> None:
         for news in told.get("classes", ()):
@@ -326,7 +332,7 @@ class Agent:
 
     def _make_class(self, news: dict[str, Any], mine: Nature) -> type:
         bases = tuple(
-            self._classes[base] if isinstance(base, int) else _python_class(base) for base in news["bases"]
+            self._classes[base] if isinstance(base, int) else python_class(base) for base in news["bases"]
         )
         name = str(news["name"])
         if news["error"]:
@@ -344,33 +350,14 @@ class Agent:
             error = self._foreign[told["foreign"]]
             return error if isinstance(error, BaseException) else RefusedError("no error was raised")
         kind: Any = told.get("class", "Exception")
-        cls = self._classes[kind] if isinstance(kind, int) else _python_class(kind)
+        cls = self._classes[kind] if isinstance(kind, int) else python_class(kind)
         if not issubclass(cls, Exception | SystemExit):
             self.failures.append(f"the agent's code raised {cls.__name__}")
             return RefusedError(f"the agent's code raised {cls.__name__}")
-        made = _make_error(cls, [self._value(tree) for tree in told["arguments"]])
+        made = make_error(cls, [self._value(tree) for tree in told["arguments"]])
         if isinstance(made, RemoteError):
             made.mirror(self._nature(int(told["handle"])), str(told["text"]))
         return made
-
-
-def _make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException:
-    try:
-        return kind(*arguments)
-    except Exception:  # noqa: BLE001 # its constructor wants something else
-        made = kind.__new__(kind)
-        made.args = tuple(arguments)
-        return made
-
-
-def _python_class(name: str) -> Any:
-    """Return a class of Python's own that an answer may name: of plain values and of errors."""
-    if name in _PLAIN_CLASSES:
-        return _PLAIN_CLASSES[name]
-    kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, BaseException):
-        return kind
-    raise DecodingError(f"a class that cannot be named: {name[:100]}")
 
 
 def _with_parents(modules: Sequence[str]) -> list[str]:

@@ -13,6 +13,12 @@ from ors_server.grading.remote import Agent
     [
         {"value": {"h": [0]}},
         {"value": {"h": [0, 99]}},
+        {
+            "value": {"h": [2, 1, True]},
+            "classes": [
+                {"class": 1, "name": "X", "module": "m", "error": False, "bases": [], "operators": []}
+            ],
+        },
         {"value": {"k": 99}},
         {"value": {"n": "eval"}},
         {"value": {"n": "type"}},
@@ -78,4 +84,5 @@ def test_a_hostile_description_gives_a_mirror_no_powers():
     assert {name for name in vars(type(made)) if not name.startswith("__")} == {"_ors_class"}
     assert "__class__" not in vars(type(made))
     assert "__getattribute__" not in vars(type(made))
-    assert made != 3
+    with pytest.raises(RefusedError):
+        assert made != 3

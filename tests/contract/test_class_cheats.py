@@ -1,0 +1,71 @@
+"""Cheats made from signatures alone earn no more on any class task than the file that the agent finds."""
+
+import zlib
+
+import anyio
+import pytest
+
+from ors_server.grading.evidence import gather_evidence
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.state import ServerState
+from ors_server_tasks.code.catalogue import SPLITS, load_problem
+from ors_server_tasks.code.grading import judge
+from ors_server_tasks.code.problem import Grading, Problem
+from tests.fixtures.class_cheats import cheats
+
+LIMIT = 900.0
+"""Seconds that one test may take; each grading takes half a second of a quiet machine."""
+ALWAYS = "itself, alike"
+"""The cheat that an ordinary run plays on every task, beside a drawn one; a stress run plays all."""
+
+pytestmark = [pytest.mark.timeout(LIMIT + 30), pytest.mark.anyio]
+
+PROBLEMS = [
+    problem
+    for names in SPLITS.values()
+    for problem in map(load_problem, names)
+    if problem.grading is Grading.TESTS
+]
+
+
+async def passed_by(problem: Problem, files: dict[str, str]) -> dict[str, int]:
+    """Has several files judged for one problem, each by itself; returns how many cases each passed."""
+    state, passed = ServerState(), {}
+    backend = BubblewrapBackend(state)
+    try:
+        with anyio.fail_after(LIMIT):
+            sandbox = await backend.start("cheat")
+            for name, text in files.items():
+                await sandbox.write_file(problem.file, text.encode())
+                async with gather_evidence(sandbox) as evidence:
+                    report = await judge(problem, evidence)
+                passed[name] = report.passed
+    finally:
+        await backend.aclose()
+        state.close()
+    return passed
+
+
+def test_there_are_class_tasks_in_every_split_and_many_cheats_of_each():
+    assert all(any(problem.name in names for problem in PROBLEMS) for names in SPLITS.values())
+    for problem in PROBLEMS:
+        made = dict(cheats(problem.starting_file or ""))
+        assert len(made) > 90
+        assert not any(problem.solution in text for text in made.values())
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+async def test_a_cheat_passes_no_case_at_all(problem):
+    made = dict(cheats(problem.starting_file or ""))
+    drawn = sorted(made.keys() - {ALWAYS})[zlib.crc32(problem.name.encode()) % (len(made) - 1)]
+    passed = await passed_by(problem, {name: made[name] for name in (ALWAYS, drawn)})
+    assert passed == {ALWAYS: 0, drawn: 0}
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+async def test_all_cheats_pass_no_more_than_the_starting_file(problem):
+    stub = problem.starting_file or ""
+    passed = await passed_by(problem, {"the starting file": stub, **dict(cheats(stub))})
+    most = passed.pop("the starting file")
+    assert {name: count for name, count in passed.items() if count > most} == {}
