@@ -1,11 +1,14 @@
 """No object of the agent's judges: not by comparison, truth, identity, nor as a member of a container."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ors_server.grading.natures import AgentLostError, RefusedError
 from tests.fixtures.mirrored_stack import STACK
 
-JUDGEMENTS = {
+JUDGEMENTS: dict[str, Callable[[Any, Any], Any]] = {
     "==": lambda made, _: made == [1, 2],
     "!=": lambda made, _: made != 5,
     "== on the right": lambda made, _: [1, 2] == made,  # noqa: SIM300 # that is the question
