@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ors_server.grading.pytest_cases import grade_pytest
     from ors_server.grading.stdio import PythonProgram, grade_stdio
     from ors_server.grading.text import TextComparison
+    from ors_server.offload import OverLimitError
+    from ors_server.offload import run as run_offloaded
     from ors_server.policy import EpisodePolicy, PenaltyCause
     from ors_server.resources.context import Context
     from ors_server.resources.pool import ResourcePool
@@ -148,6 +150,7 @@ __all__ = [
     "Milestone",
     "MinReward",
     "NamedResourceSpec",
+    "OverLimitError",
     "PenaltyCause",
     "ProductReward",
     "Prompt",
@@ -210,6 +213,7 @@ __all__ = [
     "resource",
     "resource_block",
     "reward",
+    "run_offloaded",
     "scienceworld_reward",
     "score",
     "score_group_with",
@@ -262,6 +266,7 @@ _HOMES = {
     "Milestone": "ors_server.authoring.toolsets.milestones",
     "MinReward": "ors_server.rewards.composite",
     "NamedResourceSpec": "ors_server.resources.spec",
+    "OverLimitError": "ors_server.offload",
     "PenaltyCause": "ors_server.policy",
     "ProductReward": "ors_server.rewards.composite",
     "Prompt": "ors_server.authoring.environment",
@@ -323,6 +328,7 @@ _HOMES = {
     "resource": "ors_server.authoring.offers",
     "resource_block": "ors_server.authoring.rich",
     "reward": "ors_server.rewards.define",
+    "run_offloaded": "ors_server.offload:run",
     "scienceworld_reward": "ors_server.rewards.agentfly.stateful",
     "score": "ors_server.rewards.scoring",
     "score_group_with": "ors_server.rewards.group",

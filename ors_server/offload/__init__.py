@@ -20,10 +20,12 @@ from ors_server.offload.errors import (
     WorkerLostError,
     WorkerStalledError,
 )
-from ors_server.offload.limits import Limits
-from ors_server.offload.pool import Place, WorkerPool
+from ors_server.offload.limits import MIB, Limits
+from ors_server.offload.pool import SHORT, Place, WorkerPool
 
 __all__ = [
+    "MIB",
+    "SHORT",
     "CrashedError",
     "Limits",
     "OverCpuError",
@@ -37,9 +39,11 @@ __all__ = [
     "aclose",
     "call",
     "run",
+    "run_sized",
 ]
 
 _shared = WorkerPool()
 call = _shared.call
 run = _shared.run
+run_sized = _shared.run_sized
 aclose = _shared.aclose

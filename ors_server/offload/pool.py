@@ -17,8 +17,10 @@ from ors_server.offload.worker import find
 _A = TypeVarTuple("_A")
 _R = TypeVar("_R")
 _DEFAULT = Limits()
-_LEAST, _MOST = 2, 4
+_LEAST, _MOST = 4, 8
 _END_SECONDS = 2.0
+SHORT = 65_536
+"""Bytes or characters that a linear function may read on the event loop."""
 
 
 class Place:
@@ -50,7 +52,7 @@ class WorkerPool:
         """Start nothing yet.
 
         Args:
-            size: Workers at most; by default as many as there are processors, from 2 to 4.
+            size: Workers at most; by default as many as there are processors, from 4 to 8.
         """
         self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
@@ -105,6 +107,26 @@ class WorkerPool:
             order.cancel()
             raise
         return answer
+
+    async def run_sized(
+        self, size: int, function: Callable[[*_A], _R], /, *arguments: *_A, limits: Limits = _DEFAULT
+    ) -> _R:
+        """Run a function whose time grows with its input and no faster: here if that is short.
+
+        Args:
+            size: Bytes or characters of the input; up to 64 Ki run in place.
+            function: As for `call`.
+            *arguments: As for `call`.
+            limits: As for `call`.
+
+        Raises:
+            OverLimitError: As for `call`.
+            WorkerLostError: As for `call`.
+            Exception: As for `call`.
+        """
+        if size <= SHORT:
+            return function(*arguments)
+        return await self.run(function, *arguments, limits=limits)
 
     async def aclose(self) -> None:
         """End the workers that are idle; the next call starts one again."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ors_server import OverLimitError, run_offloaded
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError, empty_repository, git_environment
 from ors_server_tasks.shell.observation import Observation, UnjudgedError
 from ors_server_tasks.shell.repository import FILE_MODE, CommitState, RepositoryState, write_tree
@@ -30,6 +31,10 @@ _UNSETTLED = (
 )
 _REF_BYTES = 200
 _PACKED_BYTES = 1 << 16
+_HEADER_BYTES = 1 << 16
+"""Length of everything in a commit before its message."""
+_MOST_FOLDERS = 200
+"""Folders in one another; more than any exercise has."""
 _PACKED_REF = re.compile(rb"([0-9a-f]{40}) (refs/\S+)")
 _STAGED = re.compile(rb"(\d+) ([0-9a-f]{40}) (\d)\t(.+)", re.DOTALL)
 
@@ -135,12 +140,27 @@ async def _staged_tree(evidence: Evidence, inside: str) -> str | None:
         raise UnjudgedError("git did not come to an end with the index")
     if run.exit_code != 0 or run.stdout.omitted:
         return None
+    try:
+        return await run_offloaded(read_index, run.stdout.kept)
+    except OverLimitError:
+        return None
+
+
+def read_index(listed: bytes) -> str | None:
+    """Return the tree that an index holds; `None` for conflicts, odd modes and folders without end.
+
+    Args:
+        listed: By `git ls-files --stage -z`.
+    """
     blobs: dict[str, str] = {}
-    for row in run.stdout.kept.split(b"\0")[:-1]:
+    for row in listed.split(b"\0")[:-1]:
         match = _STAGED.fullmatch(row)
         if match is None or match[1] != FILE_MODE.encode() or match[3] != b"0":
             return None
-        blobs[match[4].decode(errors="replace")] = match[2].decode()
+        path = match[4].decode(errors="replace")
+        if path.count("/") > _MOST_FOLDERS:
+            return None
+        blobs[path] = match[2].decode()
     return write_tree(blobs)
 
 
@@ -191,6 +211,8 @@ class _Judge:
         if kind != "commit":
             raise StoreError("a commit is something else")
         header, _, message = content.partition(b"\n\n")
+        if len(header) > _HEADER_BYTES:
+            raise StoreError("a commit has a header without end")
         lines = header.decode(errors="replace").split("\n")
         trees = [line.removeprefix("tree ") for line in lines if line.startswith("tree ")]
         parents = [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]

@@ -46,20 +46,20 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
         first: Number of the first line, from 1.
         last: Number of the last one.
     """
-    lines = file.lines
-    if not lines:
+    total = file.line_count
+    if not total:
         return "[the file is empty]"
     shown: list[str] = []
     room = MOST_CHARACTERS
-    for number, line in enumerate(lines[first - 1 : last], first):
+    for number, line in enumerate(file.lines[first - 1 : last], first):
         row = f"{number:6}\t{_shorten(line)}"
         room -= len(row) + 1
         if room < 0:
-            shown.append(f"[{len(lines)} lines in all; give view_range to see those from {number} on]")
+            shown.append(f"[{total} lines in all; give view_range to see those from {number} on]")
             break
         shown.append(row)
     else:
-        shown += _remarks(file, last, len(lines))
+        shown += _remarks(file, last, total)
     return "\n".join(shown)
 
 
@@ -112,7 +112,7 @@ def show_edit(name: str, file: TextFile, first: int, last: int) -> str:
         first: First line of the edit, from 1.
         last: Last line of it.
     """
-    total = len(file.lines)
+    total = file.line_count
     around = show_lines(file, max(1, first - _AROUND), min(total, last + _AROUND))
     return f"Edited {name}, which now has {count_lines(file.text)}:\n{around}"
 
@@ -136,5 +136,5 @@ def count_lines(text: str) -> str:
     Args:
         text: Any text.
     """
-    number = len(TextFile(text).lines)
+    number = TextFile(text).line_count
     return "1 line" if number == 1 else f"{number} lines"

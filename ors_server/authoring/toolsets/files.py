@@ -10,19 +10,15 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server import offload
 from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
-from ors_server.authoring.toolsets.file_views import (
-    check_range,
-    count_lines,
-    show_edit,
-    show_entries,
-    show_lines,
-    show_matches,
-)
+from ors_server.authoring.toolsets.file_views import count_lines, show_entries, show_matches
 from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
-from ors_server.authoring.toolsets.text_files import TextFile, image_type
+from ors_server.authoring.toolsets.text_files import image_type
 from ors_server.errors import EnvironmentFailedError
+from ors_server.offload import MIB, Limits, OverLimitError
 from ors_server.sandboxes.base import Entry, Sandbox
 from ors_server.sandboxes.errors import (
     SandboxFileError,
@@ -37,8 +33,8 @@ MOST_IMAGE_BYTES = 2 << 20
 SEARCH_SECONDS = 20.0
 """Seconds that one search may take."""
 _NOT_FOUND = 127
-_MOST_PLACES = 20
 _SEARCH_BYTES = 8 << 20
+_EDIT_LIMITS = Limits(result_bytes=48 * MIB)
 
 
 class FileTools(Toolset):
@@ -74,13 +70,11 @@ class FileTools(Toolset):
             shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
             data = base64.b64encode(content).decode()
             return await self._done(shown, ImageBlock(data=data, mimeType=mime_type))
-        text = TextFile.read(content)
-        if text is None:
-            kind = mime_type or "a binary file"
-            return await self._done(
-                f"{show_name(place)} is {kind} of {len(content)} bytes and cannot be shown."
-            )
-        return await self._done(show_lines(text, *check_range(view_range, len(text.lines))))
+        with _too_much(place):
+            text = await offload.run_sized(len(content), show_file, content, view_range)
+        kind = mime_type or "a binary file"
+        refused = f"{show_name(place)} is {kind} of {len(content)} bytes and cannot be shown."
+        return await self._done(refused if text is None else text)
 
     @tool
     async def create(self, path: str, content: str) -> ToolOutput:
@@ -110,17 +104,14 @@ class FileTools(Toolset):
         if not old_str:
             raise ToolError("old_str is empty; give the text to be replaced, or use insert")
         with _refusals():
-            place, file, before = await self._read_text(path)
-        old, new = file.adapt(old_str), file.adapt(new_str)
-        at = _only_place(file, old, show_name(place))
-        if old == new:
-            raise ToolError("new_str is the same as old_str; nothing would change")
-        text = file.text[:at] + new + file.text[at + len(old) :]
-        await self._store(place, file, text, before)
-        first = file.text.count("\n", 0, at) + 1
-        return await self._done(
-            show_edit(show_name(place), TextFile(text, file.encoding), first, first + new.count("\n"))
-        )
+            place, before = await self._read(path)
+        name, size = show_name(place), len(before) + len(new_str)
+        with _too_much(place):
+            edited = await offload.run_sized(
+                size, replace_text, name, before, old_str, new_str, limits=_EDIT_LIMITS
+            )
+        await self._store(place, edited.content, before)
+        return await self._done(edited.shown)
 
     @tool
     async def insert(self, path: str, insert_line: int, text: str) -> ToolOutput:
@@ -132,24 +123,14 @@ class FileTools(Toolset):
             text: The lines to insert.
         """
         with _refusals():
-            place, file, before = await self._read_text(path)
-        lines = file.text.split("\n")
-        total = len(file.lines)
-        if not 0 <= insert_line <= total:
-            raise ToolError(f"insert_line is from 0 to {total}, the number of lines; {insert_line} came")
-        end = "\r\n" if file.uses_crlf else "\n"
-        new = file.adapt(text)
-        at = sum(len(line) + 1 for line in lines[:insert_line])
-        if at > len(file.text):  # after a last line that is not ended
-            at, new = len(file.text), end + new
-        elif not new.endswith("\n"):
-            new += end
-        whole = file.text[:at] + new + file.text[at:]
-        await self._store(place, file, whole, before)
-        last = insert_line + len(TextFile(text).lines)
-        return await self._done(
-            show_edit(show_name(place), TextFile(whole, file.encoding), insert_line + 1, last)
-        )
+            place, before = await self._read(path)
+        name, size = show_name(place), len(before) + len(text)
+        with _too_much(place):
+            edited = await offload.run_sized(
+                size, insert_lines, name, before, insert_line, text, limits=_EDIT_LIMITS
+            )
+        await self._store(place, edited.content, before)
+        return await self._done(edited.shown)
 
     @tool(name="list")
     async def list_files(self, path: str = ".", depth: int = 2) -> ToolOutput:
@@ -218,21 +199,7 @@ class FileTools(Toolset):
                 raise
         return await self.sandbox.list_files(meant, depth=depth)
 
-    async def _read_text(self, path: str) -> tuple[str, TextFile, bytes]:
-        place, content = await self._read(path)
-        file = TextFile.read(content)
-        if file is None:
-            raise ToolError(f"{show_name(place)} is a binary file and cannot be edited here")
-        return place, file, content
-
-    async def _store(self, place: str, file: TextFile, text: str, before: bytes) -> None:
-        try:
-            content = file.with_text(text)
-        except UnicodeEncodeError as error:
-            wrong = error.object[error.start : error.end]
-            raise ToolError(
-                f"{show_name(place)} is encoded as {file.encoding}, which has no {wrong!r}"
-            ) from None
+    async def _store(self, place: str, content: bytes, before: bytes) -> None:
         with _refusals():
             try:
                 await self.sandbox.write_file(place, content)
@@ -258,7 +225,7 @@ class FileTools(Toolset):
             raise EnvironmentFailedError("the search tool needs a python3 inside the sandbox; it has none")
         if run.exit_code != 0:
             raise ToolError(f"the search failed: {run.stderr.text.strip()[-500:]}")
-        answer = json.loads(run.stdout.text)
+        answer = await offload.run_sized(run.stdout.total, json.loads, run.stdout.text)
         if "error" in answer:
             raise ToolError(answer["error"])
         return show_matches(answer["matches"], is_cut=answer["cut"])
@@ -267,6 +234,14 @@ class FileTools(Toolset):
 @cache
 def _search_program() -> bytes:
     return Path(__file__).with_name("inside").joinpath("search.py").read_bytes()
+
+
+@contextmanager
+def _too_much(place: str) -> Generator[None]:
+    try:
+        yield
+    except OverLimitError as error:
+        raise ToolError(f"{show_name(place)} is too large for this tool: {error}") from error
 
 
 @contextmanager
@@ -289,18 +264,3 @@ def _encodable(text: str) -> str:
 
 def _encode(content: str) -> bytes:
     return _encodable(content).encode()
-
-
-def _only_place(file: TextFile, old: str, name: str) -> int:
-    at = file.text.find(old)
-    if at < 0:
-        raise ToolError(f"old_str was not found in {name}; it must match exactly, white space included")
-    places: list[int] = []
-    while at >= 0 and len(places) <= _MOST_PLACES:
-        places.append(at)
-        at = file.text.find(old, at + 1)
-    if len(places) == 1:
-        return places[0]
-    count = f"more than {_MOST_PLACES}" if len(places) > _MOST_PLACES else str(len(places))
-    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MOST_PLACES])
-    raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; add lines around it")

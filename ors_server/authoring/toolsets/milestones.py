@@ -5,14 +5,18 @@ agent's runs. They do not wait for each other; where several are reached by one 
 """
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ors_server import offload
 from ors_server.authoring.boundary import call_hook
 from ors_server.authoring.toolsets.wrappers import SHELLS
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.grading.evidence import Evidence, gather_evidence
+from ors_server.logs import get_logger
+from ors_server.offload import Limits, OverLimitError
 from ors_server.sandboxes.errors import (
     SandboxFileError,
     SandboxFileMissingError,
@@ -21,14 +25,12 @@ from ors_server.sandboxes.errors import (
 )
 from ors_server.wire import JSONObject, ToolOutput
 
+log = get_logger("ors_server.milestones")
+
 Predicate: TypeAlias = Callable[[Evidence], Awaitable[bool]]
 """Says whether something is so; raises if that cannot be found out."""
 
-_SEARCH = """\
-import re, sys
-sys.exit(re.search(sys.argv[1], sys.stdin.buffer.read().decode(errors="replace")) is None)
-"""
-_SEARCH_SECONDS = 10.0
+_SEARCH_LIMITS = Limits(cpu_seconds=5.0)
 _NOT_FOUND = 127
 _STATE = "_ors_milestones_reached"
 
@@ -77,7 +79,8 @@ class FileExists:
 class FileMatches:
     """A plain file of the work dir has this content, or holds a match of this pattern.
 
-    A file that is not there, or larger than what one read carries, matches nothing.
+    A file that is not there, or larger than what one read carries, matches nothing; nor does a text in which
+    the pattern takes more than 5 seconds of the processor, which the log says.
     """
 
     path: str
@@ -102,7 +105,8 @@ class FileMatches:
             evidence: The work dir as the agent left it.
 
         Raises:
-            EnvironmentFailedError: The pattern is none, or takes too long.
+            EnvironmentFailedError: The pattern is none.
+            WorkerLostError: The machine gave way.
         """
         try:
             found = await evidence.read_file(self.path)
@@ -110,16 +114,21 @@ class FileMatches:
             return False
         if self.pattern is None:
             return found == (self.content.encode() if isinstance(self.content, str) else self.content)
-        return await self._search(evidence, self.pattern, found)
+        return await self._search(self.pattern, found)
 
-    async def _search(self, evidence: Evidence, pattern: str, found: bytes) -> bool:
-        # In a process of its own: the agent writes the text, and on some texts some patterns never end.
-        argv = ["python3", "-I", "-S", "-c", _SEARCH, pattern]
-        run = await evidence.run(argv, stdin=found, time_limit=_SEARCH_SECONDS)
-        if run.exit_code not in {0, 1} or run.stderr.total:
-            why = "took too long" if run.timed_out else f"failed: {run.stderr.text.strip()[-500:]}"
-            raise EnvironmentFailedError(f"looking for {pattern!r} in {self.path!r} {why}")
-        return run.exit_code == 0
+    async def _search(self, pattern: str, found: bytes) -> bool:
+        try:
+            return await offload.run(_is_found, pattern, found, limits=_SEARCH_LIMITS)
+        except (re.error, OverflowError, RecursionError) as error:
+            reason = f"looking for {pattern!r} in {self.path!r} failed: {error}"
+            raise EnvironmentFailedError(reason) from error
+        except OverLimitError as error:  # the text is the agent's
+            log.warning("milestone_not_reached", path=self.path, pattern=pattern, reason=str(error))
+            return False
+
+
+def _is_found(pattern: str, content: bytes) -> bool:
+    return re.search(pattern, content.decode(errors="replace")) is not None
 
 
 @dataclass(frozen=True, slots=True)

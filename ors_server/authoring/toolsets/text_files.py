@@ -12,7 +12,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 """Byte order marks, the longer ones before those that they begin with (Unicode 15, section 23.8)."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROLS = "".join(map(chr, [*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F]))
 _MOST_CONTROLS = 0.05
 """Part of a text's characters that may be control characters before it counts as binary."""
 _IMAGES = (
@@ -85,6 +85,11 @@ class TextFile:
         return [part.removesuffix("\r") for part in parts] if self.uses_crlf else parts
 
     @property
+    def line_count(self) -> int:
+        """How many lines there are."""
+        return self.text.count("\n") + self.lacks_newline
+
+    @property
     def lacks_newline(self) -> bool:
         """Whether the last line is not ended."""
         return bool(self.text) and not self.text.endswith("\n")
@@ -108,4 +113,4 @@ def _decode(content: bytes, encoding: str) -> str | None:
 
 
 def _is_binary(text: str) -> bool:
-    return "\0" in text or len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text)
+    return "\0" in text or sum(map(text.count, _CONTROLS)) > _MOST_CONTROLS * len(text)

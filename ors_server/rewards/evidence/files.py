@@ -3,11 +3,13 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import anyio.to_thread
 
+from ors_server import offload
 from ors_server.grading.evidence import Evidence
+from ors_server.offload import OverLimitError
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import (
     PatternBudget,
@@ -56,9 +58,10 @@ async def file_match_reward(
         pattern: Or a regular expression that is found in it; a file that is not UTF-8 has none.
 
     Returns:
-        0 or 1. A file that is missing, is no plain file or has more than 4 MiB is 0, with the reason. Not
-        exactly one of the three, an empty pattern and a hash that is none are `bad_gold`; a search of more
-        than a second is `limit`. A file that the sandbox cannot read raises what it raised.
+        0 or 1. A file that is missing, is no plain file or has more than 4 MiB is 0, with the reason; so is a
+        search of more than a second of the processor, for the text is the agent's. Not exactly one of the
+        three, an empty pattern and a hash that is none are `bad_gold`. A file that the sandbox cannot read
+        raises what it raised.
     """
     problem = _check_wanted(answer, sha256, pattern)
     if problem:
@@ -72,8 +75,8 @@ async def file_match_reward(
         return RewardResult(float(hash_content(content) == sha256.removeprefix("sha256:").lower()))
     try:
         return RewardResult(float(await anyio.to_thread.run_sync(_is_in, str(pattern), content)))
-    except PatternTimeoutError as error:
-        return RewardResult.without(RewardStatus.LIMIT, str(error))
+    except PatternTimeoutError as error:  # the text is the agent's
+        return RewardResult(0.0, reason=str(error))
 
 
 @reward(range=(0.0, 1.0))
@@ -139,22 +142,19 @@ async def diff_reward(
         raises what it raised.
     """
     check_words(pays=(pays, Pays))
-    if not isinstance(cast("object", start), str) or not isinstance(cast("object", answer), str):
-        return RewardResult.without(RewardStatus.BAD_GOLD, "start and answer are texts")
-    if start == answer:
-        return RewardResult.without(
-            RewardStatus.BAD_GOLD, "the goal is the start: doing nothing would be paid"
-        )
-    if max(len(start), len(answer)) > MAX_BYTES:
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"a text has more than {MAX_BYTES} characters")
+    problem = _check_goal(start, answer)
+    if problem:
+        return RewardResult.without(RewardStatus.BAD_GOLD, problem)
     content, reason = await _read(evidence, path)
     if content is None:
         return RewardResult(0.0, reason=reason)
-    text = content.decode(errors="surrogateescape")
-    extras = _changes(start, answer, text)
-    if text == answer:
-        return RewardResult(1.0, extras=extras)
-    return RewardResult(min(NEARLY, extras["f1"]) if pays == "fraction" else 0.0, extras=extras)
+    size = len(start) + len(answer) + len(content)
+    try:
+        extras, is_goal = await offload.run_sized(size, _changes, start, answer, content)
+    except OverLimitError as error:
+        return RewardResult(0.0, reason=str(error))
+    nearly = min(NEARLY, extras["f1"]) if pays == "fraction" else 0.0
+    return RewardResult(1.0 if is_goal else nearly, extras=extras)
 
 
 def hash_content(content: bytes) -> str:
@@ -208,13 +208,23 @@ def _is_in(pattern: str, content: bytes) -> bool:
     return PatternBudget().is_found(compile_pattern(pattern), text)
 
 
-def _changes(start: str, goal: str, came: str) -> dict[str, Any]:
+def _check_goal(start: object, goal: object) -> str | None:
+    if not isinstance(start, str) or not isinstance(goal, str):
+        return "start and answer are texts"
+    if start == goal:
+        return "the goal is the start: doing nothing would be paid"
+    return f"a text has more than {MAX_BYTES} characters" if max(len(start), len(goal)) > MAX_BYTES else None
+
+
+def _changes(start: str, goal: str, content: bytes) -> tuple[dict[str, Any], bool]:
+    """Return the figures of a change, and whether the goal is reached."""
+    came = content.decode(errors="surrogateescape")
     before = Counter(start.split("\n"))
     wanted, made = _changed(before, goal), _changed(before, came)
     shared = sum((wanted & made).values())
     count, others = wanted.total(), made.total()
     f1 = 2 * shared / (count + others) if count + others else 0.0
-    return {"f1": f1, "wanted": count, "made": others}
+    return {"f1": f1, "wanted": count, "made": others}, came == goal
 
 
 def _changed(before: Counter[str], text: str) -> Counter[tuple[str, str]]:

@@ -145,9 +145,10 @@ def test_a_file_is_wanted_in_one_way(wanted):
         assert asked(file_match_reward, files, path="a", **wanted).status == "bad_gold"
 
 
-def test_a_search_that_takes_too_long_is_a_limit():
+def test_a_text_in_which_the_pattern_takes_too_long_is_wrong():
     result = asked(file_match_reward, {"a": b"a" * 300 + b"!"}, path="a", pattern=r"^(a|aa)+$")
-    assert (result.status, result.reward) == ("limit", None)
+    assert (result.status, result.reward) == ("graded", 0.0)
+    assert "longer than 1 seconds" in result.reason
 
 
 class Broken:

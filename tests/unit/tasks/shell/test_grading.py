@@ -10,6 +10,7 @@ import pytest
 from ors_server import FreshRun
 from ors_server.sandboxes.output import Output
 from ors_server_tasks.shell.delivery import PROGRAMS, deliver, pack
+from ors_server_tasks.shell.documents import is_archive, is_json
 from ors_server_tasks.shell.exercise import (
     Archive,
     Exercise,
@@ -23,7 +24,6 @@ from ors_server_tasks.shell.exercise import (
 )
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import generate
-from ors_server_tasks.shell.grading import is_archive, is_json
 from ors_server_tasks.shell.observation import UnjudgedError, observe
 
 BEFORE = {"in.txt": text_file("one\n"), "old/a.txt": text_file("a\n"), "box/b.txt": text_file("b\n")}

@@ -1,0 +1,113 @@
+"""Views and edits of a file's content. Pure, for a worker process where the file is large."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ors_server.authoring.tool import ToolError
+from ors_server.authoring.toolsets.file_views import check_range, show_edit, show_lines
+from ors_server.authoring.toolsets.text_files import TextFile
+
+_MOST_PLACES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file after an edit."""
+
+    content: bytes
+    shown: str
+    """What the agent sees of it."""
+
+
+def show_file(content: bytes, view_range: Sequence[int] | None) -> str | None:
+    """Return a text file's lines with their numbers; `None` for what is not text.
+
+    Args:
+        content: The whole file.
+        view_range: First and last line, from 1; everything without it.
+
+    Raises:
+        ToolError: It is no range of the file's lines.
+    """
+    file = TextFile.read(content)
+    return None if file is None else show_lines(file, *check_range(view_range, file.line_count))
+
+
+def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edited:
+    """Replace a piece that occurs once.
+
+    Args:
+        name: The file, as it is shown.
+        content: The whole file.
+        old_str: The piece.
+        new_str: What stands there afterwards.
+
+    Raises:
+        ToolError: It cannot be done; the message says why.
+    """
+    file = _read(name, content)
+    old, new = file.adapt(old_str), file.adapt(new_str)
+    at = _only_place(file, old, name)
+    if old == new:
+        raise ToolError("new_str is the same as old_str; nothing would change")
+    text = file.text[:at] + new + file.text[at + len(old) :]
+    first = file.text.count("\n", 0, at) + 1
+    return _edited(name, file, text, first, first + new.count("\n"))
+
+
+def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edited:
+    """Insert lines after a line.
+
+    Args:
+        name: The file, as it is shown.
+        content: The whole file.
+        insert_line: From 1; 0 is before the first.
+        text: The lines.
+
+    Raises:
+        ToolError: It cannot be done; the message says why.
+    """
+    file = _read(name, content)
+    total = file.line_count
+    if not 0 <= insert_line <= total:
+        raise ToolError(f"insert_line is from 0 to {total}, the number of lines; {insert_line} came")
+    end = "\r\n" if file.uses_crlf else "\n"
+    new = file.adapt(text)
+    at = sum(len(line) + 1 for line in file.text.split("\n", insert_line)[:insert_line])
+    if at > len(file.text):  # after a last line that is not ended
+        at, new = len(file.text), end + new
+    elif not new.endswith("\n"):
+        new += end
+    whole = file.text[:at] + new + file.text[at:]
+    return _edited(name, file, whole, insert_line + 1, insert_line + TextFile(text).line_count)
+
+
+def _read(name: str, content: bytes) -> TextFile:
+    file = TextFile.read(content)
+    if file is None:
+        raise ToolError(f"{name} is a binary file and cannot be edited here")
+    return file
+
+
+def _edited(name: str, file: TextFile, text: str, first: int, last: int) -> Edited:
+    try:
+        content = file.with_text(text)
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        raise ToolError(f"{name} is encoded as {file.encoding}, which has no {wrong!r}") from None
+    return Edited(content, show_edit(name, TextFile(text, file.encoding), first, last))
+
+
+def _only_place(file: TextFile, old: str, name: str) -> int:
+    at = file.text.find(old)
+    if at < 0:
+        raise ToolError(f"old_str was not found in {name}; it must match exactly, white space included")
+    places: list[int] = []
+    while at >= 0 and len(places) <= _MOST_PLACES:
+        places.append(at)
+        at = file.text.find(old, at + 1)
+    if len(places) == 1:
+        return places[0]
+    count = f"more than {_MOST_PLACES}" if len(places) > _MOST_PLACES else str(len(places))
+    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MOST_PLACES])
+    raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; add lines around it")
