@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ors_server.grading.pytest_cases import grade_pytest
     from ors_server.grading.stdio import PythonProgram, grade_stdio
     from ors_server.grading.text import TextComparison
+    from ors_server.offload import Limits as OffloadLimits
     from ors_server.offload import OverLimitError
     from ors_server.offload import run as run_offloaded
     from ors_server.policy import EpisodePolicy, PenaltyCause
@@ -150,6 +151,7 @@ __all__ = [
     "Milestone",
     "MinReward",
     "NamedResourceSpec",
+    "OffloadLimits",
     "OverLimitError",
     "PenaltyCause",
     "ProductReward",
@@ -266,6 +268,7 @@ _HOMES = {
     "Milestone": "ors_server.authoring.toolsets.milestones",
     "MinReward": "ors_server.rewards.composite",
     "NamedResourceSpec": "ors_server.resources.spec",
+    "OffloadLimits": "ors_server.offload:Limits",
     "OverLimitError": "ors_server.offload",
     "PenaltyCause": "ors_server.policy",
     "ProductReward": "ors_server.rewards.composite",

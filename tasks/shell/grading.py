@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ors_server import OverLimitError, run_offloaded
+from ors_server import OffloadLimits, OverLimitError, run_offloaded
 from ors_server_tasks.shell.documents import ARCHIVE_BYTES, is_archive, is_json
 from ors_server_tasks.shell.exercise import Archive, Exercise, File, Folder, Json, Link, Node
 from ors_server_tasks.shell.observation import Observation, Seen, observe
@@ -20,6 +20,8 @@ _JSON_BYTES = 1 << 20
 """Longest JSON that is read."""
 _JSON_IN_PLACE = 1 << 16
 """Length up to which JSON is read on the event loop; an archive never is: its headers can be made slow."""
+_LIMITS = OffloadLimits(cpu_seconds=1.0)
+"""A sound document takes some milliseconds."""
 
 
 async def find_faults(evidence: Evidence, exercise: Exercise) -> list[str]:
@@ -136,7 +138,9 @@ async def _judge_document(evidence: Evidence, path: str, node: Json | Archive, s
     try:
         if isinstance(node, Json):
             return "" if await _is_json(content, node) else "not the wanted JSON"
-        return "" if await run_offloaded(is_archive, content, node) else "not the wanted archive"
+        return (
+            "" if await run_offloaded(is_archive, content, node, limits=_LIMITS) else "not the wanted archive"
+        )
     except OverLimitError as error:
         return f"cannot be read: {error}"
 
@@ -144,4 +148,4 @@ async def _judge_document(evidence: Evidence, path: str, node: Json | Archive, s
 async def _is_json(content: bytes, node: Json) -> bool:
     if len(content) <= _JSON_IN_PLACE:
         return is_json(content, node.value)
-    return await run_offloaded(is_json, content, node.value)
+    return await run_offloaded(is_json, content, node.value, limits=_LIMITS)

@@ -17,6 +17,7 @@ from ors_server.rewards.scoring import evaluate, score
 from ors_server.rewards.structures.states import hash_state, state_match_reward
 from ors_server.sandboxes.errors import SandboxError
 from ors_server.sandboxes.scripted import ScriptedBackend
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 GOAL: dict = {"user": {"name": "Ada", "tags": ["a", "b"]}, "orders": [{"id": 1, "open": False}], "log": ["x"]}
 PATHS = ["/user", "/orders/0/open"]
@@ -149,6 +150,14 @@ def test_a_text_in_which_the_pattern_takes_too_long_is_wrong():
     result = asked(file_match_reward, {"a": b"a" * 300 + b"!"}, path="a", pattern=r"^(a|aa)+$")
     assert (result.status, result.reward) == ("graded", 0.0)
     assert "longer than 1 seconds" in result.reason
+
+
+def test_a_diff_of_many_lines_holds_up_nobody():
+    files = {"a": b"".join(b"%d\n" % number for number in range(500_000))}
+    with measured_slices() as slices:
+        result = asked(diff_reward, files, path="a", start="1\n", answer="2\n", pays="fraction")
+    assert (result.status, result.extras["wanted"]) == ("graded", 2)
+    assert slices.worst < yardstick(), slices.where
 
 
 class Broken:

@@ -1,10 +1,12 @@
 """The file tools: what they show, what they change, and what they never reach."""
 
 import base64
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
 
+from ors_server import OffloadLimits
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets import files as files_module
 from ors_server.authoring.toolsets.files import MOST_IMAGE_BYTES, FileTools
@@ -12,6 +14,7 @@ from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.errors import SandboxClosedError, SandboxFileError
 from ors_server.sandboxes.scripted import ScriptedSandbox
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
 
@@ -264,3 +267,26 @@ async def test_a_pattern_that_never_ends_hangs_nobody(real_files, monkeypatch):
 async def test_a_sandbox_without_python_is_not_the_agents_fault(files):
     with pytest.raises(EnvironmentFailedError, match="needs a python3"):
         await files.search("x")
+
+
+LONG = {"newlines": b"\n" * (4 << 20), "controls": b"\x01" * (4 << 20), "carriage": b"\r\n" * (2 << 20)}
+
+
+@pytest.mark.parametrize("kind", LONG)
+async def test_a_large_file_holds_up_nobody(files, kind):
+    sandbox = files.environment.sandbox
+    sandbox.files["a"] = LONG[kind] + b"x"
+    with measured_slices() as slices:
+        await files.view("a")
+        for edit in (files.str_replace("a", "x", "y"), files.insert("a", 2_000_000, "new")):
+            with contextlib.suppress(ToolError):  # what is binary is not edited
+                await edit
+    assert sandbox.files["a"] == LONG[kind] + b"x" or b"new" in sandbox.files["a"]
+    assert slices.worst < yardstick(), slices.where
+
+
+async def test_an_edit_that_takes_too_much_is_refused(files, monkeypatch):
+    monkeypatch.setattr(files_module, "_EDIT_LIMITS", OffloadLimits(memory_bytes=100 << 20))
+    files.environment.sandbox.files["a"] = LONG["newlines"] + b"x"
+    with pytest.raises(ToolError, match="a is too large for this tool: it takes more than"):
+        await files.str_replace("a", "x", "y")

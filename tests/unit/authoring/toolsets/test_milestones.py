@@ -4,7 +4,16 @@ import math
 
 import pytest
 
-from ors_server import CommandSucceeds, Environment, FileExists, FileMatches, Milestone, ToolOutput
+from ors_server import (
+    CommandSucceeds,
+    Environment,
+    FileExists,
+    FileMatches,
+    Milestone,
+    OffloadLimits,
+    ToolOutput,
+)
+from ors_server.authoring.toolsets import milestones as milestones_module
 from ors_server.authoring.toolsets.bash import BashTools
 from ors_server.authoring.toolsets.files import FileTools
 from ors_server.authoring.toolsets.milestones import (
@@ -18,6 +27,7 @@ from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.grading.evidence import gather_evidence
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.errors import SandboxClosedError
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
 
@@ -204,3 +214,14 @@ async def test_every_tool_that_changes_the_sandbox_pays(real, call):
         output = await bash.bash(call(), command="wait")
         assert output.metadata["progress"]["reached"] == ["bash", "python", "files", "late"]
         assert (await bash.bash(call(), restart=True)).metadata["progress"]["new"] == []
+
+
+async def test_a_pattern_that_is_slow_on_the_agents_text_reaches_nothing(scripted, monkeypatch):
+    monkeypatch.setattr(milestones_module, "_SEARCH_LIMITS", OffloadLimits(cpu_seconds=0.3))
+    place = await scripted(milestones=(Milestone("done", 1.0, FileMatches("log", pattern=r"\s+done")),))
+    place.sandbox.files["log"] = b" " * 300_000
+    with measured_slices() as slices:
+        assert await pay(place) == (None, {"reached": [], "new": []})
+    assert slices.worst < yardstick(), slices.where
+    place.sandbox.files["log"] = b"all done"
+    assert await pay(place) == (1.0, {"reached": ["done"], "new": ["done"]})

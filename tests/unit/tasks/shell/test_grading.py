@@ -10,7 +10,7 @@ import pytest
 from ors_server import FreshRun
 from ors_server.sandboxes.output import Output
 from ors_server_tasks.shell.delivery import PROGRAMS, deliver, pack
-from ors_server_tasks.shell.documents import is_archive, is_json
+from ors_server_tasks.shell.documents import ARCHIVE_BYTES, is_archive, is_json
 from ors_server_tasks.shell.exercise import (
     Archive,
     Exercise,
@@ -25,6 +25,7 @@ from ors_server_tasks.shell.exercise import (
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import generate
 from ors_server_tasks.shell.observation import UnjudgedError, observe
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 BEFORE = {"in.txt": text_file("one\n"), "old/a.txt": text_file("a\n"), "box/b.txt": text_file("b\n")}
 
@@ -240,6 +241,48 @@ def test_json_and_archives_are_judged_where_they_stand(lay):
     assert desk.faults() == ["x.json: not the wanted JSON", "x.tar: not the wanted archive"]
     desk.bash("truncate -s 2M x.json; truncate -s 5M x.tar")
     assert desk.faults() == ["x.json: too long", "x.tar: too long"]
+
+
+def pax_archive(records: bytes) -> bytes:
+    """An archive whose extended header holds these records."""
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, len(records)
+    padded = records + bytes(-len(records) % tarfile.BLOCKSIZE)
+    return header.tobuf(tarfile.USTAR_FORMAT) + padded + archive(MEMBERS, "w")
+
+
+HOSTILE = {
+    "a length of 80,000 digits": pax_archive(b"1" * 80_000),
+    "300,000 records": pax_archive(b"7 a=b\n\n" * 300_000),
+    "a sparse map": pax_archive(
+        b"".join(
+            b"%d %s" % (len(record) + 3, record)
+            for record in (b"GNU.sparse.offset=0\n", b"GNU.sparse.numbytes=1\n")
+        )
+        * 40_000
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_archive_that_is_slow_to_read_holds_up_nobody_and_is_wrong(lay, name):
+    content = HOSTILE[name]
+    assert len(content) < ARCHIVE_BYTES
+    after = {**BEFORE, "x.tar": Archive({"in.txt": b"one\n"}, gzipped=False)}
+    desk = lay(exercise(after=after, whole=()))
+    (desk.work / "x.tar").write_bytes(content)
+    with measured_slices() as slices:
+        (fault,) = desk.faults()
+    assert fault.startswith("x.tar: ")
+    assert slices.worst < yardstick(), slices.where
+
+
+def test_json_of_many_values_holds_up_nobody(lay):
+    desk = lay(exercise(after={**BEFORE, "x.json": Json([1])}, whole=()))
+    (desk.work / "x.json").write_bytes(b"[" + b"[]," * 340_000 + b"1]")
+    with measured_slices() as slices:
+        assert desk.faults() == ["x.json: not the wanted JSON"]
+    assert slices.worst < yardstick(), slices.where
 
 
 def test_what_is_given_is_packed_with_modes_times_and_links():
