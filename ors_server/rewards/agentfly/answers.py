@@ -25,7 +25,6 @@ ENOUGH_CALLS = 2
 """Tool results that `infoseek_reward` and the gated QA rewards ask for (AgentFly at 1256586)."""
 
 _DIGITS = re.compile(r"\d+")
-_STATUSES = {"bad_gold": RewardStatus.BAD_GOLD, "limit": RewardStatus.LIMIT}
 
 
 @reward(range=(0.0, 1.0))
@@ -327,10 +326,10 @@ def _grade(response: str, gold: object) -> MathVerdict:
 
 
 def _math(verdict: MathVerdict, extras: Mapping[str, Any], paid: float | None = None) -> RewardResult:
-    status = _STATUSES.get(verdict.status)
-    if status is not None:
-        return RewardResult.without(status, verdict.reason, extras)
+    if verdict.status == "bad_gold":
+        return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason, extras)
     reward_ = float(verdict.is_equal) if paid is None else paid
     if verdict.status == "unparsed_answer":
         return RewardResult(reward_, RewardStatus.UNPARSED_ANSWER, extras, verdict.reason)
-    return RewardResult(reward_, extras=extras)
+    reason = verdict.reason if verdict.status == "limit" else None
+    return RewardResult(reward_, extras=extras, reason=reason)

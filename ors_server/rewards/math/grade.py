@@ -5,6 +5,8 @@ compared. No text is ever evaluated as code, no signal, clock, process or global
 is the same in any thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
 """
 
+from fractions import Fraction
+
 from ors_server.rewards.math import choices
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.compare import Comparison
@@ -15,10 +17,11 @@ from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.reading import Reading, read
 from ors_server.rewards.math.transcript import clean
-from ors_server.rewards.math.tree import Node
+from ors_server.rewards.math.tree import Node, Number
 from ors_server.rewards.math.wording import same_wording
 
 _DEFAULT = MathOptions()
+_PLAIN_ANSWER = Number(Fraction(355, 113))
 _MOST_WORDS = 12
 """Words of a gold that is an answer in words; a longer one is a solution that holds the answer."""
 
@@ -37,19 +40,34 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     """
     try:
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
-    except LimitError as limit:
-        return _refuse("bad_gold", f"the gold is beyond the grader: {limit}", gold, answer)
-    except RecursionError:
-        return _refuse("bad_gold", "the gold is nested too deep", gold, answer)
+    except (LimitError, RecursionError) as error:
+        return _refuse("bad_gold", f"the gold is beyond the grader: {_why(error)}", gold, answer)
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
     try:
         return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
-    except LimitError as limit:
-        return _refuse("limit", str(limit), reference.text, answer)
-    except RecursionError:
-        return _refuse("limit", "nested too deep", reference.text, answer)
+    except (LimitError, RecursionError) as error:
+        if _is_beyond(reference, options):
+            return _refuse(
+                "bad_gold", f"the gold is beyond the grader: {_why(error)}", reference.text, answer
+            )
+        return _refuse("limit", _why(error), reference.text, answer)
+
+
+def _why(error: LimitError | RecursionError) -> str:
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _is_beyond(gold: Reading, options: MathOptions) -> bool:
+    """Say whether a gold cannot be compared with any answer, not even with a plain number."""
+    for tree in gold.trees:
+        try:
+            Comparison(options).same(tree, _PLAIN_ANSWER)
+        except LimitError:
+            continue
+        return False
+    return bool(gold.trees)
 
 
 def explain(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> str:

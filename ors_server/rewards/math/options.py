@@ -33,6 +33,7 @@ class MathVerdict:
     """Why, in a few words."""
     status: Status
     """`ok`: judged. `unparsed_answer`: no answer was found, or it is no mathematics while the gold is.
-    `bad_gold`: the gold cannot be read. `limit`: a bound was met before a verdict."""
+    `bad_gold`: the gold cannot be read, or is beyond the grader. `limit`: the answer is beyond it, and so is
+    wrong."""
     forms: tuple[str, str]
     """The texts that were compared: the gold's, the answer's."""

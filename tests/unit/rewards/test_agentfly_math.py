@@ -31,3 +31,35 @@ def test_anything_else_is_a_bad_gold(reward, gold):
     result = score(reward, [{"role": "tool", "content": "4"}], final_response="42", answer=gold)
     assert (result.reward, result.status) == (None, "bad_gold")
     assert "a text or a finite number" in (result.reason or "")
+
+
+TOOL = [{"role": "tool", "content": "4"}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "1e999999999",
+        "100000!",
+        "7" * 4001,
+        "7" * 3000,
+        "1" + "+1" * 3000,
+        "(" * 500 + "1" + ")" * 500,
+        "9^{9^{9^{9}}}",
+        r"\cos(2^{40})+1",
+        r"\sum_{k=1}^{1000000} k",
+        "x" * 100_001,
+    ],
+)
+def test_an_answer_that_is_beyond_the_grader_is_wrong_and_says_why(answer):
+    result = score(math_equal_reward, final_response=answer, answer="5")
+    assert (result.reward, result.status) in ((0.0, "graded"), (0.0, "unparsed_answer"))
+    assert result.status == "unparsed_answer" or result.reason
+    with_tool = score(math_equal_reward_tool, TOOL, final_response=answer, answer="5")
+    assert with_tool.reward == score(math_equal_reward_tool, TOOL, final_response="6", answer="5").reward
+
+
+@pytest.mark.parametrize("gold", ["1e999999999", "100000!", "7" * 4001, r"1+\cos(2^{41})", r"\frac{1}{"])
+def test_a_gold_that_is_beyond_the_grader_leaves_no_number(gold):
+    result = score(math_equal_reward, final_response="6", answer=gold)
+    assert (result.reward, result.status) == (None, "bad_gold")
