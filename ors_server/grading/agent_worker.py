@@ -15,6 +15,7 @@ from ors_server.grading.errors import GraderFailedError
 from ors_server.grading.evidence import Evidence
 from ors_server.sandboxes.errors import FreshEndedError
 from ors_server.sandboxes.fresh import FreshProcess
+from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 
 START_LIMIT = 30.0
 """Seconds that an interpreter may take to say that it is there."""
@@ -62,6 +63,7 @@ class AgentWorker:
 
     def __init__(self, process: FreshProcess) -> None:
         self._process = process
+        self._clock = ProgramClock(process.usage)
         self._received = bytearray()
 
     @classmethod
@@ -89,6 +91,11 @@ class AgentWorker:
             raise
         return worker
 
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the program has spent on all questions so far, as a `ProgramClock` counts them."""
+        return self._clock.spent_s
+
     def last_words(self) -> str:
         """Return the end of what the worker printed to standard error."""
         return self._process.stderr.text.strip()[-_LAST_WORDS:]
@@ -98,19 +105,23 @@ class AgentWorker:
 
         Args:
             question: A message.
-            time_limit: Seconds, above 0.
+            time_limit: Seconds that the program may spend on it, above 0.
 
         Raises:
             WorkerLostError: There is no answer; the worker is closed.
+            SandboxStarvedError: The machine was too busy for it.
         """
         tag = secrets.token_hex(16).encode()
+
+        async def converse() -> bytes:
+            await self._process.send(frame(tag, question))
+            length = payload_length(await self._read(HEADER_LENGTH), tag)
+            return await self._read(length)
+
         try:
-            with anyio.fail_after(time_limit):
-                await self._process.send(frame(tag, question))
-                length = payload_length(await self._read(HEADER_LENGTH), tag)
-                return await self._read(length)
-        except TimeoutError:
-            reason = "ran out of time"
+            return await self._clock.wait_for(converse, time_limit)
+        except OutOfTimeError as error:
+            reason = str(error)
         except (ChannelError, FreshEndedError) as error:
             reason = "ended" if isinstance(error, FreshEndedError) else str(error)
         with anyio.CancelScope(shield=True):

@@ -31,6 +31,12 @@ class SandboxClosedError(SandboxError):
     code = "sandbox_closed"
 
 
+class SandboxStarvedError(SandboxError):
+    """A program got too little of a processor to be judged by its time limit."""
+
+    code = "sandbox_starved"
+
+
 class SnapshotError(SandboxError):
     """The files could not be copied out of, or back into, the sandbox."""
 

@@ -15,6 +15,8 @@ import anyio
 from ors_server.clock import SystemClock
 from ors_server.sandboxes.errors import FreshEndedError, SandboxError
 from ors_server.sandboxes.output import Capture, Output
+from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
+from ors_server.sandboxes.usage import Usage
 
 RECEIVE_BYTES = 65_536
 """What one `receive` returns at most unless told: a pipe holds as much (pipe(7))."""
@@ -36,6 +38,8 @@ class FreshRun:
     """Whether standard output passed the caller's `output_bytes`."""
     duration_s: float
     """Seconds from the start to the result."""
+    spent_s: float = 0.0
+    """Seconds that the program spent of its time limit: less than `duration_s` on a busy machine."""
 
 
 class FreshProcess(ABC):
@@ -48,6 +52,10 @@ class FreshProcess(ABC):
     @abstractmethod
     def stderr(self) -> Output:
         """What it has printed to standard error so far: head and tail; complete after `wait`."""
+
+    def usage(self) -> Usage | None:
+        """Return what it and everything it started has used of the processor; None where that is not known."""
+        return None
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
@@ -141,20 +149,28 @@ async def run_to_end(
     Args:
         process: Just started; closed when this returns or raises.
         stdin: All of its standard input.
-        time_limit: Seconds.
+        time_limit: Seconds that it may spend, as a `ProgramClock` counts them.
         output_bytes: Most that it may print to standard output.
+
+    Raises:
+        SandboxStarvedError: The machine was too busy for it.
     """
     clock = SystemClock()
     began = clock.monotonic()
     capture = Capture(output_bytes, 0)
     exit_code: int | None = None
+    timed_out = False
+    program = ProgramClock(process.usage)
     try:
-        with anyio.move_on_after(time_limit) as scope:
-            exit_code = await _converse(process, stdin, capture, output_bytes)
+        exit_code = await program.wait_for(
+            lambda: _converse(process, stdin, capture, output_bytes), time_limit
+        )
+    except OutOfTimeError:
+        timed_out = True
     finally:
         with anyio.CancelScope(shield=True):
             await process.aclose()
-    timed_out, flooded = scope.cancelled_caught, capture.total > output_bytes
+    flooded = capture.total > output_bytes
     return FreshRun(
         exit_code=None if timed_out or flooded else exit_code,
         stdout=capture.output(),
@@ -162,6 +178,7 @@ async def run_to_end(
         timed_out=timed_out,
         output_limit=flooded,
         duration_s=clock.monotonic() - began,
+        spent_s=program.spent_s,
     )
 
 

@@ -27,6 +27,7 @@ from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.output import Capture, Output
 from ors_server.sandboxes.processes import ended, kill_with_children
 from ors_server.sandboxes.pump import Pump
+from ors_server.sandboxes.usage import Usage, usage_of
 
 _BITE = 65_536
 _STATUS_BYTES = 65_536
@@ -86,7 +87,7 @@ class HostedProcess(FreshProcess):
             SandboxStartError: Nothing could be started.
         """
         self._care = care
-        self._child = -1
+        self._child = self._child_pid = -1
         self._capture = Capture(*care.keep_bytes)
         self._said = b""
         self._is_over = self._is_closed = self._is_orphaned = False
@@ -107,6 +108,10 @@ class HostedProcess(FreshProcess):
     @override
     def stderr(self) -> Output:
         return self._capture.output()
+
+    @override
+    def usage(self) -> Usage | None:
+        return None if self._is_over else usage_of(self._guardian.pid, self._child_pid)
 
     @override
     async def send(self, data: bytes) -> None:
@@ -236,6 +241,7 @@ class HostedProcess(FreshProcess):
         if self._child < 0 and "child-pid" in (told := self._told()):
             with contextlib.suppress(OSError):  # a short life
                 self._child = os.pidfd_open(int(told["child-pid"]))
+                self._child_pid = int(told["child-pid"])
 
     def _read_status(self) -> bool:
         """Read what was told; tell whether there may be more."""
