@@ -296,3 +296,19 @@ class Admission:
                 waiter.granted.set()
                 return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A limiter as one key sees it."""
+
+    admission: Admission
+    key: Hashable
+
+    async def take(self, *, ahead: bool = False) -> Place:
+        """Wait for a place, which has to be released.
+
+        Args:
+            ahead: Whether it goes before those of its key that wait already.
+        """
+        return await self.admission.take(self.key, ahead=ahead)

@@ -13,7 +13,7 @@ from ors_server.grading.channel import HEADER_LENGTH, ChannelError, frame, paylo
 from ors_server.grading.encoding import to_text
 from ors_server.grading.errors import GraderFailedError
 from ors_server.grading.evidence import Evidence
-from ors_server.sandboxes.errors import FreshEndedError
+from ors_server.sandboxes.errors import FreshEndedError, SandboxStarvedError
 from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 
@@ -122,6 +122,10 @@ class AgentWorker:
             return await self._clock.wait_for(converse, time_limit)
         except OutOfTimeError as error:
             reason = str(error)
+        except SandboxStarvedError:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         except (ChannelError, FreshEndedError) as error:
             reason = "ended" if isinstance(error, FreshEndedError) else str(error)
         with anyio.CancelScope(shield=True):

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
+from ors_server.admission import Gate, Place, off_the_clock
 from ors_server.grading.errors import GradingError
 from ors_server.sandboxes.base import MIB, Entry, Sandbox
 from ors_server.sandboxes.errors import (
@@ -28,13 +29,33 @@ class Evidence:
         sandbox: The session's, frozen.
     """
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, *, has_begun: bool = False) -> None:
         self.sandbox = sandbox
         self._is_over = False
+        self._turn = GradingTurn(sandbox.gate, has_begun=has_begun)
 
     def expire(self) -> None:
         """Let nothing more be looked at."""
         self._is_over = True
+        self._turn.end()
+
+    @contextlib.asynccontextmanager
+    async def at_work(self) -> AsyncGenerator[None]:
+        """Wait until the server has room for one more grading, and keep the room; may be nested.
+
+        All that is at work on one evidence at a time has one place together. The clock of the running call
+        stands still from here to the end: a grading has limits of its own.
+
+        Raises:
+            GradingError: The evidence is over.
+        """
+        self._require_standing()
+        with off_the_clock():
+            await self._turn.enter()
+            try:
+                yield
+            finally:
+                self._turn.leave()
 
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """Read a file of the work dir, as `Sandbox.read_file` does.
@@ -112,16 +133,22 @@ class Evidence:
             files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
             stdin: All of its standard input.
             environment: Variables beside the clean ones.
-            time_limit: Seconds, above 0.
+            time_limit: Seconds that the program may spend (docs/limits.md), above 0.
 
         Raises:
             GradingError: The evidence is over.
+            SandboxStarvedError: The machine was too busy for it, twice.
             SandboxError: It could not be started.
         """
-        self._require_standing()
-        return await self.sandbox.run_fresh(
-            argv, files=files, stdin=stdin, environment=environment, time_limit=time_limit, output_bytes=MIB
-        )
+        async with self.at_work():
+            return await self.sandbox.run_fresh(
+                argv,
+                files=files,
+                stdin=stdin,
+                environment=environment,
+                time_limit=time_limit,
+                output_bytes=MIB,
+            )
 
     async def start(
         self,
@@ -131,6 +158,8 @@ class Evidence:
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
         """Start a program as `run` does, to be talked to; the caller closes it.
+
+        Outside of `at_work`, its place among the server's gradings is kept until the evidence is over.
 
         Args:
             argv: The program and its arguments.
@@ -142,6 +171,9 @@ class Evidence:
             SandboxError: It could not be started.
         """
         self._require_standing()
+        if not self._turn.is_at_work:
+            with off_the_clock():
+                await self._turn.enter()
         return await self.sandbox.start_fresh(argv, files=files, environment=environment)
 
     def _require_standing(self) -> None:
@@ -149,6 +181,46 @@ class Evidence:
             raise GradingError(
                 "evidence holds only within its `gather_evidence`; the agent may be at work again"
             )
+
+
+class GradingTurn:
+    """One grading's place among those of the server, held while anything of it is at work."""
+
+    def __init__(self, gate: Gate | None, *, has_begun: bool) -> None:
+        self._gate = gate
+        self._users = 0
+        self._has_begun = has_begun
+        self._place: Place | None = None
+        self._lock = anyio.Lock(fast_acquire=True)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the place is held."""
+        return self._users > 0
+
+    async def enter(self) -> None:
+        """Wait for the place, unless it is held.
+
+        A grading that has begun goes before those of its key that have not, so that few are half done.
+        """
+        async with self._lock:
+            if self._gate is not None and self._place is None:
+                self._place = await self._gate.take(ahead=self._has_begun)
+            self._users += 1
+            self._has_begun = True
+
+    def leave(self) -> None:
+        """Give the place back if nothing else of the grading is at work."""
+        self._users -= 1
+        if self._users <= 0:
+            self.end()
+
+    def end(self) -> None:
+        """Give the place back."""
+        self._users = 0
+        if self._place is not None:
+            self._place.release()
+            self._place = None
 
 
 @contextlib.asynccontextmanager
@@ -164,14 +236,18 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
     Raises:
         SandboxError: The agent's processes could not be stopped.
     """
-    if final:
-        await sandbox.restart()
-    evidence = Evidence(sandbox)
-    try:
-        await sandbox.freeze()
-        yield evidence
-    finally:
-        evidence.expire()
-        with anyio.CancelScope(shield=True):
-            with contextlib.suppress(SandboxClosedError):  # then there is nothing left to thaw
-                await sandbox.thaw()
+    # A look in the middle of an episode is short, and an agent waits for it: it passes whole gradings.
+    evidence = Evidence(sandbox, has_begun=not final)
+    async with contextlib.AsyncExitStack() as work:
+        if final:
+            await work.enter_async_context(evidence.at_work())
+            await sandbox.restart()
+        try:
+            await sandbox.freeze()
+            await work.aclose()
+            yield evidence
+        finally:
+            evidence.expire()
+            with anyio.CancelScope(shield=True):
+                with contextlib.suppress(SandboxClosedError):  # then there is nothing left to thaw
+                    await sandbox.thaw()

@@ -16,10 +16,12 @@ from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, f
 from ors_server.grading.equality import same
 from ors_server.grading.errors import GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.sandboxes.errors import SandboxStarvedError
 
 WHOLE = 30.0
 """All cases together get as many times one case's time, unless told."""
 _INLINE = 65_536
+_LEAST = 0.001
 _MAX_SHOWN = 200
 
 
@@ -57,7 +59,8 @@ async def grade_functions(
             names none of these has.
         function: Its name there; dots lead into classes.
         cases: At least one; plain values only.
-        time_limit: Seconds for a case (loading is one more); all together get 30 times that, unless told.
+        time_limit: Seconds that the function may spend on a case (loading is one more), as docs/limits.md
+            counts them; all together get 30 times that, unless told.
         tolerance: How far a float may be off, relative to the expected one; absolute where 0 is expected.
 
     Returns:
@@ -66,7 +69,7 @@ async def grade_functions(
     Raises:
         GradingError: The cases cannot be graded: none, values that are not plain, an unknown error's name.
         GraderFailedError: There is no Python in the sandbox.
-        SandboxError: The sandbox gave way.
+        SandboxError: The sandbox gave way, or the machine was too busy for the function, twice.
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise GradingError(f"a tolerance is a finite number from 0, not {tolerance!r}")
@@ -75,11 +78,12 @@ async def grade_functions(
     target = {"p": [PurePosixPath(file).stem, *function.split(".")]}
     names = name_cases(cases)
     prepared = [_prepare(name, case, target) for name, case in zip(names, cases, strict=True)]
-    try:
-        return CaseReport(tuple([await grader.judge(case) for case in prepared]))
-    finally:
-        with anyio.CancelScope(shield=True):
-            await grader.aclose()
+    async with evidence.at_work():
+        try:
+            return CaseReport(tuple([await grader.judge(case) for case in prepared]))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await grader.aclose()
 
 
 def _prepare(name: str, case: FunctionCase, target: Any) -> _Prepared:
@@ -110,7 +114,7 @@ class _Grader:
         self._evidence = evidence
         self._tolerance = tolerance
         self._limit = limits.case
-        self._end = anyio.current_time() + limits.whole
+        self._left = limits.whole
         modules = [[PurePosixPath(file).stem, file]]
         self._load = to_text({"order": "load", "objects": False, "modules": modules})
         self._worker: AgentWorker | None = None
@@ -123,19 +127,20 @@ class _Grader:
             case: Its call and what it expects.
         """
         try:
-            self._time_left()
-            if self._worker is None:
-                await self._start()
-            await self._compare(case, await self._ask(case.call))
+            try:
+                await self._play(case)
+            except SandboxStarvedError:  # once more: no case has changed anything for the next one
+                await self._play(case)
         except _Failed as failed:
             return CaseResult(case.name, passed=False, reason=str(failed))
         return CaseResult(case.name, passed=True)
 
-    def _time_left(self) -> float:
-        left = self._end - anyio.current_time()
-        if left <= 0:
+    async def _play(self, case: _Prepared) -> None:
+        if self._left <= 0:
             raise _Failed("the time for all cases was over")
-        return left
+        if self._worker is None:
+            await self._start()
+        await self._compare(case, await self._ask(case.call))
 
     async def aclose(self) -> None:
         """End the worker."""
@@ -161,13 +166,18 @@ class _Grader:
     async def _ask(self, question: bytes) -> dict[str, Any]:
         if self._worker is None:
             raise AssertionError("a worker is started before it is asked")
+        worker, spent = self._worker, self._worker.spent_s
         try:
-            answer = await self._worker.ask(question, min(self._limit, self._time_left()))
-            return await _read(answer)
+            return await _read(await worker.ask(question, min(self._limit, max(_LEAST, self._left))))
         except (WorkerLostError, DecodingError) as error:
             await self.aclose()
             nonsense = "answered nonsense: " if isinstance(error, DecodingError) else ""
             raise _Failed(f"the agent's code {nonsense}{error}") from None
+        except SandboxStarvedError:
+            await self.aclose()
+            raise
+        finally:
+            self._left -= worker.spent_s - spent
 
     async def _compare(self, case: _Prepared, answer: dict[str, Any]) -> None:
         if case.case.raises is not None:

@@ -22,6 +22,9 @@ from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, fram
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.sandboxes.errors import SandboxStarvedError
+from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
+from ors_server.sandboxes.usage import usage_of
 
 COUNT_LIMIT = 60.0
 """Seconds that pytest may take to start and to collect the tests."""
@@ -33,6 +36,7 @@ ENVIRONMENT = {
 """Of the hidden tests, beside a folder of their own as `HOME` and `TMPDIR`."""
 _CASE_SHARE = 6.0
 _GRACE = 1.0
+_LEAST = 0.001
 _PASSED = {0, 1}
 _NOTHING_COLLECTED = 5
 _SAID = 2_000
@@ -81,7 +85,8 @@ async def grade_pytest(
             called like anything that the server can import.
         classes: The agent's classes, as `module.Class`, whose objects may judge the tests' own values by
             their operators and by methods called like those of plain values.
-        time_limit: Seconds for all tests; one call into the agent's code gets a sixth of it, unless told.
+        time_limit: Seconds that the agent's code may spend on all tests, as docs/limits.md counts them; one
+            call into it gets a sixth of that, unless told. The tests themselves may spend as much.
         shown: Whether reasons may quote the tests.
 
     Returns:
@@ -90,15 +95,23 @@ async def grade_pytest(
 
     Raises:
         GradingError: The tests cannot be graded: none, an error while they are collected or in pytest itself,
-            or they ran out of time by themselves.
+            or one of them ran out of time before it asked anything of the agent's code.
         GraderFailedError: Pytest is not installed, there is no Python in the sandbox, or a process gave way.
-        SandboxError: The sandbox gave way.
+        SandboxError: The sandbox gave way, or the machine was too busy, twice.
     """
     limits = (
         time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit / _CASE_SHARE, time_limit)
     )
     suite = _Suite(tests, modules, classes, limits, shown)
     _check(suite)
+    async with evidence.at_work():
+        try:
+            return await _grade(evidence, suite)
+        except SandboxStarvedError:
+            return await _grade(evidence, suite)
+
+
+async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
     async with _trusted_process(suite) as (process, folder):
         run = _Run(evidence, suite, process)
         try:
@@ -223,8 +236,9 @@ class _Run:
         self._process = process
         self._received = bytearray()
         self._worker: AgentWorker | None = None
-        self._end = 0.0
+        self._tests = ProgramClock(lambda: usage_of(process.pid))
         self._agent_s = 0.0
+        self._has_asked = False
         modules = [[name, None] for name in suite.modules]
         self._load = to_text({"order": "load", "objects": True, "modules": modules})
 
@@ -234,7 +248,6 @@ class _Run:
         problem = await self._start_worker()
         if problem is not None:
             return CaseReport(tuple(CaseResult(name, passed=False, reason=problem) for name in names))
-        self._end = anyio.current_time() + self._suite.limits.whole
         await _send(self._process, b"run")
         verdict = _Verdict()
         is_over = await self._relay(verdict)
@@ -249,9 +262,10 @@ class _Run:
 
     async def _count(self) -> list[str]:
         counted = _Verdict()
-        with anyio.move_on_after(COUNT_LIMIT):
+        with contextlib.suppress(OutOfTimeError):
             while counted.counted is None and counted.internal is None:
-                _note(await self._receive(), counted)
+                _note(await self._receive(COUNT_LIMIT), counted)
+        self._tests.spent_s = 0.0
         if counted.uncollected:
             name, text = counted.uncollected[0]
             raise GradingError(f"the hidden tests cannot be collected: {name}: {text}")
@@ -265,7 +279,7 @@ class _Run:
         """Start a worker and load the modules; return why they cannot be loaded."""
         self._worker = await AgentWorker.start(self._evidence)
         try:
-            answer: Any = from_text(await self._worker.ask(self._load, self._suite.limits.case))
+            answer: Any = from_text(await self._ask(self._worker, self._load))
         except (WorkerLostError, DecodingError) as lost:
             return f"while its modules were loaded, the agent's code {lost}"
         try:
@@ -281,34 +295,43 @@ class _Run:
         Raises:
             GradingError: Time ran out, and it was not the agent's code that took it.
         """
+        whole = self._suite.limits.whole
         while verdict.ended is None:
-            message = b""
-            with anyio.move_on_after(max(0.0, self._end - anyio.current_time()) + _GRACE):
-                message = await self._receive()
-            if not message or anyio.current_time() > self._end:
-                if self._agent_s < self._suite.limits.whole / 2:
-                    raise GradingError("the hidden tests ran out of time, and not in the agent's code")
+            try:
+                message = await self._receive(whole)
+            except OutOfTimeError:
+                if not self._has_asked:
+                    raise GradingError(
+                        "the hidden tests ran out of time, and not in the agent's code"
+                    ) from None
+                return True
+            if self._agent_s >= whole:
                 return True
             if message[:1] == b"V":
                 _note(message, verdict)
+                self._has_asked = False
             else:
                 await _send(self._process, await self._answer(message))
         return False
 
     async def _answer(self, message: bytes) -> bytes:
-        began = anyio.current_time()
+        self._has_asked = True
         try:
             if message[:1] == b"S":
                 problem = await self._start_worker()
                 return b"G" if problem is None else b"X" + problem.encode()
             if self._worker is None:
                 raise AssertionError("a worker is started before it is asked")
-            left = max(0.001, self._end - anyio.current_time())
-            return b"R" + await self._worker.ask(message[1:], min(self._suite.limits.case, left))
+            return b"R" + await self._ask(self._worker, message[1:])
         except WorkerLostError as lost:
             return b"X" + f"the agent's code {lost}".encode()
+
+    async def _ask(self, worker: AgentWorker, question: bytes) -> bytes:
+        spent, limits = worker.spent_s, self._suite.limits
+        try:
+            return await worker.ask(question, min(limits.case, max(_LEAST, limits.whole - self._agent_s)))
         finally:
-            self._agent_s += anyio.current_time() - began
+            self._agent_s += worker.spent_s - spent
 
     async def _check_end(self, verdict: _Verdict) -> None:
         with anyio.move_on_after(_GRACE + self._suite.limits.whole):
@@ -321,7 +344,10 @@ class _Run:
                 f"the process's {self._process.returncode}"
             )
 
-    async def _receive(self) -> bytes:
+    async def _receive(self, time_limit: float) -> bytes:
+        return await self._tests.wait_for(self._read_message, max(_LEAST, time_limit - self._tests.spent_s))
+
+    async def _read_message(self) -> bytes:
         length = payload_length(await self._read(HEADER_LENGTH))
         return await self._read(length)
 

@@ -54,7 +54,8 @@ async def grade_stdio(
         evidence: What the agent left behind.
         argv: The command, from within the work dir; or a Python program.
         cases: At least one.
-        time_limit: Seconds for a case; all together get 30 times that, unless told.
+        time_limit: Seconds that the program may spend on a case, as docs/limits.md counts them; all together
+            get 30 times that, unless told.
         compare: How texts are compared; by default white space at the ends of lines and empty last lines do
             not count.
 
@@ -64,7 +65,7 @@ async def grade_stdio(
     Raises:
         GradingError: The cases cannot be graded: there are none, or two have one name.
         GraderFailedError: There is no Python in the sandbox for a Python program.
-        SandboxError: The sandbox gave way.
+        SandboxError: The sandbox gave way, or the machine was too busy for the program, twice.
     """
     limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
     names = name_cases(cases)
@@ -81,7 +82,7 @@ async def grade_stdio(
                 failures.append(error)
                 group.cancel_scope.cancel()
 
-    async with anyio.create_task_group() as group:
+    async with evidence.at_work(), anyio.create_task_group() as group:
         for index in range(len(cases)):
             group.start_soon(judge, index)
     if failures:
@@ -100,7 +101,7 @@ class _Grader:
         self._evidence = evidence
         self._compare = compare
         self._limit = limits.case
-        self._end = anyio.current_time() + limits.whole
+        self._left = limits.whole
         self._files: dict[str, bytes] = {}
         self._is_python = isinstance(argv, PythonProgram)
         if isinstance(argv, PythonProgram):
@@ -117,16 +118,16 @@ class _Grader:
             name: Its name.
             case: What goes in, and what has to come out.
         """
-        left = self._end - anyio.current_time()
-        if left <= 0:
+        if self._left <= 0:
             return CaseResult(name, passed=False, reason="the time for all cases was over")
         run = await self._evidence.sandbox.run_fresh(
             [*self._argv, *case.arguments],
             files=self._files,
             stdin=case.stdin.encode(errors="surrogatepass"),
-            time_limit=min(self._limit, left),
+            time_limit=min(self._limit, self._left),
             output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _ROOM,
         )
+        self._left -= run.spent_s
         if self._is_python and run.exit_code in _NOT_FOUND:
             await self._require_python()
         reason = self._problem(case, run)

@@ -7,15 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Self
 
-from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_to_end
+from ors_server.admission import Gate
+from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently
 from ors_server.sandboxes.output import Output
 from ors_server.sandboxes.tier import TierReport
 
 KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
+MIB, GIB = 1024 * KIB, 1024 * 1024 * KIB
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Sandbox(ABC):
     """Where the work dir stands as the agent's commands see it; commands start there."""
     fresh_dir: str
     """Where the files of a fresh program stand as it sees them."""
+    gate: Gate | None = None  # where gradings of its work wait for their turn
 
     @abstractmethod
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
@@ -352,17 +354,15 @@ class Sandbox(ABC):
             files: As for `start_fresh`.
             stdin: All of its standard input.
             environment: As for `start_fresh`.
-            time_limit: Seconds from its start, above 0.
+            time_limit: Seconds that it may spend (docs/limits.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
 
         Raises:
             ValueError: As `start_fresh`, or the time limit is not above 0.
-            SandboxError: It could not be started, or the sandbox was closed under it.
+            SandboxError: It could not be started, the machine was too busy for it, or the sandbox was closed.
         """
-        if not time_limit > 0:
-            raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
-        process = await self.start_fresh(argv, files=files, environment=environment)
-        return await run_to_end(process, stdin, time_limit=time_limit, output_bytes=output_bytes)
+        start = partial(self.start_fresh, argv, files=files, environment=environment)
+        return await run_patiently(start, stdin, time_limit=time_limit, output_bytes=output_bytes)
 
     @abstractmethod
     async def aclose(self) -> None:

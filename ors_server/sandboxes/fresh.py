@@ -7,13 +7,13 @@ the caller compares on its own side of the pipe and hands no expected value in.
 import contextlib
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
 
 from ors_server.clock import SystemClock
-from ors_server.sandboxes.errors import FreshEndedError, SandboxError
+from ors_server.sandboxes.errors import FreshEndedError, SandboxError, SandboxStarvedError
 from ors_server.sandboxes.output import Capture, Output
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.usage import Usage
@@ -54,7 +54,7 @@ class FreshProcess(ABC):
         """What it has printed to standard error so far: head and tail; complete after `wait`."""
 
     def usage(self) -> Usage | None:
-        """Return what it and everything it started has used of the processor; None where that is not known."""
+        """Return what it and all that it started has used of the processor; None where that is not known."""
         return None
 
     @abstractmethod
@@ -139,6 +139,29 @@ class FreshOrder:
         """
         clean = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": temporary, "TMPDIR": temporary}
         return {**clean, **self.environment}
+
+
+async def run_patiently(
+    start: Callable[[], Awaitable[FreshProcess]], stdin: bytes, *, time_limit: float, output_bytes: int
+) -> FreshRun:
+    """Start a program and run it to its end; once more if the machine was too busy for it.
+
+    Args:
+        start: Starts it. Two runs share nothing but a read-only view.
+        stdin: As for `run_to_end`, as the others.
+        time_limit: Seconds.
+        output_bytes: Most that it may print to standard output.
+
+    Raises:
+        ValueError: The time limit is not above 0.
+        SandboxStarvedError: The machine was too busy for it again.
+    """
+    if not time_limit > 0:
+        raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
+    try:
+        return await run_to_end(await start(), stdin, time_limit=time_limit, output_bytes=output_bytes)
+    except SandboxStarvedError:
+        return await run_to_end(await start(), stdin, time_limit=time_limit, output_bytes=output_bytes)
 
 
 async def run_to_end(

@@ -1,9 +1,9 @@
 """The clock of a program: what counts against its time limit is what the program itself spends.
 
-A program spends processor time, and it spends time in which it neither runs nor waits for a processor: asleep,
-or waiting for input that never comes. Time in which it is ready to run and the machine gives it no processor
-is the machine's, and so is the time for which this server was late to look. A program on a busy machine gets
-as long as it needs, up to a backstop, and reaching that is a failure of the machine.
+A program spends processor time. It also spends time in which it neither runs nor waits for a processor: it
+sleeps, or waits for what never comes. Time for which it is ready to run and the machine gives it no processor
+is the machine's, and so is the time by which this server looks late. A program on a busy machine gets as long
+as it needs, up to a backstop, and to reach that is a failure of the machine.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ BACKSTOP_FACTOR = 10.0
 BACKSTOP_LEAST = 60.0
 """The backstop in seconds of wall time is so many times the limit, and at least this."""
 UNCOUNTED_PATIENCE = 3.0
-"""A program gets so many times its limit while it uses no processor, if its waits for one are not all known."""
+"""So many times its limit may a program be idle if not all of its waits for a processor are known."""
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
 _GRACE = 0.05

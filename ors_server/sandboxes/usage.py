@@ -127,6 +127,14 @@ def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, f
         thread = int(name)
         if _rank(pid, thread) != rank:
             continue
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:  # noqa: PTH123 # as above
-                yield thread, int(file.read().split()[1]) / _NANOSECONDS
+        delay = _delay(f"/proc/{pid}/task/{thread}/schedstat")
+        if delay is not None:
+            yield thread, delay
+
+
+def _delay(path: str) -> float | None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 # as above
+            return int(file.read().split()[1]) / _NANOSECONDS
+    except (OSError, ValueError, IndexError):
+        return None
