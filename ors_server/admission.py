@@ -103,6 +103,17 @@ class AdmissionFigures:
     keys: Mapping[Hashable, KeyFigures]
     """Those that have or await a place now."""
 
+    def summary(self) -> dict[str, int | float]:
+        """Return the figures without the keys, rounded, for a log or a health check."""
+        return {
+            "capacity": self.capacity,
+            "running": self.running,
+            "waiting": self.waiting,
+            "longest_wait_s": round(self.longest_wait_s, 3),
+            "admitted": self.admitted,
+            "worst_wait_s": round(self.worst_wait_s, 3),
+        }
+
 
 class _Waiter:
     __slots__ = ("granted", "key", "place", "since")

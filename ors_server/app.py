@@ -251,6 +251,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         visibility=settings.visibility,
         max_output_bytes=settings.max_output_bytes,
         teardown_time_limit=settings.teardown_seconds,
+        gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
     )
 

@@ -94,6 +94,9 @@ class Settings(BaseSettings):
     """Days for which a record is kept after its last change; for ever by default."""
     worker_threads: int = Field(default=64, ge=1)
     """Threads for blocking tools and hooks."""
+    gradings_at_once: int | None = Field(default=None, ge=1)
+    """Gradings that run programs at once, in turns by environment and credential; two per processor by
+    default. The others wait, and no clock runs for them."""
     log_format: Literal["console", "json"] = "console"
     """How log lines look."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -229,6 +229,14 @@ class ServeOptions:
         int | None,
         typer.Option(help="Threads for blocking tools and hooks.", show_default="64", rich_help_panel=LIMITS),
     ] = None
+    gradings_at_once: Annotated[
+        int | None,
+        typer.Option(
+            help="Gradings that run programs at once, in turns by environment and credential; two per "
+            "processor by default. The others wait, and no clock runs for them.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
 
     log_format: Annotated[
         str | None, typer.Option(help="console or json.", show_default="console", rich_help_panel=LOGS)

@@ -31,6 +31,11 @@ class Engine(Protocol):
         """What isolates the commands of agents, as recorded with every episode; `None` where nothing does."""
         ...
 
+    @property
+    def queues(self) -> JSONObject:
+        """What waits for its turn: name of a limiter to its figures (`AdmissionFigures.summary`)."""
+        ...
+
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
 

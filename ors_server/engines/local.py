@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from ors_server.admission import Admission
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
@@ -18,7 +19,7 @@ from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
-from ors_server.sessions.services import Services
+from ors_server.sessions.services import Services, default_gradings
 from ors_server.sessions.session import ReadResource
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.store.base import EpisodeStore
@@ -42,6 +43,8 @@ class EngineOptions:
     """Seconds that a teardown may take."""
     stray_time_limit: float = 30.0
     """Seconds that the end of a session waits for author code that ignores its cancellation."""
+    gradings_at_once: int | None = None
+    """Gradings that run programs at once; two per processor by default."""
     server_version: str = "0"
 
 
@@ -71,6 +74,11 @@ class LocalEngine:
     def isolation(self) -> JSONObject | None:
         """What isolates the commands of agents; `None` where nothing does."""
         return self._isolation
+
+    @property
+    def queues(self) -> JSONObject:
+        """What waits for its turn."""
+        return self._manager.queues()
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -337,6 +345,7 @@ async def open_local_engine(
         teardown_time_limit=options.teardown_time_limit,
         stray_time_limit=options.stray_time_limit,
         sandboxes=sandboxes,
+        gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
     )
     manager = SessionManager(
         definitions,

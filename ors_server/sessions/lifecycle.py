@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
+from ors_server.admission import Gate
 from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
@@ -171,8 +172,9 @@ class Setup:
             await self.sandbox.aclose()
 
     async def _open_sandbox(self, instance: Instance, limits: Limits) -> None:
-        backend = self._book.services.sandboxes.require()
-        self.sandbox = await backend.start(self._book.origin.session_id, limits)
+        services, origin = self._book.services, self._book.origin
+        self.sandbox = await services.sandboxes.require().start(origin.session_id, limits)
+        self.sandbox.gate = Gate(services.gradings, (origin.environment, origin.credential_id))
         give_sandbox(instance, self.sandbox)
 
     async def _run(

@@ -239,9 +239,14 @@ class SessionManager:
         """Look for idle sessions again and again, ending each in the background; returns never."""
         while True:
             await self._services.clock.sleep(self._limits.reap_seconds)
+            self._services.log_queues()
             now = self._services.clock.monotonic()
             for session in expired(self.live(), now, self._limits.idle_seconds):
                 self._services.spawn(self._expire, session)
+
+    def queues(self) -> JSONObject:
+        """Return what waits for its turn: name of a limiter to its figures."""
+        return self._services.queues()
 
     async def aclose(self) -> None:
         """Refuse new sessions and end all live ones, side by side, those being made included."""

@@ -1,13 +1,26 @@
 """What every session of a server shares."""
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ors_server.admission import Admission
 from ors_server.clock import Clock
+from ors_server.logs import get_logger
 from ors_server.resources.pool import ResourcePool
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
+from ors_server.wire import JSONObject
+
+log = get_logger("ors_server.sessions")
+
+GRADINGS_PER_CORE = 2
+
+
+def default_gradings() -> int:
+    """Return how many gradings are at work at once unless a number is set: two per processor."""
+    return GRADINGS_PER_CORE * len(os.sched_getaffinity(0))
 
 
 class Spawn(Protocol):
@@ -38,5 +51,17 @@ class Services:
     """Where sessions get their sandboxes."""
     stray_time_limit: float = 30.0
     """Seconds that a session's end waits for author code that ignores its cancellation (threads do)."""
+    gradings: Admission = field(default_factory=lambda: Admission(default_gradings()))
+    """How many gradings are at work at once."""
     resources: ResourcePool = field(default_factory=ResourcePool)
     """Where sessions get what their tools and rewards share; whoever runs the sessions closes it."""
+
+    def queues(self) -> JSONObject:
+        """Return what waits for its turn: name of a limiter to its figures."""
+        return {"gradings": self.gradings.figures().summary()}
+
+    def log_queues(self) -> None:
+        """Log each limiter in which something waits."""
+        for name, figures in self.queues().items():
+            if figures["waiting"]:
+                log.info("queue", queue=name, **figures)

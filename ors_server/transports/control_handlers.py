@@ -78,7 +78,8 @@ class ControlHandlers:
     async def get_health(self, _request: Request) -> m.Health:
         """Answer, and say what isolates the commands of agents."""
         found = self._engine.isolation
-        return m.Health(sandbox=None if found is None else m.Isolation.model_validate(found))
+        isolation = None if found is None else m.Isolation.model_validate(found)
+        return m.Health(sandbox=isolation, queues=self._engine.queues)
 
     async def get_readiness(self, _request: Request) -> m.Readiness:
         """Say that new sessions are welcome, unless the server is stopping."""

@@ -72,6 +72,8 @@ class Health(Answer):
     status: Literal["ok"] = "ok"
     sandbox: Isolation | None = None
     """`None` where no served environment needs a sandbox, or none can be had."""
+    queues: JSONObject = Field(default_factory=dict)
+    """What waits for its turn, by name: places, running, waiting, seconds of the longest wait."""
 
 
 class Readiness(Answer):

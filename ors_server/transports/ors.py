@@ -200,7 +200,7 @@ class OrsDoor:
     async def _health(self, _request: Request, send: http.Send) -> None:
         isolation = self._engine.isolation
         extra = {} if isolation is None else {"sandbox": isolation}
-        await http.send_json(send, {"status": "ok", **extra})
+        await http.send_json(send, {"status": "ok", "queues": self._engine.queues, **extra})
 
     async def _version(self, _request: Request, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})
