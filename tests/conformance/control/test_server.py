@@ -8,7 +8,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_running_server_is_healthy_ready_and_says_its_version(control):
-    assert (await control.get("/health")).json() == {"status": "ok", "sandbox": None}
+    health = (await control.get("/health")).json()
+    assert (health["status"], health["sandbox"]) == ("ok", None)
+    assert (health["queues"]["gradings"]["running"], health["queues"]["gradings"]["waiting"]) == (0, 0)
     assert (await control.get("/ready")).json() == {"status": "ready"}
     assert (await control.get("/version")).json() == {"name": "ors-server", "version": __version__}
 
