@@ -23,6 +23,7 @@ from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
 from ors_server.sandboxes.errors import SandboxStarvedError
+from ors_server.sandboxes.processes import lower_priority
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.usage import usage_of
 
@@ -188,7 +189,7 @@ async def _start(folder: Path) -> Process:
     paths = [path for path in sys.path if posixpath.isabs(path)]
     environment = {**ENVIRONMENT, "HOME": str(folder), "TMPDIR": str(folder)}
     with (folder / "said").open("wb") as said:
-        return await anyio.open_process(
+        process = await anyio.open_process(
             [sys.executable, "-I", "-c", _BOOT, json.dumps(paths)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -196,6 +197,8 @@ async def _start(folder: Path) -> Process:
             env=environment,
             cwd=folder,
         )
+    lower_priority(process.pid)
+    return process
 
 
 def _read_said(folder: Path) -> str:

@@ -16,6 +16,10 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.processes import send_signal
 
 _PERIOD_US = 100_000
+SHARES = 128
+"""Version 1: an eighth of what the server's own group has (1024), where both want the processor."""
+_WEIGHT = 12
+"""The same in version 2, whose default is 100."""
 _CONTROLLERS = ("memory", "pids", "cpu")
 _MOUNTS = Path("/sys/fs/cgroup")
 _REMOVE_TRIES = 50
@@ -232,12 +236,16 @@ def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
                 "memory.memsw.limit_in_bytes": str(limits.memory_bytes),
             },
             "pids": {"pids.max": str(limits.pids)},
-            "cpu": {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)},
+            "cpu": {
+                "cpu.cfs_period_us": str(_PERIOD_US),
+                "cpu.cfs_quota_us": str(quota),
+                "cpu.shares": str(SHARES),
+            },
         }
     return {
         "memory": {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0"},
         "pids": {"pids.max": str(limits.pids)},
-        "cpu": {"cpu.max": f"{quota} {_PERIOD_US}"},
+        "cpu": {"cpu.max": f"{quota} {_PERIOD_US}", "cpu.weight": str(_WEIGHT)},
     }
 
 

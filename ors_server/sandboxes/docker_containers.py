@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cgroups import SHARES
 from ors_server.sandboxes.docker_profile import session_profile
 from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.scripts import Layout
@@ -240,6 +241,7 @@ def _config(place: Place, mounts: list[Mount]) -> Config:
             "MemorySwap": limits.memory_bytes,
             "PidsLimit": limits.pids,
             "NanoCpus": int(limits.cpus * 1_000_000_000),
+            "CpuShares": SHARES,
             "ShmSize": limits.shared_memory_bytes,
             "LogConfig": {"Type": "none", "Config": {}},
             "Mounts": [*everywhere, *mounts],

@@ -22,7 +22,7 @@ from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
 from ors_server.sandboxes.fresh_files import write_files
-from ors_server.sandboxes.processes import ended
+from ors_server.sandboxes.processes import ended, lower_priority
 from ors_server.sandboxes.programs import Care, Ends, HostedProcess
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
 from ors_server.sandboxes.state import MARK, ServerState, SessionFolder, remove_tree
@@ -149,6 +149,7 @@ class HostCell(Cell):
         try:
             self._require_open()
             self._first = self.spawn_first(slave)
+            lower_priority(self._first.pid)
         finally:
             os.close(slave)
         try:

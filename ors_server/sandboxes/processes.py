@@ -14,6 +14,8 @@ from pathlib import Path
 
 import anyio
 
+NICENESS = 5
+"""Of sandboxes; a third of the weight of the server's own 0 where both want a processor (sched(7))."""
 _PROC = Path("/proc")
 _COMM_END = b")"
 _STANDS_STILL = "TtZX"
@@ -189,6 +191,16 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
         return False
     finally:
         os.close(held)
+
+
+def lower_priority(pid: int) -> None:
+    """Let a process that was just started, and all that it will start, come after the server.
+
+    Args:
+        pid: Of a child that nobody has waited for.
+    """
+    with contextlib.suppress(OSError):  # it has ended already
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
 
 
 async def kill_with_children(pid: int) -> None:

@@ -25,7 +25,7 @@ from ors_server.sandboxes.errors import (
 )
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.output import Capture, Output
-from ors_server.sandboxes.processes import ended, kill_with_children
+from ors_server.sandboxes.processes import ended, kill_with_children, lower_priority
 from ors_server.sandboxes.pump import Pump
 from ors_server.sandboxes.usage import Usage, usage_of
 
@@ -272,6 +272,7 @@ def _start(spawn: Spawn) -> "tuple[subprocess.Popen[bytes], int, Ends]":
         for descriptor in ours:
             os.set_blocking(descriptor, False)
         guardian = spawn(theirs)
+        lower_priority(guardian.pid)
         try:
             held = os.pidfd_open(guardian.pid)
         except OSError:

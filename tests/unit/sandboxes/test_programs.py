@@ -16,7 +16,7 @@ from ors_server.sandboxes.errors import (
     SandboxStartError,
 )
 from ors_server.sandboxes.fresh import run_to_end
-from ors_server.sandboxes.processes import descendants, is_zombie
+from ors_server.sandboxes.processes import NICENESS, descendants, is_zombie
 from ors_server.sandboxes.programs import Care, HostedProcess
 
 WORKS = 'echo "{\\"exit-code\\": $?}" >&$STATUS'
@@ -204,3 +204,35 @@ def test_a_start_that_fails_leaves_no_descriptor(fault, monkeypatch):
 
     anyio.run(run)
     assert all(process.returncode == -9 for process in started)
+
+
+def test_a_program_and_what_it_starts_come_after_the_server():
+    async def niceness(process):
+        return [os.getpriority(os.PRIO_PROCESS, pid) for pid in descendants(process.pid)]
+
+    async def body(process):
+        await process.send(b"\n")
+        assert await process.receive() == b"there\n"
+        return await niceness(process)
+
+    script = f"read line; sleep 60 & echo there; wait; {WORKS}"
+    assert play(script, body) == [NICENESS, NICENESS]
+
+
+def test_its_use_of_the_processor_is_known_with_that_of_its_ended_children():
+    async def body(process):
+        assert await process.receive() == b"there\n"
+        return process.usage()
+
+    burn = "for ((i = 0; i < 200000; i++)); do :; done"
+    usage = play(f'(exec bash -c "{burn}"); {burn}; echo there; sleep 60; {WORKS}', body)
+    assert usage.processor_s > usage.ended_s > 0
+    assert usage.delays
+
+
+def test_after_its_end_nothing_is_known_of_it():
+    async def body(process):
+        await process.wait()
+        return process.usage()
+
+    assert play(WORKS, body) is None
