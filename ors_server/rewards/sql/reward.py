@@ -1,9 +1,10 @@
 """The reward for SQL: the query is run, and its result compared with the gold query's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
+from ors_server import offload
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardFieldError
@@ -29,6 +30,8 @@ ROW_LIMIT = 100_000
 """Rows of a gold result."""
 MAX_DATABASES = 50
 MAX_RESPONSE_CHARACTERS = 200_000
+ALONE = offload.Limits(cpu_seconds=30.0, wall_seconds=600.0, memory_bytes=4 << 30)
+"""What the queries may take in a process of their own, for each database: more than their own limits."""
 
 Order: TypeAlias = Literal["auto", "always", "never"]
 """Whether rows have an order: if the gold has an ORDER BY outside of parentheses, always, or never."""
@@ -79,8 +82,9 @@ def sql_match_reward(
 
     What a query does wrong is the agent's, and 0: no SQL, a syntax error, an attempt to write, attach or set,
     too many steps, values or columns. That includes running too long, for a query that would never end must
-    not earn more than one that ends wrongly. A gold that fails is `bad_gold`, one that takes too much is
-    `limit`, and so is an answer over which the process grew by 512 MiB: whose memory it was is not certain.
+    not earn more than one that ends wrongly, and taking more than 512 MiB. A gold that fails is `bad_gold`,
+    one that takes too much is `limit`. Where this process grows by 512 MiB meanwhile, the queries are run
+    again in a process of their own, so that what counts is their memory and nobody else's.
     Databases are read into memory of their own; nothing is ever written.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
@@ -111,8 +115,8 @@ def sql_match_reward(
         return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is a query, not {answer!r:.80}")
     query, problem = _find_query(final_response)
     try:
-        outcomes = _play_all(places, answer, query, rules)
-    except (QueryLimitError, MemoryGrowthError) as error:
+        outcomes = _play_where_it_fits(places, answer, query, rules)
+    except QueryLimitError as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
     except (DatabaseError, QueryError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold query or its database: {error}")
@@ -148,19 +152,52 @@ def _find_query(response: str) -> tuple[str | None, str]:
     return (query, "") if query.strip() else (None, "there is no query")
 
 
-def _play_all(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_Outcome]:
-    """Play both queries in every database; an answer that took too much in one is not run in the others."""
+def _play_all(
+    places: list[Database], gold: str, query: str | None, rules: SQLOptions, *, is_alone: bool
+) -> list[_Outcome]:
+    """Play both queries in every database; an answer that took too much in one is not run in the others.
+
+    In a process that does nothing else (`is_alone`), its growth is the queries' own.
+    """
     outcomes: list[_Outcome] = []
     for place in places:
-        outcome = _play(place, gold, query, rules)
+        outcome = _play(place, gold, query, rules, is_alone=is_alone)
         outcomes.append(outcome)
         query = None if outcome.is_over else query
     return outcomes
 
 
-def _play(place: Database, gold: str, query: str | None, rules: SQLOptions) -> _Outcome:
+def _play_where_it_fits(
+    places: list[Database], gold: str, query: str | None, rules: SQLOptions
+) -> list[_Outcome]:
+    try:
+        return _play_all(places, gold, query, rules, is_alone=False)
+    except MemoryGrowthError:
+        limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
+        return offload.call(play_alone, places, gold, query, rules, limits=limits)
+
+
+def play_alone(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_Outcome]:
+    """Play both queries in a worker process; its growth is theirs.
+
+    Args:
+        places: The databases.
+        gold: The gold query.
+        query: The answer's query, if there is one.
+        rules: The options.
+
+    Raises:
+        QueryLimitError: If the gold takes more than it may.
+    """
+    return _play_all(places, gold, query, rules, is_alone=True)
+
+
+def _play(place: Database, gold: str, query: str | None, rules: SQLOptions, *, is_alone: bool) -> _Outcome:
     with open_copy(place) as connection:
-        wanted = run_query(connection, gold, work_limit=rules.work_limit, row_limit=ROW_LIMIT)
+        try:
+            wanted = run_query(connection, gold, work_limit=rules.work_limit, row_limit=ROW_LIMIT)
+        except MemoryGrowthError as error:
+            raise (QueryLimitError(f"the gold: {error}") if is_alone else error) from None
         if wanted.is_cut:
             raise QueryLimitError(f"the gold has more than {ROW_LIMIT} rows")
         count = len(wanted.rows)
@@ -171,6 +208,10 @@ def _play(place: Database, gold: str, query: str | None, rules: SQLOptions) -> _
         except QueryError as error:
             is_over = isinstance(error, QueryLimitError)
             return _Outcome(count, 0, is_match=False, reason=str(error), is_over=is_over)
+        except MemoryGrowthError as error:
+            if not is_alone:
+                raise
+            return _Outcome(count, 0, is_match=False, reason=str(error), is_over=True)
     ordered = is_ordered(gold) if rules.order == "auto" else rules.order == "always"
     comparison = RowRules(ordered, rules.tolerance, rules.any_column_order)
     is_match = comparison.agree(wanted, came)

@@ -64,7 +64,7 @@ def compare_values(
         mode: Whether objects may have more names than the gold's.
         is_ordered: Whether arrays are compared place by place. If not, each of the gold's elements has to
             stand somewhere, equal as a whole, as many times as it does there; others are too much in the mode
-            `equal`.
+            `equal`. Arrays compared place by place have the gold's length in both modes.
 
     Raises:
         NotJSONError: If one of them is no JSON value.
@@ -104,6 +104,8 @@ class _Comparison:
     def _is_same(self, gold: JSONValue, answer: JSONValue) -> bool:
         if self.mode == "subset" and is_object(gold):
             return is_object(answer)  # an empty object: no name is asked for
+        if self.mode == "subset" and not self.is_ordered and is_array(gold):
+            return is_array(answer)  # an empty array: no element is asked for
         return same_values(gold, answer)
 
     def _objects(self, gold: Mapping[str, Any], answer: Mapping[str, Any], place: str) -> _Fields:

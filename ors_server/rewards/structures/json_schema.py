@@ -4,9 +4,14 @@ Validation is the package jsonschema's. Four keywords are our own: `pattern` and
 with a time limit, `uniqueItems` takes linear time, `multipleOf` is exact. `format` says nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from importlib import import_module
+from itertools import chain, islice
 from typing import Any, TypeAlias, cast
 
 from jsonschema import FormatChecker
@@ -22,6 +27,12 @@ MAX_CHECKS = 100_000
 MAX_ERRORS = 20
 """Places that a report names."""
 MAX_SCHEMA_CHARACTERS = 1_000_000
+MAX_KEPT = 64
+"""Schemas whose checkers are kept for the next value."""
+MAX_KEPT_CHARACTERS = 100_000
+"""Of a schema that is kept."""
+SMALL_COUNT, SMALL_DEPTH = 1_000, 10
+"""Values within a value, and levels, up to which too much work is the schema's fault, not the value's."""
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _NO_FORMATS = FormatChecker(formats=())
@@ -34,84 +45,155 @@ _Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterable[ValidationError] |
 
 
 class BadSchemaError(ValueError):
-    """A schema is none, or refers to what is not in it."""
+    """A schema is none, refers to what is not in it, or takes too much work for a small value."""
 
 
 class TooMuchWorkError(Exception):
     """A value would take more checks than are made."""
 
 
-def check_schema(schema: Schema) -> None:
-    """Check a schema, with all that it refers to; nothing is ever fetched.
+class SchemaChecker:
+    """A schema, checked with all that it refers to; nothing is ever fetched. Used by one thread at a time."""
+
+    def __init__(self, schema: object) -> None:
+        """Check a schema.
+
+        Args:
+            schema: The schema. Without `$schema` it is of draft 2020-12.
+
+        Raises:
+            BadSchemaError: If it is of an unknown draft, is no schema of its draft, has a pattern that is no
+                regular expression or a reference that leads out of it, or accepts every value, or none.
+            RewardDefinitionError: If it has patterns and the package that searches for them is not there.
+        """
+        rules = _require_object(schema)
+        drafted = _draft_of(rules)
+        try:
+            drafted.check_schema(rules, format_checker=_NO_FORMATS)
+        except SchemaError as error:
+            raise BadSchemaError(f"no schema: {error.message:.200}") from None
+        _check_references(rules, str(drafted.META_SCHEMA["$schema"]))
+        self._work = _Work()
+        self._patterns = _Patterns()
+        self._validator: Any = _validators.extend(drafted, validators=self._keywords(drafted))(
+            rules, registry=_referencing.EMPTY_REGISTRY
+        )
+
+    def violations(self, value: Any) -> list[str]:
+        """Return where a value is not as the schema wants it: up to 20 of `place: keyword`; empty if it is.
+
+        Args:
+            value: A JSON value whose numbers are ints and floats.
+
+        Raises:
+            TooMuchWorkError: If a large value takes more than 100,000 checks, or leads too deep.
+            BadSchemaError: If a small one does.
+            PatternTimeoutError: If a pattern was searched for too long.
+        """
+        self._work.begin()
+        self._patterns.begin()
+        try:
+            errors = list(islice(self._validator.iter_errors(value), MAX_ERRORS))
+        except (RecursionError, TooMuchWorkError) as error:
+            what = (
+                "leads too deep" if isinstance(error, RecursionError) else f"takes over {MAX_CHECKS} checks"
+            )
+            if is_small(value):
+                raise BadSchemaError(f"the schema {what} for a small value") from None
+            raise TooMuchWorkError(f"checking the value {what}") from None
+        return [f"{error.json_path}: {error.validator}" for error in errors]
+
+    def _keywords(self, drafted: Any) -> dict[str, _Keyword]:
+        rules = {**drafted.VALIDATORS, "uniqueItems": _unique_items, "multipleOf": _multiple_of}
+        rules |= {"pattern": self._patterns.pattern, "patternProperties": self._patterns.pattern_properties}
+        return {name: self._work.counted(rule) for name, rule in rules.items() if name in drafted.VALIDATORS}
+
+
+class _Checkers:
+    """Checkers by their schema's text, the last used ones; each is lent to one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[str, list[SchemaChecker]] = OrderedDict()
+
+    @contextmanager
+    def lend(self, schema: object) -> Generator[SchemaChecker]:
+        text = _text_of(schema)
+        with self._lock:
+            idle = self._idle.get(text) if text is not None else None
+            checker = idle.pop() if idle else None
+        checker = checker or SchemaChecker(schema)
+        yield checker
+        if text is not None:
+            with self._lock:
+                self._idle.setdefault(text, []).append(checker)
+                self._idle.move_to_end(text)
+                while len(self._idle) > MAX_KEPT:
+                    self._idle.popitem(last=False)
+
+
+lend_checker = _Checkers().lend
+"""Gives a schema's checker for a `with` block; raises as `SchemaChecker` does."""
+
+
+def is_small(value: Any) -> bool:
+    """Say whether a value has at most 1,000 values within it, at most 10 levels deep.
 
     Args:
-        schema: The schema. Without `$schema` it is of draft 2020-12.
-
-    Raises:
-        BadSchemaError: If it is of an unknown draft, is no schema of its draft, has a pattern that is none or
-            a reference that leads out of it, or accepts every value, or none.
-        RewardDefinitionError: If it has patterns and the package that searches for them is not there.
+        value: A JSON value.
     """
-    if isinstance(schema, bool) or not schema:
+    level, count = [value], 0
+    for _ in range(SMALL_DEPTH):
+        count += len(level)
+        if count > SMALL_COUNT:
+            return False
+        holders = [item for item in level if isinstance(item, Mapping | list | tuple)]
+        level = list(
+            chain.from_iterable(item.values() if isinstance(item, Mapping) else item for item in holders)
+        )
+        if not level:
+            return True
+    return False
+
+
+def _text_of(schema: object) -> str | None:
+    """Return what tells schemas apart; `None` for one that is too long to keep, or no JSON."""
+    try:
+        text = json.dumps(schema, allow_nan=False, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return text if len(text) <= MAX_KEPT_CHARACTERS else None
+
+
+def _require_object(schema: object) -> Mapping[str, Any]:
+    if isinstance(schema, bool) or (isinstance(schema, Mapping) and not schema):
         raise BadSchemaError("the schema accepts every value, or none: it says nothing of an answer")
-    _require_object(schema)
+    if not isinstance(schema, Mapping):
+        raise BadSchemaError(f"a schema is an object or a truth value, not {schema!r:.80}")
     try:
         if len(canonical_text(schema)) > MAX_SCHEMA_CHARACTERS:
             raise BadSchemaError(f"the schema has more than {MAX_SCHEMA_CHARACTERS} characters")
     except NotJSONError as error:
         raise BadSchemaError(f"the schema is no JSON: {error}") from None
-    drafted: Any = (
-        validator_for(schema, default=cast("Any", None)) if "$schema" in schema else Draft202012Validator
-    )
+    return cast("Mapping[str, Any]", schema)
+
+
+def _draft_of(schema: Mapping[str, Any]) -> Any:
+    if "$schema" not in schema:
+        return Draft202012Validator
+    drafted: Any = validator_for(schema, default=cast("Any", None))
     if drafted is None:
         raise BadSchemaError(f"the draft {schema['$schema']!r:.80} is not known")
-    try:
-        drafted.check_schema(schema, format_checker=_NO_FORMATS)
-    except SchemaError as error:
-        raise BadSchemaError(f"no schema: {error.message:.200}") from None
-    _check_references(schema, str(drafted.META_SCHEMA["$schema"]))
+    return drafted
 
 
-def _require_object(given: object) -> None:
-    if not isinstance(given, Mapping):
-        raise BadSchemaError(f"a schema is an object or a truth value, not {given!r:.80}")
-
-
-def find_violations(schema: Schema, value: Any) -> list[str]:
-    """Return where a value is not as a schema wants it: up to 20 of `place: keyword`; empty if it is.
-
-    Args:
-        schema: Checked by `check_schema`.
-        value: A JSON value whose numbers are ints and floats.
-
-    Raises:
-        TooMuchWorkError: If it takes more than 100,000 checks, or leads too deep.
-        PatternTimeoutError: If a pattern was searched for too long.
-    """
-    drafted: Any = validator_for(schema, default=Draft202012Validator)
-    rules = {**drafted.VALIDATORS, "uniqueItems": _unique_items, "multipleOf": _multiple_of}
-    patterns = _Patterns()
-    rules |= {"pattern": patterns.pattern, "patternProperties": patterns.pattern_properties}
-    spent = _Spent()
-    keywords = {name: spent.counted(rule) for name, rule in rules.items() if name in drafted.VALIDATORS}
-    validator: Any = _validators.extend(drafted, validators=keywords)(
-        schema, registry=_referencing.EMPTY_REGISTRY
-    )
-    found: list[str] = []
-    try:
-        for error in validator.iter_errors(value):
-            found.append(f"{error.json_path}: {error.validator}")
-            if len(found) == MAX_ERRORS:
-                break
-    except RecursionError:
-        raise TooMuchWorkError("the schema leads deeper into itself than it is followed") from None
-    return found
-
-
-class _Spent:
-    """Counts the keywords that are applied."""
+class _Work:
+    """Counts the keywords that are applied to one value."""
 
     def __init__(self) -> None:
+        self._left = MAX_CHECKS
+
+    def begin(self) -> None:
         self._left = MAX_CHECKS
 
     def counted(self, rule: _Keyword) -> _Keyword:
@@ -120,7 +202,7 @@ class _Spent:
         ) -> Iterable[ValidationError] | None:
             self._left -= 1
             if self._left < 0:
-                raise TooMuchWorkError(f"the value takes more than {MAX_CHECKS} checks")
+                raise TooMuchWorkError
             return rule(validator, wanted, instance, schema)
 
         return apply
@@ -130,6 +212,9 @@ class _Patterns:
     """The keywords that search, with the time for all of them."""
 
     def __init__(self) -> None:
+        self._budget = PatternBudget()
+
+    def begin(self) -> None:
         self._budget = PatternBudget()
 
     def pattern(self, validator: Any, wanted: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:

@@ -1,7 +1,7 @@
 """Rewards for answers that are JSON: that it is, that it has a form, that it says what it should."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
@@ -14,9 +14,9 @@ from ors_server.rewards.structures.json_match import MatchMode, compare_values
 from ors_server.rewards.structures.json_schema import (
     BadSchemaError,
     Schema,
+    SchemaChecker,
     TooMuchWorkError,
-    check_schema,
-    find_violations,
+    lend_checker,
 )
 
 
@@ -66,22 +66,16 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
         extract: As for `json_valid_reward`.
 
     Returns:
-        0 or 1, with `violations`: where and by which keyword. What is not JSON is `unparsed_answer`; a schema
-        that is none is `bad_gold`; more than 100,000 checks or a pattern over its time is `limit`.
+        0 or 1, with `violations`: where and by which keyword. What is not JSON is `unparsed_answer`; what
+        takes more than 100,000 checks, or a pattern over its time, is 0 with a reason. A schema that is none,
+        or that takes as many for a value of at most 1,000 values and 10 levels, is `bad_gold`.
     """
     check_words(extract=(extract, Extract))
     try:
-        rules = cast("Schema", _gold(schema))
-        check_schema(rules)
+        with lend_checker(_gold(schema)) as checker:
+            return _checked(checker, final_response, extract)
     except (JSONTextError, BadSchemaError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    try:
-        violations = find_violations(rules, parse_json(find_json(final_response, extract)))
-    except JSONTextError as error:
-        return _unread(error)
-    except (TooMuchWorkError, PatternTimeoutError) as error:
-        return RewardResult.without(RewardStatus.LIMIT, str(error))
-    return RewardResult(float(not violations), extras={"violations": violations})
 
 
 @reward(range=(0.0, 1.0))
@@ -134,6 +128,16 @@ def json_match_reward(
     report = compare_values(gold, given, mode=mode, is_ordered=ordered)
     paid = report.fraction if pays == "fraction" else float(report.is_match)
     return RewardResult(paid, extras=report.as_extras())
+
+
+def _checked(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
+    try:
+        violations = checker.violations(parse_json(find_json(response, extract)))
+    except JSONTextError as error:
+        return _unread(error)
+    except (TooMuchWorkError, PatternTimeoutError) as error:
+        return RewardResult(0.0, reason=str(error))
+    return RewardResult(float(not violations), extras={"violations": violations})
 
 
 def _gold(value: Any, *, exact: bool = False) -> Any:

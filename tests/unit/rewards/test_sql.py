@@ -219,10 +219,29 @@ def test_the_reason_does_not_tell_the_expected_result():
         assert "4711" not in str(asked(query, "SELECT 4711").as_json())
 
 
-def test_growth_of_the_process_is_nobody_s_number(monkeypatch):
-    monkeypatch.setattr(sql_engine, "MAX_GROWTH", -1)
-    result = asked(NAMES, "SELECT count(*) FROM city a, city b, city c, city d")
+GROWING = """
+WITH RECURSIVE r(n, t) AS (SELECT 1, '' UNION SELECT n + 1, hex(zeroblob(40000)) FROM r)
+SELECT count(*) FROM r
+"""
+"""Keeps every row that it has made, each of 80,000 characters."""
+
+
+def test_an_answer_that_takes_too_much_memory_is_wrong():
+    result = asked(GROWING, NAMES)
+    assert (result.status, result.reward) == ("graded", 0.0)
+    assert "memory grew" in str(result.reason)
+
+
+def test_a_gold_that_takes_too_much_memory_is_a_limit():
+    result = asked(NAMES, GROWING)
     assert (result.status, result.reward) == ("limit", None)
+
+
+def test_the_growth_of_a_neighbour_is_not_charged_to_a_query(monkeypatch):
+    monkeypatch.setattr(sql_engine, "MAX_GROWTH", -1)  # in this process every look sees growth
+    heavy = "SELECT count(*) FROM city a, city b, city c, city d"
+    assert asked(heavy, heavy).reward == 1.0
+    assert asked("SELECT 1", heavy).reward == 0.0
 
 
 def test_the_processor_s_time_is_the_query_s(monkeypatch):

@@ -1,7 +1,9 @@
 """JSON answers: strict reading, schemas without a network, values field by field."""
 
+import json
 import math
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,6 +16,7 @@ from ors_server.rewards.reading.json_values import (
     same_values,
 )
 from ors_server.rewards.scoring import score
+from ors_server.rewards.structures import json_schema
 from ors_server.rewards.structures.json_match import compare_values
 from ors_server.rewards.structures.structured import json_match_reward, json_schema_reward, json_valid_reward
 
@@ -182,14 +185,50 @@ def doubled(levels):
     ("schema", "text"),
     [
         ({"pattern": "^(a|aa)+$"}, '"' + "a" * 300 + '!"'),
-        ({"$ref": "#"}, "1"),
-        (doubled(40), "null"),
+        ({"items": {"type": "integer"}}, json.dumps([1] * 490_000, separators=(",", ":"))),
+        ({"items": {"$ref": "#"}, "minItems": 0}, "[" * 99 + "]" * 99),
     ],
-    ids=["pattern", "circle", "doubling"],
+    ids=["pattern", "many", "deep"],
 )
-def test_too_much_work_is_a_limit_and_no_number(schema, text):
+def test_an_answer_that_takes_too_much_work_is_wrong_or_judged(schema, text):
     result = score(json_schema_reward, final_response=text, schema=schema)
-    assert (result.status, result.reward) == ("limit", None)
+    assert result.status == "graded"
+    assert (result.reward, bool(result.reason)) in {(0.0, True), (1.0, False)}
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, doubled(40)], ids=["circle", "doubling"])
+def test_a_schema_that_takes_too_much_work_for_a_small_value_is_a_bad_gold(schema):
+    result = score(json_schema_reward, final_response="null", schema=schema)
+    assert (result.status, result.reward) == ("bad_gold", None)
+
+
+def test_a_schema_is_compiled_once_for_many_answers_and_threads(monkeypatch):
+    made = []
+    compiled = json_schema.SchemaChecker
+
+    def counted(schema):
+        made.append(schema)
+        return compiled(schema)
+
+    monkeypatch.setattr(json_schema, "SchemaChecker", counted)
+    schema = {"type": "object", "required": ["kept once"], "properties": {"kept once": {"pattern": "^a+$"}}}
+    texts = ['{"kept once": "aaa"}', "{}", '{"kept once": "b"}', "[]"] * 50
+    with ThreadPoolExecutor(4) as threads:
+        paid = list(
+            threads.map(
+                lambda text: score(json_schema_reward, final_response=text, schema=schema).reward, texts
+            )
+        )
+    assert paid == [1.0, 0.0, 0.0, 0.0] * 50
+    assert 1 <= len(made) <= 4  # one for each thread that asked at the same time
+
+
+def test_an_empty_array_of_the_gold_asks_for_no_element_where_order_does_not_count():
+    asked = {"answer": {"a": []}, "mode": "subset", "ordered": False}
+    assert score(json_match_reward, final_response='{"a": [1], "b": 2}', **asked).reward == 1.0
+    assert score(json_match_reward, final_response='{"a": {}}', **asked).reward == 0.0
+    in_order = {**asked, "ordered": True}
+    assert score(json_match_reward, final_response='{"a": [1]}', **in_order).reward == 0.0
 
 
 GOLD = {"a": 1, "b": [1, {"c": None}], "d": {"e": "x", "f": []}}
