@@ -4,75 +4,15 @@ It knows nothing of what is limited. Gradings use it with (environment, credenti
 thousand gradings of one trainer delay another trainer's grading by one, not by a thousand.
 """
 
-import math
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Hashable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Hashable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 
+from ors_server.call_clock import off_the_clock
 from ors_server.clock import Clock, SystemClock
-
-
-class CallClock(Protocol):
-    """The time limit of a call, as whatever makes the call wait sees it."""
-
-    def pause(self) -> None:
-        """Stop the clock; calls nest, and each has its `resume`."""
-        ...
-
-    def resume(self) -> None:
-        """Let the clock go on once each `pause` has had its `resume`."""
-        ...
-
-
-call_clock: ContextVar[CallClock | None] = ContextVar("call_clock", default=None)
-"""The clock of the call that runs in this context; it stands still while the call waits for admission."""
-
-
-class PausableDeadline:
-    """The deadline of a cancel scope, that can stand still: a `CallClock`."""
-
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        """Keep the scope.
-
-        Args:
-            scope: Its deadline is read at each first pause, so that it may be set later.
-        """
-        self._scope = scope
-        self._pauses = 0
-        self._left = math.inf
-
-    def pause(self) -> None:
-        """Stop the clock."""
-        self._pauses += 1
-        if self._pauses == 1:
-            self._left = self._scope.deadline - anyio.current_time()
-            if not self._scope.cancel_called:
-                self._scope.deadline = math.inf
-
-    def resume(self) -> None:
-        """Let the clock go on from where it stood."""
-        self._pauses -= 1
-        if self._pauses == 0:
-            self._scope.deadline = anyio.current_time() + self._left
-
-
-@contextmanager
-def off_the_clock() -> Iterator[None]:
-    """Stop the clock of the call that runs in this context, if there is one."""
-    clock = call_clock.get()
-    if clock is None:
-        yield
-        return
-    clock.pause()
-    try:
-        yield
-    finally:
-        clock.resume()
 
 
 @dataclass(frozen=True, slots=True)

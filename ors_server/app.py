@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-from anyio.to_thread import current_default_thread_limiter
 
 from ors_server import __version__, offload
 from ors_server.authoring.definition import EnvironmentDefinition
@@ -99,7 +98,6 @@ class App:
     async def running(self) -> AsyncGenerator["App", None]:
         """Run every part; leaving the context ends all sessions."""
         settings = self.settings
-        current_default_thread_limiter().total_tokens = settings.worker_threads
         async with AsyncExitStack() as stack:
             stack.push_async_callback(offload.aclose)
             self.sandboxes = await stack.enter_async_context(
@@ -253,6 +251,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         teardown_time_limit=settings.teardown_seconds,
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
+        worker_threads=settings.worker_threads,
     )
 
 

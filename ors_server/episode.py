@@ -183,6 +183,8 @@ class EpisodeState:
     last_call_at: float | None = None
     finished_at: float | None = None
     stop_reason: StopReason | None = None
+    waived: float = 0.0
+    """Seconds of play that the server took, which count against no time limit."""
 
     @property
     def penalty_sum(self) -> float:
@@ -208,6 +210,8 @@ class Outcome:
     """What the tool wants charged besides, each at most once."""
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Finite numbers by name that the tool reports beside its reward."""
+    waived: float = 0.0
+    """Seconds that the call waited for the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,7 @@ def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeStat
     """
     if policy.time_limit is None or state.started_at is None or state.phase not in PLAYABLE:
         return state
-    deadline = state.started_at + policy.time_limit
+    deadline = state.started_at + policy.time_limit + state.waived
     return state if now < deadline else move(state, Event.END, deadline, StopReason.TIME_LIMIT)
 
 
@@ -278,7 +282,7 @@ def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> fl
     """
     if policy.time_limit is None or state.started_at is None:
         return None
-    return max(0.0, state.started_at + policy.time_limit - now)
+    return max(0.0, state.started_at + policy.time_limit + state.waived - now)
 
 
 def settle(
@@ -303,6 +307,7 @@ def settle(
         IllegalMoveError: If the episode's phase allows no step.
     """
     number = state.steps + 1
+    state = replace(state, waived=state.waived + outcome.waived)
     charged = _penalties(policy, outcome, number)
     earned = outcome.reward
     if charged:

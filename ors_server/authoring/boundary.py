@@ -8,38 +8,22 @@ import asyncio
 import functools
 import inspect
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
-from anyio.to_thread import run_sync
 
+from ors_server.call_clock import call_clock
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
+from ors_server.loop_watch import author_code, current_watch
+from ors_server.workers import LingeringThread, current_workers
 
 Function: TypeAlias = Callable[..., Any]
 
 MAX_ERROR_TEXT = 8_192
 """Characters of an author's error message that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    error: BaseException
-
-
-@dataclass(slots=True)
-class Stray:
-    """A worker thread that may outlive the call that started it.
-
-    Attributes:
-        ended: Set on the event loop when the thread has returned; `None` while no thread was started.
-    """
-
-    ended: anyio.Event | None = None
 
 
 def is_async(function: Function) -> bool:
@@ -54,14 +38,14 @@ def is_async(function: Function) -> bool:
 
 
 async def call_author(
-    function: Function, *args: Any, stray: Stray | None = None, on_loop: bool | None = None
+    function: Function, *args: Any, thread: LingeringThread | None = None, on_loop: bool | None = None
 ) -> Any:
     """Call a function that an author wrote: async ones here, others in a worker thread.
 
     Args:
         function: The function; if it is not async but returns an awaitable, that is awaited here.
         *args: Its positional arguments.
-        stray: Told of the worker thread, so that the caller can wait for it after giving up on the call.
+        thread: Told of the worker thread, so that the caller can wait for it after giving up on the call.
         on_loop: Whether the function is known to be async; `None` finds out.
 
     Returns:
@@ -76,8 +60,10 @@ async def call_author(
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
         else:
-            result = await _in_thread(function, args, stray or Stray())
-        result = await result if inspect.isawaitable(result) else result
+            job = functools.partial(function, *args)
+            result = await current_workers().run(job, thread or LingeringThread())
+        if inspect.isawaitable(result):
+            result = await _stepped(result, function)
     except OrsServerError:
         raise
     except BaseException as error:
@@ -107,13 +93,13 @@ class AuthorRaisedError(AuthorError):
         self.error = error
 
 
-async def call_hook(function: Callable[..., Any], *args: Any, stray: Stray | None = None) -> Any:
+async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringThread | None = None) -> Any:
     """Call an author's function whose failure means that the environment cannot go on.
 
     Args:
         function: The function.
         *args: Its positional arguments.
-        stray: Told of the worker thread, so that the caller can wait for it after giving up.
+        thread: Told of the worker thread, so that the caller can wait for it after giving up.
 
     Returns:
         What the function returned.
@@ -122,7 +108,7 @@ async def call_hook(function: Callable[..., Any], *args: Any, stray: Stray | Non
         EnvironmentFailedError: If it raised; the message is `Type: message`.
     """
     try:
-        return await call_author(function, *args, stray=stray)
+        return await call_author(function, *args, thread=thread)
     except AuthorRaisedError as raised:
         raise EnvironmentFailedError(str(raised)) from raised.error
 
@@ -174,34 +160,14 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-async def _in_thread(function: Function, args: tuple[Any, ...], stray: Stray) -> Any:
-    ended = anyio.Event()
-    loop = asyncio.get_running_loop()
-    decision = (
-        threading.Lock()
-    )  # whoever takes it first decides: the thread runs the function, or nobody ever does
-
-    def body() -> Any:
-        if not decision.acquire(blocking=False):
-            return None
-        try:
-            return function(*args)
-        except BaseException as error:  # noqa: BLE001  (carried over the thread's border, raised on the other side)
-            return _Raised(error)
-        finally:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(ended.set)
-
-    stray.ended = ended
-    try:
-        result = await run_sync(body, abandon_on_cancel=True)
-    except BaseException:
-        if decision.acquire(blocking=False):
-            stray.ended = None
-        raise
-    if isinstance(result, _Raised):
-        raise result.error
-    return result
+async def _stepped(result: Awaitable[Any], function: Function) -> Any:
+    watch = current_watch.get()
+    if watch is None:
+        return await result
+    clock = call_clock.get()
+    code = author_code.get()
+    name = getattr(function, "__qualname__", type(function).__name__) if code is None else str(code)
+    return await watch.stepping(result, name, None if clock is None else clock.hold)
 
 
 def _is_ours(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:

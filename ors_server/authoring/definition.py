@@ -6,7 +6,6 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
@@ -26,13 +25,14 @@ from ors_server.wire import (
     ToolOutput,
     ToolSpec,
 )
+from ors_server.workers import LingeringThread
 
 Blocks: TypeAlias = list[TextBlock | ImageBlock]
 Instance: TypeAlias = Any
 """An environment object of one session, native or foreign."""
 
 
-Lifecycle: TypeAlias = Callable[[Instance, Stray], Awaitable[None]]
+Lifecycle: TypeAlias = Callable[[Instance, LingeringThread], Awaitable[None]]
 """Setup or teardown of an instance; the second argument is told of the worker thread of a blocking one."""
 
 

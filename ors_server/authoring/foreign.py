@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, is_async, listed
+from ors_server.authoring.boundary import call_hook, is_async, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -38,6 +38,7 @@ from ors_server.wire import (
     ToolOutput,
     ToolSpec,
 )
+from ors_server.workers import LingeringThread
 
 _HOMES = ("openreward.environments", "ors.environment")
 """Modules in which the foreign `Environment` base classes live."""
@@ -177,11 +178,11 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
         return await call_hook(construct)
 
-    async def setup(instance: Instance, stray: Stray) -> None:
-        await call_hook(instance.setup, stray=stray)
+    async def setup(instance: Instance, thread: LingeringThread) -> None:
+        await call_hook(instance.setup, thread=thread)
 
-    async def teardown(instance: Instance, stray: Stray) -> None:
-        await call_hook(instance.teardown, stray=stray)
+    async def teardown(instance: Instance, thread: LingeringThread) -> None:
+        await call_hook(instance.teardown, thread=thread)
 
     async def task_tools(instance: Instance) -> list[ToolSpec]:
         listing = await call_hook(instance.list_task_tools)

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from pydantic_core import from_json
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
+from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward, as_reward
@@ -135,7 +137,10 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
     asked = _choose(instance, reward, episode)
     try:
         given = await _gather(asked, instance, episode, fields)
-        result = await call_author(partial(evaluate, asked, given, time_limit=_time_limit()), on_loop=True)
+        with _named(asked, instance):
+            result = await call_author(
+                partial(evaluate, asked, given, time_limit=_time_limit()), on_loop=True
+            )
     except AuthorRaisedError as raised:
         return RewardResult.without(RewardStatus.ERROR, describe(raised.error))
     except Exception as error:  # noqa: BLE001  (a store that is away, a prompt that fails: nothing was judged)
@@ -185,10 +190,17 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
         fields |= _episode_fields(reward, episode)
     asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
     try:
-        results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
+        with _named(reward, instance):
+            results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
     except AuthorRaisedError as raised:
         return (RewardResult.without(RewardStatus.ERROR, describe(raised.error)),) * len(rollouts)
     return tuple(_recordable(reward, result) for result in results)
+
+
+def _named(asked: Reward, instance: Any) -> AbstractContextManager[None]:
+    code = author_code.get()
+    environment = type(instance).__name__.lower() if code is None else code.environment
+    return running_code(environment, f"reward {asked.name!r}")
 
 
 def _choose(instance: Any, reward: object, episode: OwnEpisode | None) -> Reward:

@@ -12,6 +12,7 @@ from typing import Any
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.foreign import define_foreign, foreign_base
+from ors_server.authoring.naming import name_code
 from ors_server.authoring.native import define_native
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
@@ -63,7 +64,7 @@ def define(cls: type) -> EnvironmentDefinition:
             "and not be a path of the server's own; set the class attribute `name`"
         )
         raise EnvironmentDefinitionError(msg)
-    return definition
+    return name_code(definition)
 
 
 def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import Stray, call_hook, encodable, listed
+from ors_server.authoring.boundary import call_hook, encodable, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -44,6 +44,7 @@ from ors_server.wire import (
     ToolSpec,
     as_blocks,
 )
+from ors_server.workers import LingeringThread
 
 GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
 
@@ -238,8 +239,8 @@ def copy_state(state: Any) -> JSONObject:
 
 
 def _lifecycle(name: str) -> Lifecycle:
-    async def run(instance: Instance, stray: Stray) -> None:
-        await call_hook(getattr(instance, name), stray=stray)
+    async def run(instance: Instance, thread: LingeringThread) -> None:
+        await call_hook(getattr(instance, name), thread=thread)
 
     return run
 

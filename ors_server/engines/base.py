@@ -6,6 +6,7 @@ from typing import Protocol
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
+from ors_server.loop_watch import LoopFigures
 from ors_server.sessions.calls import Call
 from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
@@ -34,6 +35,11 @@ class Engine(Protocol):
     @property
     def queues(self) -> JSONObject:
         """What waits for its turn: name of a limiter to its figures (`AdmissionFigures.summary`)."""
+        ...
+
+    @property
+    def loop(self) -> LoopFigures:
+        """How the event loop does, and whose code held it."""
         ...
 
     def environment(self, name: str | None) -> EnvironmentDefinition:

@@ -14,6 +14,7 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.engines.background import Background
 from ors_server.errors import CallCancelledError, SessionNotFoundError
 from ors_server.logs import get_logger
+from ors_server.loop_watch import LoopFigures, LoopWatch
 from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
@@ -27,6 +28,7 @@ from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
+from ors_server.workers import DEFAULT_THREADS, Workers, set_workers
 
 log = get_logger("ors_server.engine")
 
@@ -42,28 +44,40 @@ class EngineOptions:
     teardown_time_limit: float = 60.0
     """Seconds that a teardown may take."""
     stray_time_limit: float = 30.0
-    """Seconds that the end of a session waits for author code that ignores its cancellation."""
+    """Seconds for which the environment of a session that ended waits for code that ignores its stop."""
+    ending_time_limit: float = 2.0
+    """Seconds of that for which whoever ends a session waits too."""
+    turn_time_limit: float = 5.0
+    """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
     gradings_at_once: int | None = None
     """Gradings that run programs at once; two per processor by default."""
     server_version: str = "0"
+    worker_threads: int = DEFAULT_THREADS
+    """Threads for authors' blocking code."""
 
 
 class LocalEngine:
     """Plays sessions in this process; use it as made by `open_local_engine`."""
 
     def __init__(
-        self, manager: SessionManager, store: EpisodeStore, isolation: JSONObject | None = None
+        self,
+        manager: SessionManager,
+        store: EpisodeStore,
+        watch: LoopWatch,
+        isolation: JSONObject | None = None,
     ) -> None:
         """Keep the manager and the store.
 
         Args:
             manager: Holds the sessions.
             store: Holds the record.
+            watch: Says how the event loop does.
             isolation: What isolates the commands of agents.
         """
         self._manager = manager
         self._store = store
         self._isolation = isolation
+        self._watch = watch
 
     @property
     def environments(self) -> Mapping[str, EnvironmentDefinition]:
@@ -79,6 +93,11 @@ class LocalEngine:
     def queues(self) -> JSONObject:
         """What waits for its turn."""
         return self._manager.queues()
+
+    @property
+    def loop(self) -> LoopFigures:
+        """How the event loop does."""
+        return self._watch.figures()
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -337,6 +356,9 @@ async def open_local_engine(
     clock = clock or SystemClock()
     store = store or MemoryStore()
     background = Background()
+    workers = Workers(options.worker_threads, environments=len(definitions))
+    set_workers(workers)
+    watch = LoopWatch()
     services = Services(
         clock=clock,
         store=store,
@@ -344,7 +366,10 @@ async def open_local_engine(
         max_output_bytes=options.max_output_bytes,
         teardown_time_limit=options.teardown_time_limit,
         stray_time_limit=options.stray_time_limit,
+        ending_time_limit=options.ending_time_limit,
+        turn_time_limit=options.turn_time_limit,
         sandboxes=sandboxes,
+        workers=workers,
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
     )
     manager = SessionManager(
@@ -356,7 +381,8 @@ async def open_local_engine(
     )
     background.spawn(manager.reap)
     try:
-        yield LocalEngine(manager, store, sandboxes.tier)
+        with watch.watching():
+            yield LocalEngine(manager, store, watch, sandboxes.tier)
     finally:
         with anyio.CancelScope(shield=True):
             await manager.aclose()

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import anyio
 
+from ors_server.call_clock import CallClock
 from ors_server.episode import (
     Charge,
     EpisodeState,
@@ -65,7 +66,7 @@ class _Page:
 class EpisodeBook:
     """Keeps an episode's standing and its record in step."""
 
-    __slots__ = ("_counting", "_unwritten", "origin", "policy", "services", "state", "went_back_to")
+    __slots__ = ("_counting", "_unwritten", "clocks", "origin", "policy", "services", "state", "went_back_to")
 
     def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
         """Open an episode that is still being set up.
@@ -81,6 +82,8 @@ class EpisodeBook:
         self._counting = anyio.Lock(fast_acquire=True)
         self._unwritten: _Page | None = None
         self.state = EpisodeState(created_at=services.clock.monotonic())
+        self.clocks: set[CallClock] = set()
+        """Of the calls that run."""
         self.went_back_to: int | None = None
         """Number of the step after which a snapshot was taken that was restored since the last step."""
 
@@ -92,7 +95,7 @@ class EpisodeBook:
     @property
     def remaining_time(self) -> float | None:
         """Seconds of play that are left; `None` without a limit."""
-        return remaining_time(self.state, self.policy, self.now)
+        return remaining_time(self.state, self.policy, self._played_until)
 
     async def open(self) -> None:
         """Write the episode's origin.
@@ -127,9 +130,14 @@ class EpisodeBook:
         """
         self._turn(move(self.standing(), event, self.now, reason), event)
 
+    def fail(self) -> None:
+        """End an episode whose environment cannot go on, unless it is over."""
+        if not self.standing().is_over:
+            self.note(Event.BREAK, StopReason.FAILED)
+
     def standing(self) -> EpisodeState:
         """Return the episode as it stands now; looking changes nothing, though its time may be up."""
-        return lapse(self.state, self.policy, self.now)
+        return lapse(self.state, self.policy, self._played_until)
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may.
@@ -214,6 +222,11 @@ class EpisodeBook:
     def summary(self) -> EpisodeSummary:
         """Return the authoritative figures as they stand."""
         return self._summarise(self.standing())
+
+    @property
+    def _played_until(self) -> float:
+        """Now, less what the calls that run have waited for the server."""
+        return self.now - max((clock.waived_s for clock in self.clocks), default=0.0)
 
     async def _write(self) -> _Page | None:
         page = self._unwritten

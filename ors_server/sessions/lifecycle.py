@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import anyio
 
 from ors_server.admission import Gate
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
+from ors_server.call_clock import counting, start_clock
 from ors_server.episode import Event, StopReason
 from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
 from ors_server.logs import get_logger
@@ -16,6 +16,7 @@ from ors_server.sandboxes.errors import SandboxError, SandboxStartError
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.services import Services
 from ors_server.wire import JSONObject
+from ors_server.workers import LingeringThread
 
 log = get_logger("ors_server.session")
 
@@ -35,7 +36,7 @@ class Setup:
         "_on_end",
         "_ready",
         "_scope",
-        "_stray",
+        "_thread",
         "error",
         "sandbox",
     )
@@ -58,7 +59,7 @@ class Setup:
         self._is_abandoned = False
         self._ready: anyio.Event | None = None
         self._scope: anyio.CancelScope | None = None
-        self._stray: Stray | None = None
+        self._thread: LingeringThread | None = None
 
     @property
     def is_running(self) -> bool:
@@ -78,8 +79,8 @@ class Setup:
             return
         self._ready = anyio.Event()
         self._scope = anyio.CancelScope()
-        self._stray = Stray()
-        services.spawn(self._run, definition, instance, self._scope, self._stray)
+        self._thread = LingeringThread()
+        services.spawn(self._run, definition, instance, self._scope, self._thread)
 
     async def adopt(
         self,
@@ -148,23 +149,28 @@ class Setup:
             raise type(self.error)(str(self.error))
 
     async def stop(self, time_limit: float) -> None:
-        """Give up on a setup that still runs; a worker thread is waited for.
+        """Give up on a setup that still runs, and wait until it has ended.
 
         Args:
-            time_limit: Seconds after which a worker thread is left behind.
+            time_limit: Seconds after which a setup that ignores it is left behind.
         """
         self._is_abandoned = True
         if self._scope is not None:
             self._scope.cancel()
+        with anyio.move_on_after(time_limit):
+            await self.wait()
+            await self.until_gone()
+
+    @property
+    def lingers(self) -> bool:
+        """Whether setup or its worker thread still runs."""
+        return self.is_running or (self._thread is not None and self._thread.is_running)
+
+    async def until_gone(self) -> None:
+        """Wait until neither setup nor its worker thread runs."""
         await self.wait()
-        ended = None if self._stray is None else self._stray.ended
-        if ended is None:
-            return
-        with anyio.move_on_after(time_limit) as scope:
-            await ended.wait()
-        if scope.cancelled_caught:
-            session_id = self._book.origin.session_id
-            log.warning("stray_thread", session_id=session_id, hint="a blocking setup outlives its session")
+        if self._thread is not None and self._thread.ended is not None:
+            await self._thread.ended.wait()
 
     async def release(self) -> None:
         """Close the session's sandbox, if it has one; for after the environment's teardown."""
@@ -178,20 +184,22 @@ class Setup:
         give_sandbox(instance, self.sandbox)
 
     async def _run(
-        self, definition: EnvironmentDefinition, instance: Instance, scope: anyio.CancelScope, stray: Stray
+        self,
+        definition: EnvironmentDefinition,
+        instance: Instance,
+        scope: anyio.CancelScope,
+        thread: LingeringThread,
     ) -> None:
         hook = definition.hooks.setup
-        limit = self._book.policy.setup_time_limit
+        clock = start_clock(self._book.policy.setup_time_limit)
         try:
-            with scope:
-                if limit is not None:
-                    scope.deadline = anyio.current_time() + limit
+            with scope, counting(clock):
                 if self._limits is not None:
                     await self._open_sandbox(instance, self._limits)
                 if hook is not None:
-                    await hook(instance, stray)
-            if scope.cancelled_caught and not self._is_abandoned:
-                self.error = EnvironmentFailedError(f"setup did not end within {limit:g} seconds")
+                    await hook(instance, thread)
+            if clock.is_up and not self._is_abandoned:
+                self.error = EnvironmentFailedError(f"setup did not end within {clock.limit:g} seconds")
         except SandboxError as error:
             self.error = SandboxStartError(str(error))
             self.error.__cause__ = error
@@ -246,7 +254,7 @@ async def make_instance(
     Raises:
         EnvironmentFailedError: If the constructor raised or took too long.
     """
-    with anyio.move_on_after(time_limit, shield=True):
+    with counting(start_clock(time_limit), shield=True):
         return await definition.hooks.make(task_spec, secrets)
     raise EnvironmentFailedError(f"the constructor did not end within {time_limit:g} seconds")
 
@@ -266,7 +274,10 @@ async def tear_down(
     if hook is None:
         return
     try:
-        with anyio.fail_after(services.teardown_time_limit):
-            await hook(instance, Stray())
+        clock = start_clock(services.teardown_time_limit)
+        with counting(clock):
+            await hook(instance, LingeringThread())
+        if clock.is_up:
+            log.warning("teardown_failed", session_id=session_id, error=f"no end within {clock.limit:g} s")
     except Exception as error:
         log.warning("teardown_failed", session_id=session_id, exc_info=error)

@@ -81,6 +81,7 @@ class SessionManager:
         self._census = Census(limits)
         self._sessions: dict[str, Session] = {}
         self._births: dict[str, _Birth] = {}
+        self._leaving: set[Session] = set()
         self._stopping = False
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
@@ -256,6 +257,8 @@ class SessionManager:
                 group.start_soon(self._end, session, Event.DELETE, StopReason.DELETED)
             for birth in list(self._births.values()):
                 group.start_soon(birth.ended.wait)
+        for session in list(self._leaving):
+            await session.until_released()
 
     async def _begin(self, session: Session, birth: _Birth) -> None:
         if not (birth.is_unwanted or self._stopping):
@@ -271,10 +274,16 @@ class SessionManager:
             await self._end(session, Event.EXPIRE, StopReason.EXPIRED)
 
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
+        self._leaving.add(session)
         await session.aclose(event, reason)
+        self._services.spawn(self._see_off, session)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
             self._census.leave(session.definition.name, session.book.origin.credential_id)
+
+    async def _see_off(self, session: Session) -> None:
+        await session.until_released()
+        self._leaving.discard(session)
 
     async def _make(self, session_id: str, order: SessionOrder, definition: EnvironmentDefinition) -> Session:
         toolset = _toolset(definition, order.toolset)

@@ -1,24 +1,24 @@
 """Runs one tool under its time limit and says what came of it; knows nothing of sums or stores."""
 
 import json
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import AuthorRaisedError, Stray, call_author, describe, text_of
+from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, text_of
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
+from ors_server.call_clock import CallClock, counting
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.output import has_result, numeric_extras
 from ors_server.sessions.output import check_output, tell_agent
 from ors_server.wire import TextBlock, ToolOutput
+from ors_server.workers import LingeringThread
 
 ANSWER = "answer"
 """The argument of a finishing call that is the agent's final response."""
@@ -46,47 +46,39 @@ class ToolJob:
     """Its validated arguments."""
     context: CallContext
     policy: EpisodePolicy
-    time_limit: float | None
-    """Seconds."""
+    clock: CallClock
+    """Counts the call's own time and knows its limit."""
     max_output_bytes: int
     grade: Callable[[ToolOutput, str], Awaitable[ToolOutput]] | None = None
     """Grades an output that ends the episode without a reward, given what the agent handed in."""
 
 
-async def run_tool(job: ToolJob, stray: Stray) -> ToolRun:
+async def run_tool(job: ToolJob, thread: LingeringThread) -> ToolRun:
     """Run a tool once.
 
     Args:
         job: The tool, its arguments and its limits.
-        stray: Told of the worker thread of a blocking tool.
+        thread: Told of the worker thread of a blocking tool.
 
     Returns:
         What came of it; a tool that raises, hangs or returns nonsense is a result, not an error.
     """
-    scope = anyio.CancelScope(deadline=_deadline(job.time_limit))
     run: ToolRun | None = None
     try:
-        with scope:
+        with counting(job.clock):
             result = await call_author(
-                job.function, job.parsed, job.context, stray=stray, on_loop=job.tool.is_async
+                job.function, job.parsed, job.context, thread=thread, on_loop=job.tool.is_async
             )
             run = await _judge_return(job, result)
     except AuthorRaisedError as raised:
         run = _judge_raise(raised.error)
     except OrsServerError as error:
         run = _fault(error)
-    if (
-        run is None or scope.cancel_called
-    ):  # too late counts as too late, whatever the tool made of being stopped
-        text = f"{job.tool.name!r} did not return within {job.time_limit:g} seconds and was stopped"
-        return ToolRun(
-            Outcome(OutcomeKind.TIMEOUT), tell_agent(text, "timeout", {"time_limit": job.time_limit})
-        )
+    if job.clock.is_up:  # too late counts as too late, whatever the tool made of being stopped
+        limit = job.clock.limit
+        text = f"{job.tool.name!r} did not return within {limit:g} seconds and was stopped"
+        return ToolRun(Outcome(OutcomeKind.TIMEOUT), tell_agent(text, "timeout", {"time_limit": limit}))
     return run
-
-
-def _deadline(seconds: float | None) -> float:
-    return math.inf if seconds is None else anyio.current_time() + seconds
 
 
 async def _judge_return(job: ToolJob, result: Any) -> ToolRun:

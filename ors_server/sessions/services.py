@@ -12,6 +12,7 @@ from ors_server.resources.pool import ResourcePool
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.wire import JSONObject
+from ors_server.workers import Workers
 
 log = get_logger("ors_server.sessions")
 
@@ -50,15 +51,23 @@ class Services:
     sandboxes: Sandboxes = NO_SANDBOXES
     """Where sessions get their sandboxes."""
     stray_time_limit: float = 30.0
-    """Seconds that a session's end waits for author code that ignores its cancellation (threads do)."""
+    """Seconds for which an ended session's environment waits for author code that ignores its cancellation
+    (threads do) before it is torn down."""
+    ending_time_limit: float = 2.0
+    """Seconds of that for which whoever ends a session waits too."""
+    turn_time_limit: float = 5.0
+    """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
     gradings: Admission = field(default_factory=lambda: Admission(default_gradings()))
     """How many gradings are at work at once."""
+    workers: Workers = field(default_factory=Workers)
+    """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)
     """Where sessions get what their tools and rewards share; whoever runs the sessions closes it."""
 
     def queues(self) -> JSONObject:
         """Return what waits for its turn: name of a limiter to its figures."""
-        return {"gradings": self.gradings.figures().summary()}
+        limiters = {"gradings": self.gradings, "threads": self.workers.admission}
+        return {name: limiter.figures().summary() for name, limiter in limiters.items()}
 
     def log_queues(self) -> None:
         """Log each limiter in which something waits."""

@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
-import anyio
-
 from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import CallContext, ProgressListener
 from ors_server.authoring.definition import (
@@ -21,15 +19,15 @@ from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
-    OrsServerError,
     SessionDeletedError,
-    StoreError,
     UnknownCallError,
 )
 from ors_server.logs import get_logger
+from ors_server.loop_watch import running_code
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
-from ors_server.sessions.lifecycle import Setup, tear_down
+from ors_server.sessions.ending import Ending, SessionParts
+from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.order import SessionStatus
 from ors_server.sessions.own_episode import OwnEpisode
 from ors_server.sessions.play import Play
@@ -58,7 +56,7 @@ class Session:
 
     __slots__ = (
         "_calls",
-        "_closed",
+        "_ending",
         "_instance",
         "_last_request",
         "_own",
@@ -108,7 +106,18 @@ class Session:
         self._play = Play(book, self._tools, task_spec, self._calls.why_cancelled, grade)
         self._setup = Setup(book, self.touch, definition.sandbox_for(toolset))
         self.snapshots = Snapshots(book, definition, instance, self._setup, self._until_my_turn)
-        self._closed: anyio.Event | None = None
+        self._ending = Ending(
+            SessionParts(
+                book,
+                definition,
+                instance,
+                self._calls,
+                self._play.turns,
+                self._setup,
+                self._own,
+                self.snapshots,
+            )
+        )
         self._last_request = services.clock.monotonic()
 
     @property
@@ -124,7 +133,7 @@ class Session:
     @property
     def is_closed(self) -> bool:
         """Whether the session has ended altogether."""
-        return self._closed is not None and self._closed.is_set()
+        return self._ending.is_answered
 
     def touch(self) -> None:
         """Note that somebody asked for this session."""
@@ -136,7 +145,7 @@ class Session:
         Args:
             now: Seconds from the clock's origin.
         """
-        busy = self._calls.running > 0 or self._setup.is_running or self._closed is not None
+        busy = self._calls.running > 0 or self._setup.is_running or self._ending.has_begun
         return 0.0 if busy else now - self._last_request
 
     def status(self) -> SessionStatus:
@@ -223,7 +232,8 @@ class Session:
         if offer is None:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no prompt {name!r}")
         await self._until_ready()
-        return await offer.call(self._instance, arguments, self._context("", client))
+        with running_code(self.definition.name, f"prompt {name!r}", is_urgent=True):
+            return await offer.call(self._instance, arguments, self._context("", client))
 
     async def read_resource(self, uri: str, client: CallingClient | None = None) -> ReadResource:
         """Read a resource that the environment offers, after setup.
@@ -240,7 +250,8 @@ class Session:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no resource {uri!r}")
         await self._until_ready()
         offer, arguments = found
-        content = await offer.read(self._instance, arguments, self._context("", client))
+        with running_code(self.definition.name, f"resource {offer.uri!r}"):
+            content = await offer.read(self._instance, arguments, self._context("", client))
         return ReadResource(uri, offer.mime_type, content)
 
     def begin(
@@ -315,49 +326,17 @@ class Session:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
         The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
-        first.
+        first. Author code that ignores its stop delays the answer briefly, and the teardown for longer.
 
         Args:
             event: `DELETE` or `EXPIRE`.
             reason: The stop reason of an episode that was not over yet.
         """
-        if self._closed is None:
-            self._closed = anyio.Event()
-            self._services.spawn(self._close, event, reason, self._closed)
-        await self._closed.wait()
+        await self._ending.aclose(event, reason)
 
-    async def _close(self, event: Event, reason: StopReason, closed: anyio.Event) -> None:
-        try:
-            with anyio.CancelScope(shield=True):
-                await self._stop_everything()
-                await self.book.end(event, reason)
-                await tear_down(self.definition, self._instance, self._services, self.id)
-                await self._own.aclose()
-                await self.snapshots.aclose()
-                await self._release_sandbox()
-                await self.book.close()
-        except StoreError as error:
-            log.warning("episode_not_closed", session_id=self.id, error=str(error))
-        finally:
-            closed.set()
-            self._log_end()
-
-    async def _release_sandbox(self) -> None:
-        try:
-            await self._setup.release()
-        except OrsServerError as error:
-            log.warning("sandbox_not_closed", session_id=self.id, error=str(error))
-
-    async def _stop_everything(self) -> None:
-        limit = self._services.stray_time_limit
-        await self._calls.stop(limit)
-        await self._setup.stop(limit)
-        if self._play.turns.is_idle:
-            return
-        with anyio.move_on_after(limit) as scope:
-            await self._play.turns.take(Manner.EXCLUSIVE)
-        if scope.cancelled_caught:
-            log.warning("stray_thread", session_id=self.id, hint="a blocking tool outlives its session")
+    async def until_released(self) -> None:
+        """Wait until nothing is left of a session that was ended, its environment included."""
+        await self._ending.until_released()
 
     def _context(self, call_id: str, client: CallingClient | None) -> CallContext:
         step = self.book.state.steps + 1
@@ -370,7 +349,7 @@ class Session:
     @asynccontextmanager
     async def _until_my_turn(self) -> AsyncGenerator[None]:
         await self._until_ready()
-        async with self._play.turns.turn(Manner.EXCLUSIVE):
+        async with self._play.turn(Manner.EXCLUSIVE):
             self._check_usable()
             yield
 
@@ -379,19 +358,6 @@ class Session:
         self._check_usable()
 
     def _check_usable(self) -> None:
-        if self._closed is not None:
+        if self._ending.has_begun:
             raise SessionDeletedError("Session deleted")
         self._setup.check()
-
-    def _log_end(self) -> None:
-        state = self.book.standing()
-        log.info(
-            "episode",
-            session_id=self.id,
-            environment=self.definition.name,
-            phase=state.phase.value,
-            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
-            steps=state.steps,
-            episode_return=state.episode_return,
-            penalty_sum=state.penalty_sum,
-        )

@@ -14,6 +14,7 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
     announce_terminal,
 )
+from ors_server.loop_watch import running_code
 from ors_server.wire import ToolListing, ToolSpec
 
 
@@ -127,5 +128,6 @@ class SessionTools:
         key = id(toolset)
         async with self._making:
             if key not in self._owners:
-                self._owners[key] = await call_hook(toolset.make, self._instance)
+                with running_code(self._definition.name, "a toolset", is_urgent=True):
+                    self._owners[key] = await call_hook(toolset.make, self._instance)
         return self._owners[key]

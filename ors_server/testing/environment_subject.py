@@ -7,7 +7,6 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
@@ -15,6 +14,7 @@ from ors_server.testing.client import CallRefusedError, LocalSession, open_envir
 from ors_server.testing.schema_examples import example_arguments
 from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject
+from ors_server.workers import LingeringThread
 
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
@@ -170,10 +170,10 @@ class Subject:
         hooks = self.definition.hooks
         teardown = hooks.teardown
 
-        async def watched(instance: Instance, stray: Stray) -> None:
+        async def watched(instance: Instance, thread: LingeringThread) -> None:
             self.teardowns.append(id(instance))
             if teardown is not None:
-                await teardown(instance, stray)
+                await teardown(instance, thread)
 
         return replace(self.definition, hooks=replace(hooks, teardown=watched))
 

@@ -79,7 +79,7 @@ class ControlHandlers:
         """Answer, and say what isolates the commands of agents."""
         found = self._engine.isolation
         isolation = None if found is None else m.Isolation.model_validate(found)
-        return m.Health(sandbox=isolation, queues=self._engine.queues)
+        return m.Health(sandbox=isolation, queues=self._engine.queues, loop=self._engine.loop.summary())
 
     async def get_readiness(self, _request: Request) -> m.Readiness:
         """Say that new sessions are welcome, unless the server is stopping."""

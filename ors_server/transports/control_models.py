@@ -74,6 +74,8 @@ class Health(Answer):
     """`None` where no served environment needs a sandbox, or none can be had."""
     queues: JSONObject = Field(default_factory=dict)
     """What waits for its turn, by name: places, running, waiting, seconds of the longest wait."""
+    loop: JSONObject = Field(default_factory=dict)
+    """Seconds that the event loop was late, and the code that held it, the worst first."""
 
 
 class Readiness(Answer):

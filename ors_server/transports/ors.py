@@ -200,7 +200,8 @@ class OrsDoor:
     async def _health(self, _request: Request, send: http.Send) -> None:
         isolation = self._engine.isolation
         extra = {} if isolation is None else {"sandbox": isolation}
-        await http.send_json(send, {"status": "ok", "queues": self._engine.queues, **extra})
+        load = {"queues": self._engine.queues, "loop": self._engine.loop.summary()}
+        await http.send_json(send, {"status": "ok", **load, **extra})
 
     async def _version(self, _request: Request, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})

@@ -265,6 +265,7 @@ def open_player(stage, clock, store):
     ) -> AsyncIterator[Player]:
         served = cls or make_playground(stage, policy=policy or EpisodePolicy())
         options.setdefault("stray_time_limit", 0.05)
+        options.setdefault("ending_time_limit", 0.05)
         async with open_local_engine(
             [define(served)], EngineOptions(**options), clock=clock, store=store
         ) as engine:

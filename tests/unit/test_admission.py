@@ -7,7 +7,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ors_server.admission import Admission, PausableDeadline, Place, call_clock
+from ors_server.admission import Admission, Place
+from ors_server.call_clock import call_clock
 from ors_server.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -233,17 +234,6 @@ async def test_the_clock_of_a_call_stands_still_while_the_call_waits() -> None:
             assert news == ["pause"]
             held.release()
     assert news == ["pause", "resume", "runs"]
-
-
-async def test_a_deadline_that_stood_still_has_as_much_left_as_before() -> None:
-    scope = anyio.CancelScope(deadline=anyio.current_time() + 100)
-    clock = PausableDeadline(scope)
-    clock.pause()
-    clock.pause()
-    clock.resume()
-    assert scope.deadline == float("inf")
-    clock.resume()
-    assert 99 < scope.deadline - anyio.current_time() <= 100
 
 
 @pytest.mark.parametrize(("capacity", "share", "reserve"), [(0, None, 0), (2, 0, 0), (2, None, 2)])

@@ -11,7 +11,6 @@ import pytest
 from ors_server.authoring.boundary import (
     MAX_ERROR_TEXT,
     AuthorRaisedError,
-    Stray,
     call_author,
     call_hook,
     describe,
@@ -20,6 +19,7 @@ from ors_server.authoring.boundary import (
     text_of,
 )
 from ors_server.errors import CapacityError, EnvironmentFailedError
+from ors_server.workers import LingeringThread, Workers, set_workers
 
 pytestmark = pytest.mark.anyio
 
@@ -132,39 +132,35 @@ async def test_a_coroutine_that_is_closed_closes():
 
 async def test_a_stray_thread_is_known_until_it_ends():
     begun, released = threading.Event(), threading.Event()
-    stray = Stray()
+    thread = LingeringThread()
 
     def work():
         begun.set()
         released.wait(10)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(partial(call_author, work, stray=stray))
+        group.start_soon(partial(call_author, work, thread=thread))
         while not begun.is_set():
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
-    assert stray.ended is not None
-    assert not stray.ended.is_set()
+    assert thread.ended is not None
+    assert not thread.ended.is_set()
     released.set()
     with anyio.fail_after(10):
-        await stray.ended.wait()
+        await thread.ended.wait()
 
 
 async def test_a_function_that_never_got_its_thread_is_no_stray():
-    limiter = anyio.to_thread.current_default_thread_limiter()
-    before, limiter.total_tokens = limiter.total_tokens, 1
+    set_workers(Workers(1))
     ran: list[int] = []
-    released, stray = threading.Event(), Stray()
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(call_author, released.wait, 10)
-            await anyio.wait_all_tasks_blocked()
-            with anyio.move_on_after(0.01):
-                await call_author(ran.append, 1, stray=stray)
-            released.set()
-    finally:
-        limiter.total_tokens = before
-    assert (stray.ended, ran) == (None, [])
+    released, thread = threading.Event(), LingeringThread()
+    async with anyio.create_task_group() as group:
+        group.start_soon(call_author, released.wait, 10)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.01):
+            await call_author(ran.append, 1, thread=thread)
+        released.set()
+    assert (thread.ended, ran) == (None, [])
 
 
 def test_an_error_is_described_by_its_type_and_message():

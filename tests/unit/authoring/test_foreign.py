@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.foreign import foreign_base
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.wire import GroupCandidate
+from ors_server.workers import LingeringThread
 
 pytestmark = pytest.mark.anyio
 
@@ -219,8 +219,8 @@ async def test_foreign_setup_teardown_and_messages_are_called_where_they_are_wri
         get_messages=lambda self: [theirs.Message(role="system", blocks=[theirs.TextBlock(text="x")])],
     )
     hooks = define(cls).hooks
-    await hooks.setup(cls(), Stray())
-    await hooks.teardown(cls(), Stray())
+    await hooks.setup(cls(), LingeringThread())
+    await hooks.teardown(cls(), LingeringThread())
     assert done == ["setup", "teardown"]
     assert [block.text for block in await hooks.prompt(cls())] == ["[system]", "x"]
 

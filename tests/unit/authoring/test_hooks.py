@@ -3,10 +3,10 @@
 import pytest
 
 from ors_server import Environment, GroupScore, ImageBlock, Message, TextBlock, tool
-from ors_server.authoring.boundary import Stray
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentFailedError
 from ors_server.wire import GroupCandidate
+from ors_server.workers import LingeringThread
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_setup_and_teardown_are_called_only_where_they_are_written():
     cls = make(setup=lambda self: done.append("setup"), teardown=lambda self: done.append("teardown"))
     hooks = define(cls).hooks
     instance = await hooks.make({}, {"K": "v"})
-    await hooks.setup(instance, Stray())
-    await hooks.teardown(instance, Stray())
+    await hooks.setup(instance, LingeringThread())
+    await hooks.teardown(instance, LingeringThread())
     assert done == ["setup", "teardown"]
     assert instance.secrets == {"K": "v"}

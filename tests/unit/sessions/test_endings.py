@@ -44,19 +44,40 @@ async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, 
     assert (step.status, step.reward) == ("cancelled", None)
 
 
-async def test_deleting_waits_for_a_blocking_tool_only_so_long(player, stage):
+async def test_deleting_waits_for_a_blocking_tool_only_so_long_and_the_teardown_longer(open_player, stage):
+    released = threading.Event()
+
+    def hang(env, context):
+        released.wait(10)
+        stage.happened.append("ended")
+        return ToolOutput()
+
+    stage.acts["hang"] = hang
+    async with open_player(stray_time_limit=10.0) as player:
+        session = await player.create()
+        call = await player.engine.call(session, "block", {"act": "hang"})
+        await anyio.wait_all_tasks_blocked()
+        assert await player.delete(session)
+        assert isinstance(call.result, Fault)
+        assert (await player.summary(session)).phase == "deleted"
+        assert "teardown" not in stage.happened
+        released.set()
+    assert stage.happened[-2:] == ["ended", "teardown"]
+
+
+async def test_a_tool_that_never_ends_is_left_behind_at_the_teardown(open_player, stage):
     released = threading.Event()
     stage.acts["hang"] = lambda env, context: released.wait(10) and ToolOutput()
-    session = await player.create()
-    call = await player.engine.call(session, "block", {"act": "hang"})
-    await anyio.wait_all_tasks_blocked()
-    assert await player.delete(session)
-    assert isinstance(call.result, Fault)
-    released.set()
+    async with open_player() as player:
+        session = await player.create()
+        await player.engine.call(session, "block", {"act": "hang"})
+        await anyio.wait_all_tasks_blocked()
+        assert await player.delete(session)
     assert stage.happened.count("teardown") == 1
+    released.set()
 
 
-async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting(player, stage):
+async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting(open_player, stage):
     gate = anyio.Event()
 
     async def stubborn(env, context):
@@ -70,12 +91,13 @@ async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting
         return ToolOutput()
 
     stage.acts["stubborn"] = stubborn
-    session = await player.create()
-    call = await player.engine.call(session, "do", {"act": "stubborn"})
-    await anyio.wait_all_tasks_blocked()
-    assert await player.delete(session)
-    gate.set()
-    assert isinstance(call.result, Fault)
+    async with open_player() as player:
+        session = await player.create()
+        call = await player.engine.call(session, "do", {"act": "stubborn"})
+        await anyio.wait_all_tasks_blocked()
+        assert await player.delete(session)
+        gate.set()
+        assert isinstance(call.result, Fault)
     assert "teardown" in stage.happened
 
 

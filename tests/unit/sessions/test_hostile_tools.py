@@ -257,25 +257,22 @@ async def test_a_blocking_tool_that_outlives_its_limit_keeps_the_turn_until_it_e
     assert (await player.summary(session)).episode_return == 2.0
 
 
-async def test_a_blocking_tool_that_never_got_a_thread_keeps_no_turn(player, stage):
-    limiter = anyio.to_thread.current_default_thread_limiter()
-    before, limiter.total_tokens = limiter.total_tokens, 1
+async def test_a_blocking_tool_that_never_got_a_thread_keeps_no_turn(open_player, stage):
     released = threading.Event()
     stage.acts["hang"] = lambda env, context: released.wait(10) and ToolOutput()
     stage.acts["never"] = lambda env, context: pytest.fail("must not run")
-    session, other = await player.create(), await player.create()
-    try:
+    async with open_player(worker_threads=1) as player:
+        session, other = await player.create(), await player.create()
         first = await player.engine.call(other, "block", {"act": "hang"})
         await anyio.wait_all_tasks_blocked()
-        starved = await player.act(session, "never", "block_hurried")
-        assert starved.output.metadata["error"]["code"] == "timeout"
+        starved = await player.engine.call(session, "block_hurried", {"act": "never"}, call_id="starved")
+        await anyio.wait_all_tasks_blocked()
+        assert await player.engine.cancel(session, "starved")
+        assert isinstance(starved.result, Fault)
         assert isinstance(await player.call(session, "pay"), Completed)
         released.set()
         with anyio.fail_after(10):
             assert isinstance(await first.wait(), Completed)
-    finally:
-        released.set()
-        limiter.total_tokens = before
 
 
 async def test_a_blocking_tool_does_not_stall_the_event_loop(player, stage):

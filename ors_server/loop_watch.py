@@ -1,0 +1,354 @@
+"""Watches an event loop: how late it runs, and which code of an author's held it.
+
+All sessions share one event loop, so that code which blocks it (`time.sleep` in an async tool) delays
+everybody. A heartbeat on the loop measures how late it is; author code is stepped under its name, so that a
+long step is known by it; and a thread looks at the loop's stack while it is held, which also finds code
+without a name. What the machine took from the whole process is told apart from what the loop's thread did.
+"""
+
+import asyncio
+import math
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import FrameType, coroutine
+from typing import Any, TypeVar
+
+from anyio.lowlevel import RunVar
+
+from ors_server.logs import get_logger
+
+log = get_logger("ors_server.loop")
+
+T = TypeVar("T")
+
+BEAT = 0.1
+"""Seconds between two heartbeats."""
+TOLERANCE = 0.02
+"""Seconds that a heartbeat may be late on an idle machine; only more counts."""
+HELD = 0.1
+"""Seconds for which a step of an author's code may hold the loop without being named."""
+STUCK = 1.0
+"""Seconds after which a loop that is still held is logged, because it may never be free again."""
+WARN_AGAIN = 10.0
+"""Seconds in which one name is warned of once."""
+NAMES_KEPT = 64
+"""Names whose figures are kept; more are counted together."""
+OTHERS = "others"
+UNNAMED = "other code"
+"""What held the loop while no author's code ran under its name; the log says where."""
+FRAMES_SHOWN = 3
+
+_now = time.monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorCode:
+    """A piece of an author's code that runs: a tool, a hook or a reward of an environment."""
+
+    environment: str
+    part: str
+    """For instance `tool 'look'` or `setup`."""
+    is_urgent: bool = False
+    """Whether a client waits for it before play can begin."""
+
+    def __str__(self) -> str:
+        """Name it."""
+        return f"{self.part} of {self.environment!r}"
+
+
+author_code: ContextVar[AuthorCode | None] = ContextVar("author_code", default=None)
+"""The author's code that runs in this context."""
+
+
+@contextmanager
+def running_code(environment: str, part: str, *, is_urgent: bool = False) -> Generator[None]:
+    """Name the author's code that runs in this context.
+
+    Args:
+        environment: The environment's name.
+        part: For instance `tool 'look'` or `setup`.
+        is_urgent: Whether a client waits for it before play can begin.
+    """
+    before = author_code.set(AuthorCode(environment, part, is_urgent))
+    try:
+        yield
+    finally:
+        author_code.reset(before)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How often and how long one piece of code held the loop."""
+
+    name: str
+    times: int
+    seconds: float
+    """In all."""
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFigures:
+    """How an event loop does."""
+
+    late_s: float
+    """Seconds that it was late, in all, since it is watched."""
+    longest_late_s: float
+    held_by: tuple[Holding, ...]
+    """Code that held it for longer than `HELD`, the longest first."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures with JSON types, for a health check."""
+        return {
+            "late_s": round(self.late_s, 3),
+            "longest_late_s": round(self.longest_late_s, 3),
+            "held_by": [
+                {
+                    "name": each.name,
+                    "times": each.times,
+                    "seconds": round(each.seconds, 3),
+                    "longest_s": round(each.longest_s, 3),
+                }
+                for each in self.held_by
+            ],
+        }
+
+
+class _Machine:
+    """Tells how long the machine kept the process from running, by a thread that only wants to wake up."""
+
+    def __init__(self, thread_id: int) -> None:
+        clock_of = getattr(time, "pthread_getcpuclockid", None)
+        self._cpu_clock: int | None = None if clock_of is None else clock_of(thread_id)
+        self.lost_s = 0.0
+        """Seconds that were lost, in all, until the thread last woke."""
+        self._due = math.inf
+        self._cpu = self._cpu_seconds()
+
+    def sleeps_until(self, due: float) -> None:
+        """Note when the thread wants to wake."""
+        self._cpu = self._cpu_seconds()
+        self._due = due
+
+    def woke(self, now: float) -> None:
+        """Note when it did."""
+        self.lost_s = self.lost_until(now)
+        self._due = math.inf
+
+    def lost_until(self, now: float) -> float:
+        """Return the seconds that were lost, in all: lateness that the loop's thread did not compute away."""
+        late = now - self._due
+        if late <= TOLERANCE:
+            return self.lost_s
+        return self.lost_s + max(0.0, late - (self._cpu_seconds() - self._cpu))
+
+    def _cpu_seconds(self) -> float:
+        return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
+
+
+class LoopWatch:
+    """Measures one event loop; everything but its own thread's look happens on that loop."""
+
+    def __init__(self, now: Callable[[], float] = _now) -> None:
+        """Watch nothing yet.
+
+        Args:
+            now: Seconds from any origin, also while the loop is held.
+        """
+        self.now = now
+        self._due = math.inf
+        self._late = 0.0
+        self._longest = 0.0
+        self._holdings: dict[str, Holding] = {}
+        self._warned: dict[str, float] = {}
+        self._claimed = 0.0
+        """Seconds that named code held the loop since the last heartbeat."""
+        self._lost_before = 0.0
+        self._running: str | None = None
+        self._seen: str | None = None
+        self._machine: _Machine | None = None
+        self._loop_thread = 0
+
+    def late_until(self, moment: float) -> float:
+        """Return how many seconds the loop has been late in all, up to a moment.
+
+        Args:
+            moment: Of `now`.
+        """
+        late = moment - self._due
+        return self._late + late if late > TOLERANCE else self._late
+
+    def beat(self) -> None:
+        """Note that the loop is free, and set when it should be free again."""
+        now = self.now()
+        late = now - self._due
+        lost = self._lost_s()
+        if late > TOLERANCE:
+            self._late += late
+            self._longest = max(self._longest, late)
+            others = late - self._claimed - (lost - self._lost_before)
+            if others > HELD:
+                self._hold(UNNAMED, others, self._seen)
+        self._seen = None
+        self._claimed = 0.0
+        self._lost_before = lost
+        self._due = now + BEAT
+
+    def figures(self) -> LoopFigures:
+        """Return how the loop does."""
+        held = sorted(self._holdings.values(), key=lambda each: each.longest_s, reverse=True)
+        return LoopFigures(self._late, self._longest, tuple(held))
+
+    @coroutine
+    def stepping(
+        self, awaitable: Awaitable[T], name: str, on_hold: Callable[[float], None] | None = None
+    ) -> Generator[Any, Any, T]:
+        """Await something and note under a name each step of it that holds the loop.
+
+        Args:
+            awaitable: What an author's function gave.
+            name: Of the code.
+            on_hold: Told the seconds that the loop was late because of a step.
+
+        Returns:
+            What the awaitable came to; its errors pass through.
+        """
+        steps: Any = awaitable.__await__()
+        step: Callable[[Any], Any] = getattr(steps, "send", None) or _plain_step(steps)
+        resume, argument = step, None
+        while True:
+            try:
+                passed = self._step(resume, argument, name, on_hold)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            try:
+                argument, resume = (yield passed), step
+            except BaseException as error:
+                if not hasattr(steps, "throw"):
+                    raise
+                argument, resume = error, steps.throw
+
+    def _step(
+        self, step: Callable[[Any], Any], argument: Any, name: str, on_hold: Callable[[float], None] | None
+    ) -> Any:
+        outer, self._running = self._running, name
+        claimed, lost = self._claimed, self._lost_s()
+        began = self.now()
+        try:
+            return step(argument)
+        finally:
+            self._running = outer
+            ended = self.now()
+            if ended - began > TOLERANCE:
+                if on_hold is not None:
+                    on_hold(max(0.0, ended - max(began, self._due)))
+                self._note_step(name, ended - began - (self._claimed - claimed), lost)
+
+    def _note_step(self, name: str, held: float, lost: float) -> None:
+        if self._machine is not None:
+            held -= self._machine.lost_until(self.now()) - lost
+        if held > HELD:
+            self._claimed += held
+            self._hold(name, held, self._seen)
+
+    def _lost_s(self) -> float:
+        return 0.0 if self._machine is None else self._machine.lost_s
+
+    def _hold(self, name: str, seconds: float, seen: str | None) -> None:
+        if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:
+            name = OTHERS
+        before = self._holdings.get(name, Holding(name, 0, 0.0, 0.0))
+        self._holdings[name] = Holding(
+            name, before.times + 1, before.seconds + seconds, max(before.longest_s, seconds)
+        )
+        now = self.now()
+        if now - self._warned.get(name, -math.inf) >= WARN_AGAIN:
+            self._warned[name] = now
+            log.warning(
+                "event_loop_held",
+                by=name,
+                seconds=round(seconds, 3),
+                at=seen,
+                hint="blocking code in an async function delays all sessions: make it a plain def",
+            )
+
+    @contextmanager
+    def watching(self) -> Generator["LoopWatch"]:
+        """Watch the loop that runs this, until the context is left."""
+        self._loop_thread = threading.get_ident()
+        self._machine = _Machine(self._loop_thread)
+        stop = threading.Event()
+        looker = threading.Thread(target=self._look, args=(stop,), name="ors-loop-watch", daemon=True)
+        beats = _Beats(self)
+        looker.start()
+        before = current_watch.get()
+        current_watch.set(self)
+        try:
+            yield self
+        finally:
+            current_watch.set(before)
+            beats.stop()
+            stop.set()
+            self._due = math.inf
+            self._machine = None
+
+    def _look(self, stop: threading.Event) -> None:
+        """Run in a thread: wake up often, and look at the loop's stack whenever it is late."""
+        machine = self._machine
+        logged = -math.inf
+        while machine is not None and not stop.is_set():
+            machine.sleeps_until(self.now() + BEAT / 2)
+            stop.wait(BEAT / 2)
+            now, due = self.now(), self._due
+            machine.woke(now)
+            if now - due <= TOLERANCE:
+                continue
+            self._seen = _place(_frames_of_threads().get(self._loop_thread))
+            if now - due > STUCK and logged != due:
+                logged = due
+                log.warning("event_loop_stuck", by=self._running, seconds=round(now - due, 3), at=self._seen)
+
+
+def _plain_step(steps: Any) -> Callable[[Any], Any]:
+    """Step an iterator that takes nothing."""
+    return lambda _argument: next(steps)
+
+
+class _Beats:
+    """Calls a watch's `beat` on the running loop again and again."""
+
+    def __init__(self, watch: LoopWatch) -> None:
+        self._watch = watch
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _beat(self) -> None:
+        self._watch.beat()
+        self._timer = self._loop.call_later(BEAT, self._beat)
+
+
+_frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name
+
+
+def _place(frame: FrameType | None) -> str:
+    """Name the innermost frames: `file.py:12 in look`, the innermost first."""
+    places: list[str] = []
+    while frame is not None and len(places) < FRAMES_SHOWN:
+        code = frame.f_code
+        places.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
+        frame = frame.f_back
+    return " < ".join(places)
+
+
+current_watch: RunVar[LoopWatch | None] = RunVar("ors_loop_watch", None)
+"""Watches the running event loop."""

@@ -1,0 +1,195 @@
+"""Threads for authors' blocking code: a share for each environment, and a reserve for what is urgent.
+
+A thread cannot be stopped. One that outlives its call keeps its place until it has returned, so that their
+number is bounded and the environment that left them behind is the one that goes short.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+
+from ors_server.admission import Admission, Place
+from ors_server.call_clock import call_clock
+from ors_server.clock import Clock
+from ors_server.errors import CapacityError
+from ors_server.logs import get_logger
+from ors_server.loop_watch import author_code
+
+log = get_logger("ors_server.workers")
+
+DEFAULT_THREADS = 64
+RESERVED = 1 / 8
+"""Part of the threads that only setups, prompts and the like may take."""
+SHARE = 3 / 4
+"""Part of the other threads that one environment may have at once where several are served."""
+QUEUE_LIMIT = 60.0
+"""Seconds that code waits for a thread before its caller is told to come back."""
+NOTEWORTHY = 1.0
+"""Seconds of waiting that are logged."""
+
+
+@dataclass(slots=True)
+class LingeringThread:
+    """A worker thread that may outlive the call that started it.
+
+    Attributes:
+        ended: Set on the event loop when the thread has returned; `None` while no thread was started.
+    """
+
+    ended: anyio.Event | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread was started and has not returned."""
+        return self.ended is not None and not self.ended.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    error: BaseException
+
+
+class Workers:
+    """The worker threads of one event loop."""
+
+    def __init__(
+        self,
+        threads: int = DEFAULT_THREADS,
+        *,
+        environments: int = 1,
+        queue_limit: float = QUEUE_LIMIT,
+        clock: Clock | None = None,
+    ) -> None:
+        """Start none yet.
+
+        Args:
+            threads: Most at once.
+            environments: How many environments share them.
+            queue_limit: Seconds that code waits for one.
+            clock: The source of time of the figures.
+        """
+        reserve = min(math.ceil(threads * RESERVED), threads - 1)
+        share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004
+        self.admission = Admission(threads, share=share, reserve=reserve, clock=clock)
+        self._queue_limit = queue_limit
+        self._unlimited = anyio.CapacityLimiter(math.inf)
+
+    async def run(self, function: Callable[[], Any], thread: LingeringThread) -> Any:
+        """Run a function in a worker thread; a caller that gives up leaves the thread behind.
+
+        The clock of the running call counts from the function's first moment.
+
+        Args:
+            function: Takes nothing.
+            thread: Told when the thread has ended.
+
+        Returns:
+            What the function returned; what it raises is raised.
+
+        Raises:
+            CapacityError: If no thread was free for too long.
+        """
+        place = await self._take()
+        begun = _Beginning(place, thread)
+
+        def body() -> Any:
+            if not begun.claim():
+                return None
+            begun.from_thread(begun.on_begin)
+            try:
+                return function()
+            except BaseException as error:  # noqa: BLE001  (carried over the thread's border, raised on the other side)
+                return _Raised(error)
+            finally:
+                begun.from_thread(begun.on_end)
+
+        try:
+            result = await run_sync(body, abandon_on_cancel=True, limiter=self._unlimited)
+        except BaseException as error:
+            if begun.claim():
+                begun.never()
+            if isinstance(error, RuntimeError):
+                raise CapacityError(f"no worker thread could be started: {error}") from error
+            raise
+        if isinstance(result, _Raised):
+            raise result.error
+        return result
+
+    async def _take(self) -> Place:
+        code = author_code.get()
+        key = "" if code is None else code.environment
+        with anyio.move_on_after(self._queue_limit):
+            place = await self.admission.take(key, urgent=code is not None and code.is_urgent)
+            if place.waited_s >= NOTEWORTHY:
+                log.warning("waited_for_thread", by=str(code), seconds=round(place.waited_s, 3))
+            return place
+        figures = self.admission.figures()
+        raise CapacityError(
+            f"no worker thread was free for {code or 'the code'} within {self._queue_limit:g} seconds: "
+            f"{figures.running} of {figures.capacity} run (setting worker_threads), {figures.waiting} wait"
+        )
+
+
+class _Beginning:
+    """Decides whether the thread runs the function or its caller has left before; tells the event loop."""
+
+    def __init__(self, place: Place, thread: LingeringThread) -> None:
+        self._place = place
+        self._thread = thread
+        self._loop = asyncio.get_running_loop()
+        self._decision = threading.Lock()
+        self._clock = call_clock.get()
+        self._ended = thread.ended = anyio.Event()
+        if self._clock is not None:
+            self._clock.pause()
+
+    def claim(self) -> bool:
+        """Return whether nobody had decided yet."""
+        return self._decision.acquire(blocking=False)
+
+    def from_thread(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(function)
+
+    def on_begin(self) -> None:
+        if self._clock is not None:
+            self._clock.resume()
+
+    def on_end(self) -> None:
+        self._place.release()
+        self._ended.set()
+
+    def never(self) -> None:
+        self.on_begin()
+        self._place.release()
+        self._thread.ended = None
+
+
+_current: RunVar[Workers] = RunVar("ors_workers")
+
+
+def current_workers() -> Workers:
+    """Return the worker threads of the running event loop."""
+    try:
+        return _current.get()
+    except LookupError:
+        workers = Workers()
+        _current.set(workers)
+        return workers
+
+
+def set_workers(workers: Workers) -> None:
+    """Have the code on the running event loop use these worker threads from now on.
+
+    Args:
+        workers: The threads.
+    """
+    _current.set(workers)
