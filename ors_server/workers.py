@@ -20,10 +20,7 @@ from ors_server.admission import Admission, Place
 from ors_server.call_clock import call_clock
 from ors_server.clock import Clock
 from ors_server.errors import CapacityError
-from ors_server.logs import get_logger
 from ors_server.loop_watch import author_code
-
-log = get_logger("ors_server.workers")
 
 DEFAULT_THREADS = 64
 RESERVED = 1 / 8
@@ -32,8 +29,6 @@ SHARE = 3 / 4
 """Part of the other threads that one environment may have at once where several are served."""
 QUEUE_LIMIT = 60.0
 """Seconds that code waits for a thread before its caller is told to come back."""
-NOTEWORTHY = 1.0
-"""Seconds of waiting that are logged."""
 
 
 @dataclass(slots=True)
@@ -125,12 +120,11 @@ class Workers:
 
     async def _take(self) -> Place:
         code = author_code.get()
-        key = "" if code is None else code.environment
+        is_urgent = code is not None and code.is_urgent
+        # A key of its own: tools that have used up the share do not keep prompts waiting.
+        key = (None if code is None else code.environment, is_urgent)
         with anyio.move_on_after(self._queue_limit):
-            place = await self.admission.take(key, urgent=code is not None and code.is_urgent)
-            if place.waited_s >= NOTEWORTHY:
-                log.warning("waited_for_thread", by=str(code), seconds=round(place.waited_s, 3))
-            return place
+            return await self.admission.take(key, urgent=is_urgent)
         figures = self.admission.figures()
         raise CapacityError(
             f"no worker thread was free for {code or 'the code'} within {self._queue_limit:g} seconds: "

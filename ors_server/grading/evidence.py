@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
-from ors_server.admission import Gate, Place, off_the_clock
+from ors_server.admission import Gate, Place
+from ors_server.call_clock import off_the_clock
 from ors_server.grading.errors import GradingError
 from ors_server.sandboxes.base import MIB, Entry, Sandbox
 from ors_server.sandboxes.errors import (

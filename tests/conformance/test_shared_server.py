@@ -160,7 +160,7 @@ class Player:
         return output["reward"], (output["metadata"].get("error") or {}).get("code")
 
     async def _call_mcp(self, session_id: str, name: str) -> Any:
-        url = f"{self.http.base_url}sessions/{session_id}/mcp"
+        url = f"{str(self.http.base_url).rstrip(chr(47))}/sessions/{session_id}/mcp"
         async with (
             httpx2.AsyncClient(timeout=LIMIT) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
@@ -279,7 +279,7 @@ async def test_a_tool_that_ends_soon_after_it_was_stopped_costs_nothing_more(joi
 async def test_a_session_whose_tool_cannot_be_stopped_is_deleted_soon(join, server):
     async with join(server) as player, anyio.create_task_group() as group:
         session = await player.create()
-        group.start_soon(player.call, session, "block")
+        group.start_soon(player.call, session, "block", "ors")
         await until_entered(1)
         answer = await player.http.post("/delete", headers={"X-Session-ID": session})
         assert answer.status_code == 200
