@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
 
-MAX_RESPONSE = 100_000
-"""Characters of a response that are read where that costs more than a comparison; beyond is a `limit`."""
+MAX_RESPONSE = 300_000
+"""Characters of an answer that are read where that costs more than a comparison; a longer one is wrong."""
 MAX_GOLD = 10_000
 """Characters of a gold answer; a longer one is a bad gold."""
 MAX_GOLDS = 1_000
@@ -82,12 +82,12 @@ def read_response(response: object, most: int | None = None) -> str:
 
     Raises:
         RewardFieldError: If it is no text.
-        WorkLimitError: If it is longer.
+        UnparsedAnswerError: If it is longer: the agent's fault, not a failure to judge.
     """
     if not isinstance(response, str):
         raise RewardFieldError(f"a final response is a text; a {type(response).__name__} came")
     if most is not None and len(response) > most:
-        raise WorkLimitError(f"a response of {len(response)} characters; at most {most} are read")
+        raise UnparsedAnswerError(f"an answer of {len(response)} characters; at most {most} are read")
     return response
 
 

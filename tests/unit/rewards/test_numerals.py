@@ -207,14 +207,15 @@ def test_gsm8k_knows_two_modes_and_a_solution_with_a_number():
 
 
 @pytest.mark.parametrize("filler", ["1,", "1", "1 ", "-", "####", "1/", "$", "x", "\n"])
-def test_a_million_characters_are_a_limit_or_graded(filler):
+def test_a_million_characters_are_graded(filler):
     response = filler * (MILLION // len(filler))
     assert score(numeric_match_reward, final_response=response, answer="5").status == "unparsed_answer"
-    assert score(gsm8k_reward, final_response=response, answer="5").status == "limit"
-    last = score(numeric_match_reward, final_response=response, answer="5", where="last")
-    assert last.status == "limit"
-    choice = score(multiple_choice_reward, final_response=response, answer="A", choices=["1", "2"])
-    assert choice.status == "limit"
+    for mode in ("strict", "flexible"):
+        assert score(gsm8k_reward, final_response=response, answer="72", mode=mode).reward == 0.0
+    last = score(numeric_match_reward, final_response=response, answer="72", where="last")
+    assert last.reward == 0.0
+    choice = score(multiple_choice_reward, final_response=response, answer="A", choices=["3", "2"])
+    assert choice.reward == 0.0
 
 
 CHOICES = ["Paris", "London", "Rome", "A dog"]
