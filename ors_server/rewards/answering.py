@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from ors_server.rewards.reading.answer_text import AnswerFrom, Place, find_answer, read_source
+from ors_server.rewards.reading.answer_text import AnswerFrom, FoundAnswer, Place, find_answer, read_source
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.trajectory import is_conversation, last_message
 
@@ -15,7 +15,7 @@ FIELD = "answer_from"
 
 
 def reads_answer(
-    place: Place = "answer", field: str = "final_response", least: float = 0.0
+    place: Place = "answer", field: str = "final_response", least: float = 0.0, most: int | None = None
 ) -> Callable[[Function], Function]:
     """Hand a reward the answer of a response, in place of the whole of it.
 
@@ -28,6 +28,7 @@ def reads_answer(
         place: What it reads by default.
         field: The parameter that is the response.
         least: The lowest of the reward's range.
+        most: Characters of the longest answer that is read; a longer one is none.
     """
 
     def decorate(function: Function) -> Function:
@@ -43,7 +44,7 @@ def reads_answer(
                 response = fields[field] = last_message(cast("Sequence[Any]", response))
             if not isinstance(response, str):
                 return function(**fields)
-            found = find_answer(response, source)
+            found = _bounded(find_answer(response, source), most)
             fields[field] = found.text
             raw = function(**fields)
             return raw if found.problem is None else _unanswered(raw, least, found.problem)
@@ -57,6 +58,13 @@ def reads_answer(
         return cast("Function", judged)
 
     return decorate
+
+
+def _bounded(found: FoundAnswer, most: int | None) -> FoundAnswer:
+    length = len(found.text)
+    if most is None or length <= most:
+        return found
+    return FoundAnswer("", f"an answer of {length} characters; at most {most} are read")
 
 
 def _unanswered(raw: object, least: float, problem: str) -> RewardResult:

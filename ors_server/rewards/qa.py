@@ -8,16 +8,20 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias, cast
 
 YesNo: TypeAlias = Literal["squad", "hotpot"]
 """Whether yes, no and noanswer are words like others, or count only as the whole answer (HotpotQA's rule)."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_ARTICLES = frozenset({"a", "an", "the"})
 _DECIDED = frozenset({"yes", "no", "noanswer"})
+MAX_ANSWER = 300_000
+"""Characters of an answer; a longer one is compared with nothing and wrong."""
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 
@@ -49,6 +53,7 @@ class QAOptions:
 
 
 DEFAULT_OPTIONS = QAOptions()
+WRONG = QAScore(0.0, 0.0, 0.0, 0.0)
 
 
 def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
@@ -63,7 +68,7 @@ def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
         bare = "".join(letter for letter in folded if unicodedata.category(letter)[0] not in "PS")
     else:
         bare = text.lower().translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", bare).split())
+    return " ".join(_without_articles(bare.split()))
 
 
 def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DEFAULT_OPTIONS) -> QAScore:
@@ -72,11 +77,12 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     Args:
         answer: What was answered.
         gold: What is right; of several, each figure is the greatest. None at all means that there is no
-            answer.
+            answer; so do, by SQuAD v2.0, several that normalise to nothing.
         options: How they are compared.
 
     Returns:
-        The figures; precision and recall are those of the gold with the greatest F1.
+        The figures; precision and recall are those of the gold with the greatest F1. An answer of more than
+        300,000 characters is wrong.
 
     Raises:
         TypeError: If one of them is no text.
@@ -86,32 +92,60 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     given = cast("object", answer)  # a data set may hold anything
     if len(texts) < len(golds) or not isinstance(given, str):
         raise TypeError(f"answers are texts; {given!r:.80} and {golds!r:.80} came")
-    if not isinstance(gold, str):  # SQuAD v2.0 drops golds that normalise to nothing; none is "no answer"
-        texts = [one for one in texts if normalise_answer(one, options)] or [""]
-    scores = [_compare(answer, one, options) for one in texts]
+    if not isinstance(gold, str):
+        texts = _answerable(texts, options)
+    if len(given) > MAX_ANSWER:
+        return WRONG
+    read = _Answer(given, normalise_answer(given, options), options)
+    scores = [read.compared_with(one) for one in texts]
     best = max(scores, key=lambda score: score.f1)
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 
 
-def _compare(answer: str, gold: str, options: QAOptions) -> QAScore:
-    if options.numeric and (number := _number(gold)) is not None:
-        same = float(_number(answer) == number)
-        return QAScore(same, same, same, same)
-    left, right = normalise_answer(answer, options), normalise_answer(gold, options)
-    em = float(left == right)
-    if options.yes_no == "hotpot" and left != right and ({left, right} & _DECIDED):
-        return QAScore(0.0, em, 0.0, 0.0)
-    ours, theirs = left.split(), right.split()
-    if not ours or not theirs:
-        both = em if options.empty == "squad2" else 0.0
-        return QAScore(both, em, both, both)
-    shared = sum((Counter(ours) & Counter(theirs)).values())
-    if not shared:
-        return QAScore(0.0, em, 0.0, 0.0)
-    precision, recall = shared / len(ours), shared / len(theirs)
-    return QAScore(2 * precision * recall / (precision + recall), em, precision, recall)
+def _answerable(golds: list[str], options: QAOptions) -> list[str]:
+    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
+    kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
+    return kept or [""]  # no gold means that there is no answer
 
 
-def _number(text: str) -> float | None:
+def _without_articles(words: list[str]) -> Iterator[str]:
+    for word in words:
+        if word.isalnum():
+            if word not in _ARTICLES:
+                yield word
+        else:
+            yield from _ARTICLE.sub(" ", word).split()
+
+
+class _Answer:
+    """An answer, normalised once for all golds."""
+
+    def __init__(self, text: str, form: str, options: QAOptions) -> None:
+        self._text, self._form, self._options = text, form, options
+        self._words = form.split()
+        self._counted = Counter(self._words)
+
+    def compared_with(self, gold: str) -> QAScore:
+        if self._options.numeric and (number := _number(gold)) is not None:
+            same = float(_number(self._text) == number)
+            return QAScore(same, same, same, same)
+        right = normalise_answer(gold, self._options)
+        em = float(self._form == right)
+        if self._options.yes_no == "hotpot" and not em and ({self._form, right} & _DECIDED):
+            return WRONG
+        return self._overlap(right.split(), em)
+
+    def _overlap(self, gold: list[str], em: float) -> QAScore:
+        if not self._words or not gold:
+            both = em if self._options.empty == "squad2" else 0.0
+            return QAScore(both, em, both, both)
+        shared = sum((self._counted & Counter(gold)).values())
+        if not shared:
+            return QAScore(0.0, em, 0.0, 0.0)
+        precision, recall = shared / len(self._words), shared / len(gold)
+        return QAScore(2 * precision * recall / (precision + recall), em, precision, recall)
+
+
+def _number(text: str) -> Decimal | None:
     found = _NUMBER.fullmatch(text.strip())
-    return None if found is None else float(found[0].replace(",", ""))
+    return None if found is None else Decimal(found[0].replace(",", ""))

@@ -13,7 +13,7 @@ from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.options import MathVerdict
-from ors_server.rewards.qa import QAOptions, QAScore, score_answer
+from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
 
@@ -28,7 +28,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer()
+@reads_answer(most=MAX_ANSWER)
 def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
@@ -53,7 +53,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResu
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer()
+@reads_answer(most=MAX_ANSWER)
 def qa_f1_reward_tool(
     final_response: str, answer: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -81,7 +81,7 @@ def qa_f1_reward_tool(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer()
+@reads_answer(most=MAX_ANSWER)
 def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardResult:
     """Compares words with the best of several answers.
 
@@ -103,7 +103,7 @@ def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardRe
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer()
+@reads_answer(most=MAX_ANSWER)
 def infoseek_reward(
     final_response: str, answer_eval: Sequence[Any], trajectory: Trajectory, answer: Any = None
 ) -> RewardResult:
@@ -223,7 +223,7 @@ def math_reward_thought_with_tool(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer()
+@reads_answer(most=MAX_ANSWER)
 def math_string_equal_reward_tool(
     final_response: str, answer: str, trajectory: Trajectory
 ) -> dict[str, float]:
@@ -295,8 +295,8 @@ def best_figures(answer: str, golds: Sequence[str], options: QAOptions) -> tuple
         golds: At least one.
         options: How they are compared.
     """
-    scores = [score_answer(answer, gold, options) for gold in golds]
-    return max(score.em for score in scores), max(score.f1 for score in scores)
+    score = score_answer(answer, golds, options)
+    return score.em, score.f1
 
 
 def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:

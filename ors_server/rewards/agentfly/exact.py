@@ -12,6 +12,7 @@ from typing import Any, cast
 from ors_server.rewards.agentfly.answers import HOTPOT, best_figures, gold_texts, no_gold
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
+from ors_server.rewards.qa import MAX_ANSWER
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
 
@@ -52,7 +53,7 @@ class AnswerForm:
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text")
+@reads_answer("text", most=MAX_ANSWER)
 def qa_em_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -81,7 +82,7 @@ def qa_em_reward(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text")
+@reads_answer("text", most=MAX_ANSWER)
 def qa_em_format_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -109,7 +110,7 @@ def qa_em_format_reward(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer("text")
+@reads_answer("text", most=MAX_ANSWER)
 def qa_em_reward_tool_call(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
