@@ -94,6 +94,26 @@ def test_trl_s_own_rewards_give_the_same_as_rewards_of_ours(trl):
     assert (theirs["none"]["reward"], theirs["none"]["status"]) == (None, "error")
 
 
+@pytest.mark.parametrize("name", ["overlong", "repeated", "thinking", "cosine"])
+def test_rewards_of_ours_give_what_those_of_trl_give_for_the_trainer_s_batch(trl, name):
+    ours, theirs = trl["beside"][name]
+    assert ours == pytest.approx(theirs, abs=1e-9)
+    assert len(set(theirs)) > 1
+
+
+def test_a_group_reward_of_ours_compares_the_completions_of_the_trainer_s_prompt(trl):
+    (ours,) = trl["beside"]["grouped"]
+    assert ours == pytest.approx([0.5, 0.0, 0.5 - 12 / 117, -0.5])
+
+
+def test_inspect_s_own_count_of_tokens_is_the_length(inspected):
+    assert inspected["ours"]["cost"] == pytest.approx([-0.01, -0.01])
+
+
+def test_a_group_reward_is_refused_for_inspect_with_the_reason(inspected):
+    assert "one response at a time" in inspected["ours"]["refused"]
+
+
 def test_inspect_scores_with_a_reward_of_ours_and_leaves_what_was_not_judged_unscored(inspected):
     ours = inspected["ours"]
     assert ours["status"] == "success"

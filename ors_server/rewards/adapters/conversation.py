@@ -36,16 +36,19 @@ def conversation_fields(prompt: object, completion: object, others: Mapping[str,
         others: Every other field, by name; they become the trajectory's metadata too.
 
     Returns:
-        `prompt` and `completion` as they came, `final_response`, `trajectory`, and the others.
+        `prompt` and `completion` as they came, `final_response` (also as `prediction`, AgentFly's other name,
+        unless a field has it), `trajectory`, and the others.
     """
     asked, answered = as_messages(prompt, "user"), as_messages(completion, "assistant")
     trajectory: Trajectory = from_messages([*asked, *answered])
     trajectory.metadata = dict(others)
+    said = last_message(answered)
     return {
+        "prediction": said,
         **others,
         "prompt": prompt,
         "completion": completion,
-        "final_response": last_message(answered),
+        "final_response": said,
         "trajectory": trajectory,
     }
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import adapt, name_of, own_reward, take
+from ors_server.rewards.adapters.grouping import demand_single
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardFieldError, RewardValueError
@@ -30,7 +31,8 @@ def as_inspect(reward: object) -> Any:
     Args:
         reward: A reward of ours, or its name. In it, `final_response` is the model's completion, `answer` is
             the target (a list if there are several), `prompt` is the input, `trajectory` is the sample's
-            messages, and the sample's metadata are fields.
+            messages, `length` is the number of tokens that the model's provider counted in its last output,
+            and the sample's metadata are fields.
 
     Returns:
         The scorer, for `Task(scorer=...)`. Extras are the score's metadata. Without a reward the sample is
@@ -39,9 +41,10 @@ def as_inspect(reward: object) -> Any:
 
     Raises:
         ImportError: If `inspect_ai` is not installed.
+        RewardDefinitionError: If it compares the rollouts of a task: Inspect scores one sample at a time.
     """
     theirs: Any = import_module("inspect_ai.scorer")
-    asked = own_reward(reward)
+    asked = demand_single(own_reward(reward), "Inspect")
 
     def make() -> Any:
         async def judge(state: Any, target: Any) -> Any:
@@ -93,7 +96,10 @@ def from_inspect(
 
 def _row(state: Any, target: Any) -> dict[str, Any]:
     golds = list(target)
+    usage, said = state.output.usage, str(state.output.completion)
     others = {
+        "prediction": said,
+        **({} if usage is None else {"length": usage.output_tokens}),
         **dict(state.metadata or {}),
         "sample_id": state.sample_id,
         "choices": [choice.value for choice in state.choices],
@@ -101,7 +107,7 @@ def _row(state: Any, target: Any) -> dict[str, Any]:
         "answer": golds[0] if len(golds) == 1 else golds,
     }
     fields = conversation_fields(None, list(state.messages), others)
-    return {**fields, "prompt": state.input_text, "final_response": str(state.output.completion)}
+    return {**fields, "prompt": state.input_text, "final_response": said}
 
 
 def _score(score: Any, result: RewardResult, answer: str) -> Any:

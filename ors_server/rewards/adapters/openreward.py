@@ -15,6 +15,7 @@ from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, o
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.reading.plain import plain
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.trajectory import Message
@@ -58,7 +59,9 @@ def as_openreward(
 def as_score_group(
     reward: object, *, package: Package = "openreward.environments"
 ) -> Callable[..., Awaitable[list[Any]]]:
-    """Make a method `score_group` of an environment, which judges each candidate by itself.
+    """Make a method `score_group` of an environment, which judges each candidate.
+
+    A reward of groups compares the candidates; any other judges each by itself.
 
     Args:
         reward: A reward of ours, or its name. In it, `final_response` is the text of a candidate's last
@@ -78,7 +81,11 @@ def as_score_group(
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
         rows = [conversation_fields(None, [_said(one) for one in each.messages], task) for each in candidates]
-        results = await judge_together(asked, rows)
+        if is_group_reward(asked):
+            judged = [row["trajectory"] for row in rows]
+            results = list(await evaluate_group(asked, judged, task))
+        else:
+            results = await judge_together(asked, rows)
         return [
             theirs.GroupScore(reward=demand_number(result, asked.name), metadata=_metadata(result))
             for result in results

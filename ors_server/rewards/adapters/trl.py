@@ -10,9 +10,11 @@ from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_reward, read_number, take
+from ors_server.rewards.adapters.grouping import evaluate_groups, score_groups
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.metrics import summarise_extras
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.scoring import score
@@ -20,8 +22,13 @@ from ors_server.rewards.scoring import score
 TRLReward = Callable[..., Any]
 """`f(prompts, completions, **columns) -> list[float | None]`, or a coroutine function of the same."""
 
+TOKENS = "completion_ids"
+"""The trainer's name for the tokens of the completions."""
 
-def as_trl(reward: object, *, columns: Mapping[str, str] | None = None) -> TRLReward:
+
+def as_trl(
+    reward: object, *, columns: Mapping[str, str] | None = None, fields: Mapping[str, Any] | None = None
+) -> TRLReward:
     """Make a reward function for `GRPOTrainer` and its relatives.
 
     Its name is the reward's. An async reward becomes an async function, which judges all completions at once.
@@ -31,25 +38,29 @@ def as_trl(reward: object, *, columns: Mapping[str, str] | None = None) -> TRLRe
     Args:
         reward: A reward of ours, or its name, with which the function can be pickled, as the trainer's own
             processes want it. In it, `final_response` is the text of the completion's last message, `prompt`
-            and `completion` are as they came, and every column of the data set is a field.
+            and `completion` are as they came, `ids` are the completion's tokens and `length` is their number,
+            and every column of the data set is a field. A reward of groups gets, as a group, the completions
+            with the same prompt and the same columns.
         columns: Column of the data set to the field that it is, such as `{"solution": "answer"}`; others keep
-            their names.
+            their names. A column that is named here wins over `ids` and `length`.
+        fields: Fields of every judgement, such as `{"max_len": 1024}`; they win over columns.
 
     Returns:
         The function; `None` stands where there is no reward.
     """
     asked = own_reward(reward)
     kind = _LaterJudge if asked.is_async else _Judge
-    return kind(reward, dict(columns or {}))
+    return kind(reward, dict(columns or {}), dict(fields or {}))
 
 
 class _Judge:
     """A reward function as an object, since the trainer's own processes are handed it as a pickle."""
 
-    def __init__(self, reward: object, columns: Mapping[str, str]) -> None:
-        self._given = (reward, columns)
+    def __init__(self, reward: object, columns: Mapping[str, str], fields: Mapping[str, Any]) -> None:
+        self._given = (reward, columns, fields)
         self._asked = own_reward(reward)
         self._columns = columns
+        self._fields = fields
         self.__name__ = self.__qualname__ = self._asked.name
         self.__doc__ = self._asked.function.__doc__
 
@@ -57,8 +68,27 @@ class _Judge:
         return (type(self), self._given)
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
-        rows = _rows(prompts, completions, given, self._columns)
+        rows = self._rows(prompts, completions, given)
+        if is_group_reward(self._asked):
+            return self._numbers(score_groups(self._asked, rows), given)
         return self._numbers([score(self._asked, None, **row) for row in rows], given)
+
+    def _rows(
+        self, prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        columns: dict[str, Sequence[Any]] = {}
+        for name, values in given.items():
+            if isinstance(values, list | tuple) and len(cast("Sequence[Any]", values)) == len(completions):
+                columns[self._columns.get(name, name)] = cast("Sequence[Any]", values)
+        counted = _tokens(given.get(TOKENS), len(completions))
+        for name in set(counted) - set(self._columns.values()):
+            columns[name] = counted[name]
+        return [
+            conversation_fields(
+                prompt, completion, {**{name: column[at] for name, column in columns.items()}, **self._fields}
+            )
+            for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
+        ]
 
     def _numbers(self, results: Sequence[RewardResult], given: Mapping[str, Any]) -> list[float | None]:
         log_metric: Any = given.get("log_metric")
@@ -73,7 +103,9 @@ class _Judge:
 
 class _LaterJudge(_Judge):
     async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> Any:
-        rows = _rows(prompts, completions, given, self._columns)
+        rows = self._rows(prompts, completions, given)
+        if is_group_reward(self._asked):
+            return self._numbers(await evaluate_groups(self._asked, rows), given)
         return self._numbers(await judge_together(self._asked, rows), given)
 
 
@@ -120,17 +152,12 @@ def _spoken(role: str, value: Any) -> Any:
     return [{"role": role, "content": value}] if isinstance(value, str) else value
 
 
-def _rows(
-    prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any], renamed: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    columns: dict[str, Sequence[Any]] = {}
-    for name, values in given.items():
-        if isinstance(values, list | tuple) and len(cast("Sequence[Any]", values)) == len(completions):
-            columns[renamed.get(name, name)] = cast("Sequence[Any]", values)
-    return [
-        conversation_fields(prompt, completion, {name: values[at] for name, values in columns.items()})
-        for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
-    ]
+def _tokens(ids: Any, size: int) -> dict[str, list[Any]]:
+    """Return the tokens of each completion, and how many they are, as columns."""
+    if not isinstance(ids, list | tuple) or len(cast("Sequence[Any]", ids)) != size:
+        return {}
+    listed = [list(one) for one in cast("Sequence[Any]", ids)]
+    return {"ids": listed, "length": [len(one) for one in listed]}
 
 
 def _metrics(results: Sequence[RewardResult]) -> dict[str, float]:

@@ -8,7 +8,7 @@ found and left out. In `verifiers.v1` the error ends the scoring of the trace, w
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
@@ -21,12 +21,12 @@ from ors_server.rewards.adapters.foreign import (
     read_number,
     take,
 )
+from ors_server.rewards.adapters.grouping import evaluate_groups
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import NoRewardError
+from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.result import Range, RewardResult
-
-VerifiersReward = Callable[..., Awaitable[float]]
 
 _NAMES = ("prompt", "completion", "answer", "state", "info", "task", "trace")
 _SIGNATURE = inspect.Signature(
@@ -37,16 +37,25 @@ _SIGNATURE = inspect.Signature(
 )
 
 
-def as_verifiers(reward: object) -> VerifiersReward:
+_GROUP_NAMES = ("prompts", "completions", "answers", "states", "infos", "tasks")
+_GROUP_SIGNATURE = inspect.Signature(
+    [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _GROUP_NAMES]
+)
+"""By the names in the plural a rubric knows a function of groups."""
+
+
+def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     """Make a reward function for a `Rubric`, or for a method of a `verifiers.v1` task.
 
     Args:
         reward: A reward of ours, or its name. In it, `final_response` is the text of the completion's last
             message (of a `trace`, its last reply), and the entries of `info`, of a v1 task's data and of the
-            data set are fields.
+            data set are fields; `ids` are the tokens of the rollout's completions, where the state has them,
+            and `length` is their number.
 
     Returns:
-        An async function with verifiers' argument names, all of them optional.
+        An async function with verifiers' argument names, all of them optional; of a reward of groups, with
+        those of a group: it gives a list.
 
     Raises:
         NoRewardError: From the function, if there is no reward.
@@ -55,18 +64,30 @@ def as_verifiers(reward: object) -> VerifiersReward:
 
     async def judge(**named: Any) -> float:
         (result,) = await judge_together(asked, [_row(named)])
-        try:
-            return demand_number(result, asked.name)
-        except NoRewardError as error:
-            state = named.get("state")
-            if isinstance(state, MutableMapping):
-                cast("MutableMapping[str, Any]", state)["error"] = error
-            raise
+        return _number(result, asked.name, named.get("state"))
 
-    made: Any = judge
+    async def judge_group(**named: Any) -> list[float]:
+        lists = {name: named[name] for name in _GROUP_NAMES if named.get(name) is not None}
+        size = max(map(len, lists.values()), default=0)
+        rows = [_row({name[:-1]: values[at] for name, values in lists.items()}) for at in range(size)]
+        states: list[Any] = lists.get("states") or [None] * size
+        results = await evaluate_groups(asked, rows)
+        return [_number(result, asked.name, state) for result, state in zip(results, states, strict=True)]
+
+    is_of_groups = is_group_reward(asked)
+    made: Any = judge_group if is_of_groups else judge
     made.__name__ = made.__qualname__ = asked.name
-    made.__signature__ = _SIGNATURE
-    return cast("VerifiersReward", made)
+    made.__signature__ = _GROUP_SIGNATURE if is_of_groups else _SIGNATURE
+    return cast("Callable[..., Awaitable[Any]]", made)
+
+
+def _number(result: RewardResult, name: str, state: object) -> float:
+    try:
+        return demand_number(result, name)
+    except NoRewardError as error:
+        if isinstance(state, MutableMapping):
+            cast("MutableMapping[str, Any]", state)["error"] = error
+        raise
 
 
 def from_verifiers(
@@ -116,6 +137,7 @@ def _row(named: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in named.items() if value is not None}
     trace, info = given.pop("trace", None), given.get("info")
     others = {
+        **_tokens(given.get("state")),
         **(cast("Mapping[str, Any]", info) if isinstance(info, Mapping) else {}),
         **_data(given.get("task")),
         **given,
@@ -125,6 +147,19 @@ def _row(named: Mapping[str, Any]) -> dict[str, Any]:
         return conversation_fields(prompt, completion, others)
     fields = conversation_fields(None, list(trace.messages), others)
     return {**fields, "prompt": prompt, "final_response": str(trace.last_reply)}
+
+
+def _tokens(state: object) -> dict[str, Any]:
+    """Return the tokens of a rollout's completions, if its state has those of every turn."""
+    turns: Any = cast("Mapping[str, Any]", state).get("trajectory") if isinstance(state, Mapping) else None
+    listed = cast("Sequence[Any]", turns) if isinstance(turns, list | tuple) else ()
+    found: list[Any] = []
+    for turn in listed:
+        tokens: Any = cast("Mapping[str, Any]", turn).get("tokens") if isinstance(turn, Mapping) else None
+        if not isinstance(tokens, Mapping) or "completion_ids" not in tokens:
+            return {}
+        found += cast("Mapping[str, Any]", tokens)["completion_ids"]
+    return {"ids": found, "length": len(found)} if listed else {}
 
 
 def _data(task: object) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from ors_server.rewards.adapters.foreign import (
     read_number,
     take,
 )
+from ors_server.rewards.adapters.grouping import demand_single
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import RewardValueError
@@ -41,10 +42,11 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
         The function, async if the reward is.
 
     Raises:
+        RewardDefinitionError: If it compares the rollouts of a task: verl hands over one response.
         NoRewardError: From the function, if there is no reward.
         RewardValueError: From the function, if one of the extras is missing.
     """
-    asked = own_reward(reward)
+    asked = demand_single(own_reward(reward), "verl")
 
     def compute_score(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
@@ -108,6 +110,7 @@ def from_verl(
 
 def _row(source: str, solution: str, gold: Any, others: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        "prediction": solution,
         **others,
         "data_source": source,
         "final_response": solution,

@@ -14,6 +14,7 @@ from typing import Any, cast
 from ors_server.rewards.judges.errors import UnusableReplyError
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
 from ors_server.rewards.judges.stated_score import find_score
+from ors_server.rewards.reading.answer_text import cut_reasoning
 
 MOST_CHARACTERS = 100_000
 """Of a reply that is read at all."""
@@ -29,8 +30,12 @@ _OPENING = re.compile(r'\{(?=\s{0,200}(?:"[^"\n]{0,200}"\s{0,20}:|\}))')
 """How an object begins. Its first key has at most 200 characters."""
 _LINE = re.compile(r"\W*verdict(?:\s+(?P<name>[A-Za-z]\w*))?\W*[:=](?P<choice>.+)", re.IGNORECASE)
 _MARKUP = " \t\r\n*_`'\""
-_SCORE_KEYS = frozenset({"score", "finalscore", "overallscore", "totalscore", "rating", "overallrating"})
-_SCORE_KEYS |= {"finalrating", "reward", "grade", "mark"}
+_SCORE_KEYS = frozenset(
+    {
+        *("score", "finalscore", "overallscore", "totalscore", "rating", "finalrating", "overallrating"),
+        *("reward", "grade", "mark"),
+    }
+)
 
 SCORE_SCHEMA = closed_object({"reason": {"type": "string"}, "score": {"type": "number"}})
 SCORE_FORM = (
@@ -129,13 +134,12 @@ def spoken(text: str) -> str:
     """
     if len(text) > MOST_CHARACTERS:
         raise UnusableReplyError("the reply is far too long")
-    before, closing, after = text.rpartition("</think>")
-    said = (after if closing else text).strip()
-    if "<think>" in said and not before:
+    said = cut_reasoning(text)
+    if said is None:
         raise UnusableReplyError("the reply ended before its thoughts were over")
-    if not said:
+    if not said.strip():
         raise UnusableReplyError("the reply is empty")
-    return said
+    return said.strip()
 
 
 def last_object(text: str) -> tuple[dict[str, Any] | None, str]:

@@ -5,7 +5,7 @@ at the answer but `cosine_length_reward`: gate or weigh them with one that does.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -64,47 +64,51 @@ def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache
 def cosine_length_reward(
     length: int,
     max_len: int,
-    completion: str | None = None,
+    final_response: str | None = None,
     answer: str | None = None,
-    solution: str | None = None,
     is_correct: bool | None = None,  # noqa: FBT001  (a field of the task or of the episode)
+    **rest: Any,
 ) -> RewardResult:
     """Pays right answers more the shorter they are, and wrong ones less the shorter they are, along a cosine.
 
     Hazards: a wrong answer is cheaper the longer it is, which teaches rambling where answers are mostly
-    wrong. An answer that cannot be read costs 1, at any length.
+    wrong. An answer that cannot be read costs the most, at any length.
 
-    Source: the cosine reward of Yeo et al. 2025 (arXiv 2502.03373), with TRL's defaults.
+    Source: the cosine reward of Yeo et al. 2025 (arXiv 2502.03373), with TRL's defaults and names of bounds.
 
     Args:
         length: Tokens of the response.
         max_len: Greatest length, in tokens; at least 1. A longer response counts as one of this length.
-        completion: The response; only read where `is_correct` is not given.
+        final_response: The response; only read where `is_correct` is not given.
         answer: The gold answer, a mathematical one.
-        solution: The same, under TRL's name.
         is_correct: Whether the answer is right, where that is known already.
+        **rest: Of which are read: `completion` and `solution`, other names of the response and the answer;
+            the bounds, in [-1, 1]: `max_value_correct` (1.0) at length 0 and `min_value_correct` (0.5) at the
+            greatest length; for wrong answers `min_value_wrong` (-1.0) and `max_value_wrong` (-0.5).
 
     Returns:
-        Right: from 1 at length 0 to 0.5. Wrong: from -1 to -0.5.
+        Right: from 1 at length 0 to 0.5. Wrong: from -1 to -0.5; or from and to the bounds.
 
     Raises:
         RewardFieldError: If the length is no count, or nothing tells whether the answer is right.
-        RewardDefinitionError: If the greatest length is illegal.
+        RewardDefinitionError: If the greatest length or a bound is illegal.
     """
     if not _is_count(max_len) or max_len < 1:
         raise RewardDefinitionError(f"a greatest length is at least 1; {max_len!r} came")
     count = _count(length, "length")
-    gold = solution if answer is None else answer
+    right, wrong = _bounds(rest)
     if is_correct is None:
-        if gold is None or completion is None:
+        response = rest.get("completion") if final_response is None else final_response
+        gold = rest.get("solution") if answer is None else answer
+        if gold is None or response is None:
             raise RewardFieldError("cosine_length_reward needs is_correct, or final_response and answer")
-        graded = _graded(completion, gold)
+        graded = _graded(response, gold)
         if graded.status is RewardStatus.UNPARSED_ANSWER:
-            return replace(graded, reward=WRONG[0])
+            return replace(graded, reward=min(wrong))
         if graded.reward is None:
             return graded
         is_correct = graded.reward == 1.0
-    return RewardResult(cosine_scale(count, max_len, *(RIGHT if is_correct else WRONG)))
+    return RewardResult(cosine_scale(count, max_len, *(right if is_correct else wrong)))
 
 
 def cosine_scale(length: int, max_len: int, at_zero: float, at_max: float) -> float:
@@ -280,6 +284,17 @@ def _graded(response: object, gold: object) -> RewardResult:
     if verdict.status == "unparsed_answer":
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=verdict.reason)
     return RewardResult(float(verdict.is_equal))
+
+
+def _bounds(rest: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return what a right and a wrong answer is worth, each at length 0 and at the greatest length."""
+    names = ("max_value_correct", "min_value_correct", "min_value_wrong", "max_value_wrong")
+    given = [rest.get(name, default) for name, default in zip(names, (*RIGHT, *WRONG), strict=True)]
+    for name, bound in zip(names, given, strict=True):
+        is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+        if not is_number or not -1.0 <= bound <= 1.0:
+            raise RewardDefinitionError(f"{name} is a number in [-1, 1]; {bound!r:.80} came")
+    return (given[0], given[1]), (given[2], given[3])
 
 
 def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:

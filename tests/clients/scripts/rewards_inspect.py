@@ -19,6 +19,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, exact, f1, match, scorer
 
 from ors_server.rewards.adapters.inspect import as_inspect, from_inspect
+from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.scoring import score
 
@@ -46,6 +47,25 @@ def shown(sample: Any) -> list[Any]:
     return [name, value, given.reason, given.explanation, given.metadata]
 
 
+def costs() -> list[float]:
+    """Evaluates two samples with a reward that counts tokens."""
+    model = get_model("mockllm/model", custom_outputs=[words("4"), words("5")])
+    samples = [Sample(input="a", target="4", metadata={"cost_per_token": 0.01}) for _ in range(2)]
+    task = Task(dataset=samples, scorer=as_inspect("token_cost_reward"))
+    with tempfile.TemporaryDirectory() as folder:
+        [log] = run_evaluation(task, model=model, log_dir=folder, display="none", log_level="error")
+        return [shown(sample)[1] for sample in log.samples]
+
+
+def refusal() -> str:
+    """Tells why a reward of groups is no scorer."""
+    try:
+        as_inspect("length_group_reward")
+    except RewardDefinitionError as error:
+        return str(error)
+    return ""
+
+
 def ours() -> dict[str, Any]:
     """Evaluates a scripted model with a reward of ours as the scorer."""
     samples = [
@@ -62,6 +82,8 @@ def ours() -> dict[str, Any]:
         )
         seen = [shown(sample) for sample in log.samples]
     return {
+        "cost": costs(),
+        "refused": refusal(),
         "status": log.status,
         "scores": seen,
         "mean": log.results.scores[0].metrics["mean"].value,

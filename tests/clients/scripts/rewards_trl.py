@@ -15,7 +15,12 @@ import anyio.lowlevel
 
 sys.path.insert(0, sys.argv[1])
 
-from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
+from trl.rewards import (
+    get_cosine_scaled_reward,
+    get_repetition_penalty_reward,
+    get_soft_overlong_punishment,
+    think_format_reward,
+)
 
 from ors_server.rewards.adapters.trl import as_trl, from_trl
 from ors_server.rewards.scoring import score
@@ -93,5 +98,42 @@ def theirs() -> dict[str, Any]:
     }
 
 
+def beside() -> dict[str, Any]:
+    """Asks rewards of ours and the same ones of TRL about one batch, as the trainer calls them."""
+    tokens = [[1, 2, 3] * count for count in (1, 3, 5, 40)]
+    texts = [r"\boxed{1}", r"\boxed{2}", "<think>so</think>1", "the same the same the same"]
+    batch = {
+        "prompts": [PROMPT] * len(texts),
+        "completions": [said(text) for text in texts],
+        "completion_ids": tokens,
+        "trainer_state": object(),
+        "log_extra": lambda *_: None,
+        "log_metric": lambda *_: None,
+    }
+    overlong = {"max_completion_len": 20, "soft_punish_cache": 12}
+    pairs = {
+        "overlong": (
+            as_trl("soft_overlong_reward", fields=overlong),
+            get_soft_overlong_punishment(**overlong),
+        ),
+        "repeated": (as_trl("repetition_penalty_reward"), get_repetition_penalty_reward()),
+        "thinking": (as_trl("think_format_reward"), think_format_reward),
+    }
+    found = {name: [one(**batch) for one in pair] for name, pair in pairs.items()}
+    fields = {"max_len": 100, "is_correct": True}
+    found["cosine"] = [as_trl("cosine_length_reward", fields=fields)(**batch), cosines(tokens, 100)]
+    found["grouped"] = [as_trl("length_group_reward", fields={"answer": "1"})(**batch)]
+    return found
+
+
+def cosines(tokens: list[list[int]], max_len: int) -> list[float]:
+    """Asks TRL's cosine reward as if every answer were right; grading needs what is not installed here."""
+    scaled: Any = get_cosine_scaled_reward(max_len)
+    scaled.__class__.__call__.__globals__["accuracy_reward"] = lambda completions, solution: (
+        [True] * len(completions)
+    )
+    return list(scaled([said("1")] * len(tokens), ["1"] * len(tokens), tokens))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps({"ours": ours(), "theirs": theirs()}))
+    sys.stdout.write(json.dumps({"ours": ours(), "theirs": theirs(), "beside": beside()}))
