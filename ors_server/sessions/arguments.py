@@ -58,6 +58,13 @@ def recordable(arguments: JSONObject) -> JSONObject:
     if all(map(_is_plain, arguments.values())):
         return arguments
     try:
+        return copy_json(arguments)
+    except NotJSONError:
+        return _readable(arguments)
+
+
+def _readable(arguments: JSONObject) -> JSONObject:
+    try:
         text = json.dumps(arguments, default=str, ensure_ascii=False)
         return copy_json(json.loads(encodable(text), parse_constant=str))
     except (TypeError, ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
 from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.json_bounds import check_json
 
 log = get_logger("ors_server.http")
 
@@ -41,7 +42,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         limit: Most bytes.
 
     Raises:
-        PayloadTooLargeError: If there is more.
+        PayloadTooLargeError: If there is more, or reading it as JSON would take too long.
         ClientGoneError: If the client left meanwhile.
     """
     message = await receive()
@@ -60,7 +61,9 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         raise ClientGoneError
     if size > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
-    return b"".join(parts)
+    whole = b"".join(parts)
+    await check_json(whole)
+    return whole
 
 
 def is_gone(receive: Receive) -> bool:

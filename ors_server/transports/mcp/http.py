@@ -11,7 +11,17 @@ from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError, SessionNotFoundError
 from ors_server.settings import Settings
 from ors_server.transports.access import Keyring, credential_from
-from ors_server.transports.http import LOOPBACK_NAMES, Receive, Scope, Send, headers_of, send_fault
+from ors_server.transports.http import (
+    LOOPBACK_NAMES,
+    ClientGoneError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_fault,
+)
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import VISITOR_KEY, Ground, Visitor
 
@@ -34,6 +44,7 @@ class McpHttp:
             settings: The server's settings.
         """
         self._keyring = keyring
+        self._max_body_bytes = settings.max_body_bytes
         self._door = McpDoor(Ground(engine, keyring), version=__version__)
         self._manager = StreamableHTTPSessionManager(
             self._door.server,
@@ -51,10 +62,25 @@ class McpHttp:
         """Serve one HTTP request."""
         try:
             scope[VISITOR_KEY] = self._identify(scope)
+            received = await self._read(scope, receive)
+        except ClientGoneError:
+            return
         except OrsServerError as error:
             await send_fault(send, error)
             return
-        await self._manager.handle_request(scope, receive, send)
+        await self._manager.handle_request(scope, received, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> Receive:
+        """Check the body before the SDK reads it; return a channel that gives it again."""
+        if scope["method"] != "POST":
+            return receive
+        body = await read_body(receive, self._max_body_bytes)
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Message:
+            return pending.pop() if pending else await receive()
+
+        return again
 
     def _identify(self, scope: Scope) -> Visitor:
         """Say who makes a request, and at which endpoint.
