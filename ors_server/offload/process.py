@@ -75,12 +75,12 @@ class Order:
         with self._lock:
             self._worker = None
 
-    def packed(self) -> bytes:
-        """Return it as a worker reads it."""
+    def packed(self) -> tuple[bytes, bytes]:
+        """Return it as a worker reads it: the head, and the arguments, which may be long."""
         limits, place = self.limits, self.place.encode()
         arguments = pickle.dumps(self.arguments, pickle.HIGHEST_PROTOCOL)
         sizes = (limits.memory_bytes, limits.result_bytes, len(place), len(arguments))
-        return CALL.pack(limits.cpu_seconds, *sizes) + place + arguments
+        return CALL.pack(limits.cpu_seconds, *sizes) + place, arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class WorkerProcess:
         deadline = time.monotonic() + order.limits.wall_seconds
         order.begin(self)
         try:
-            if not self._send(order.packed(), deadline):
+            if not all(self._send(piece, deadline) for piece in order.packed()):
                 raise self._explain_end(order)
             if (header := self._receive(ANSWER.size, deadline)) is None:
                 raise self._explain_end(order)

@@ -13,7 +13,7 @@ from ors_server.errors import PayloadTooLargeError
 
 MAX_VALUES = 50_000
 """Commas, colons and opening brackets of one body, outside of texts."""
-MAX_DIGITS = 500
+MAX_DIGITS = 200
 """Of one number, about."""
 _SLICE = 1 << 17
 _SHORT = 1 << 16
