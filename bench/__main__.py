@@ -14,6 +14,7 @@ from types import MappingProxyType
 from rich.console import Console
 
 from bench import (
+    batches,
     idle_sessions,
     imports,
     math_graders,
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "recording": recording.measure,
         "record_scale": record_scale.measure,
         "math_graders": math_graders.measure,
+        "batches": batches.measure,
     }
 )
 

@@ -99,8 +99,12 @@ class WorkerPool:
             worker = self._free(self._waiting[0])
             if worker is None:
                 break
-            worker.hand(self._waiting.popleft())
-            self._take()
+            for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.room // 2)):
+                worker.hand(self._waiting.popleft())
+                self._take()
+                if not self._waiting or self._waiting[0].is_suspect:
+                    break
+            worker.write()
         starting = sum(1 for worker in self._workers if not worker.is_ready)
         wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
         self._workers += [WorkerProcess(self._order) for _ in range(wanted)]

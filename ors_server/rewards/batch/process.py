@@ -9,8 +9,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from ors_server.rewards.batch.progress import PROGRESS, make_progress
 from ors_server.rewards.batch.rows import Row
 
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
@@ -24,7 +26,7 @@ _PIECE = 2**16
 _KEPT_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
 _AHEAD_SECONDS = 0.02
-_MOST_AHEAD = 64
+_MOST_AHEAD = 500
 """Rows that may wait in front of a worker: some 20 ms of its work, and at most this many."""
 
 
@@ -73,13 +75,19 @@ class WorkerProcess:
             order: What it is told.
         """
         self._order = order
-        self.process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
-            [sys.executable, "-P", "-c", PROGRAM.format(module=MODULE), json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        descriptor, self._progress = make_progress()
+        try:
+            program = PROGRAM.format(module=MODULE)
+            self.process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
+                [sys.executable, "-P", "-c", program, json.dumps(sys.path), str(descriptor)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=(descriptor,),
+            )
+        finally:
+            os.close(descriptor)
         assert self.process.stdin is not None  # noqa: S101  (both were asked for)
         assert self.process.stdout is not None  # noqa: S101
         self.input = self.process.stdin.fileno()
@@ -120,14 +128,20 @@ class WorkerProcess:
             return self._started + START_LIMIT
         if not self.tickets:
             return float("inf")
-        grace = 1.0 + 0.1 * self._order.time_limit if self._is_async else 0.0  # it keeps the limit itself
-        return next(iter(self.tickets.values())).begun + self._order.time_limit + grace
+        oldest = next(iter(self.tickets.values())).begun
+        if self._is_async:  # it keeps the limit itself
+            return oldest + 1.0 + 1.1 * self._order.time_limit
+        number, began = PROGRESS.unpack_from(self._progress)
+        return (began if number in self.tickets else oldest) + self._order.time_limit
 
     @property
     def suspects(self) -> list[Ticket]:
-        """Which rows it may be judging just now: of a reward that is not async, the oldest one."""
+        """Which rows it may be judging just now: all if the reward is async, else the one that it noted."""
         tickets = list(self.tickets.values())
-        return tickets if self._is_async else tickets[:1]
+        if self._is_async:
+            return tickets
+        number, _ = PROGRESS.unpack_from(self._progress)
+        return [self.tickets[number]] if number in self.tickets else tickets[:1]
 
     def hand(self, ticket: Ticket) -> None:
         """Hand a row over.
@@ -160,7 +174,7 @@ class WorkerProcess:
             return []
         if not piece:
             return None
-        for ticket in self.suspects[:1]:
+        for ticket in islice(self.tickets.values(), 1):
             ticket.begun = time.monotonic()  # what arrives was judged in time, however late it is read
         *lines, rest = piece.split(b"\n")
         if lines:

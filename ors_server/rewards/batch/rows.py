@@ -14,6 +14,7 @@ MAX_ROW = 16 * 2**20
 """Bytes of one row; a longer one is not judged."""
 
 _PIECE = 2**16
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class MappingSource(Source):
         self._count += 1
         where = f"row {self._count}"
         try:
-            text = json.dumps(fields, allow_nan=False).encode()
+            text = _encode(fields).encode()
         except (TypeError, ValueError, RecursionError) as error:
             return Row(where, None, f"{where} cannot be written as JSON: {error}")
         return _within(where, text)

@@ -2,7 +2,8 @@
 
 It reads an order, then rows, and writes one line for each: the row's number, a tab, and the result. What a
 reward prints goes to standard error. It ends when its input does; if that happens while it judges, whoever
-asked is gone, and it ends at once, with every process that the reward started.
+asked is gone, and it ends at once, with every process that the reward started. In memory that it shares with
+its owner it notes which row it judges, and since when.
 """
 
 import json
@@ -11,6 +12,8 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -19,6 +22,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
+from ors_server.rewards.batch.progress import NO_ROW, PROGRESS, open_progress
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward
 from ors_server.rewards.errors import BatchError, RewardFieldError
@@ -29,6 +33,10 @@ from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, cut
 
+PIECE = 2**16
+"""Bytes that are read at once."""
+WRITE_SECONDS = 0.005
+"""How long a result may wait for others, so that cheap rewards do not wake the reader for each row."""
 MAX_RESULT = 2**20
 """Characters of one result; where it is longer its extras are left out."""
 
@@ -45,7 +53,11 @@ class Channel:
         os.dup2(2, 1)
         sys.stdout = sys.stderr  # which does not wait until there is much to say
         os.close(nothing)
-        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._pieces: SimpleQueue[list[bytes] | None] = SimpleQueue()
+        self._lines: deque[bytes] = deque()
+        self._written: list[str] = []
+        self._last_write = time.monotonic()
+        self._progress = open_progress(int(sys.argv[2]))
         self._judging = 0
         self._lock = threading.Lock()
 
@@ -56,23 +68,45 @@ class Channel:
         return order
 
     def next(self) -> bytes | None:
-        """Return the next row's line; `None` after the last one."""
-        return self._lines.get()
+        """Return the next row's line; `None` after the last one. Before it waits, it writes what was judged."""
+        if not self._lines:
+            self.flush()
+            piece = self._pieces.get()
+            if piece is None:
+                self._pieces.put(None)
+                return None
+            self._lines.extend(piece)
+        return self._lines.popleft()
 
-    def begin(self) -> None:
-        """Say that a judgement begins."""
+    def begin(self, number: int) -> None:
+        """Say that a judgement begins.
+
+        Args:
+            number: The row's.
+        """
         with self._lock:
             self._judging += 1
+        PROGRESS.pack_into(self._progress, 0, number, time.monotonic())
 
     def end(self, line: str) -> None:
-        """Say that a judgement has ended, and what it came to.
+        """Say that a judgement has ended, and what it came to; written with the next ones of the same moment.
 
         Args:
             line: Without the line break.
         """
         with self._lock:
             self._judging -= 1
-            self.write(line)
+            self._written.append(line)
+        if time.monotonic() - self._last_write > WRITE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has ended."""
+        with self._lock:
+            lines, self._written = self._written, []
+            self._last_write = time.monotonic()
+            if lines:
+                self.write("\n".join(lines))
 
     def write(self, line: str) -> None:
         """Write one line.
@@ -85,9 +119,12 @@ class Channel:
             left = left[os.write(self._output, left) :]
 
     def _listen(self) -> None:
-        for line in self._input:
-            self._lines.put(line)
-        self._lines.put(None)
+        rest = b""
+        while piece := self._input.read1(PIECE):
+            *lines, rest = (rest + piece).split(b"\n")
+            if lines:
+                self._pieces.put(lines)
+        self._pieces.put(None)
         if self._judging:
             end_with_descendants()
 
@@ -147,7 +184,7 @@ def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
         RewardFieldError: If it is none, or has a number that JSON has not.
     """
     try:
-        fields: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        fields: object = _decoder.decode(text.decode())
     except (ValueError, RecursionError) as error:
         raise RewardFieldError(f"{where.decode()} is no JSON that can be read: {error}") from error
     if not isinstance(fields, dict):
@@ -166,6 +203,10 @@ def _finite(text: str) -> float:
     return value
 
 
+_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
 def write_result(result: RewardResult) -> str:
     """Write a result down as JSON.
 
@@ -176,16 +217,16 @@ def write_result(result: RewardResult) -> str:
     shown["extras"] = {name: plain(value) for name, value in result.extras.items()}
     if result.reason is not None:
         shown["reason"] = result.reason[:MAX_REASON]
-    line = json.dumps(shown, allow_nan=False)
+    line = _encode(shown)
     if len(line) > MAX_RESULT:
-        line = json.dumps({**shown, "extras": {"extras_left_out": len(line)}}, allow_nan=False)
+        line = _encode({**shown, "extras": {"extras_left_out": len(line)}})
     return line
 
 
 def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) -> None:
     while (line := channel.next()) is not None:
         number, group, where, text = line.split(b"\t", 3)
-        channel.begin()
+        channel.begin(int(number))
         try:
             fields = read_fields(text, where)
             if int(group):
@@ -237,7 +278,7 @@ async def _judge_many(
 ) -> None:
     async with anyio.create_task_group() as tasks:
         while (line := await anyio.to_thread.run_sync(channel.next)) is not None:
-            channel.begin()
+            channel.begin(NO_ROW)
             tasks.start_soon(partial(_judge_one, channel, asked, keywords, time_limit), line)
 
 
@@ -256,6 +297,7 @@ async def _judge_one(
     except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
         results = (failure(_as_error(error)),) * max(1, int(group))
     channel.end(_written(number, results))
+    channel.flush()
 
 
 def _written(number: bytes, results: Sequence[RewardResult]) -> str:

@@ -125,6 +125,18 @@ def test_whatever_a_row_does_it_is_alone_with_it(mine, kind, status, reason):
     assert reason in (results[1].reason or "")
 
 
+@pytest.mark.parametrize(("kind", "status"), [("dies", "error"), ("stuck", "limit")])
+def test_the_row_that_is_judged_is_blamed_and_not_one_before_it_whose_result_is_not_out_yet(
+    mine, kind, status
+):
+    rows = [{"kind": "fine"}] * 300
+    for place in (37, 211):
+        rows[place] = {"kind": kind}
+    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0))
+    assert [place for place, result in enumerate(results) if result.reward is None] == [37, 211]
+    assert {results[37].status.value, results[211].status.value} == {status}
+
+
 def test_the_time_limit_is_for_one_row_not_for_those_before_it(mine):
     rows = [{"kind": "fine"}] * 100 + [{"kind": "slow"}] * 8  # which wait behind one another
     results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=2.0))
