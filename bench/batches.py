@@ -28,7 +28,7 @@ def _measure(name: str, count: int, rounds: int) -> Row:
     reward = find_reward(name)
     named, plain = [], []
     with BatchScorer(name) as scorer:
-        assert _drain(scorer.score(rows[:10])) == 10  # the workers have started
+        _drain(scorer.score(rows[:10]))  # the workers have started
         for _ in range(rounds):
             started = time.perf_counter()
             assert _drain(scorer.score(rows)) == count

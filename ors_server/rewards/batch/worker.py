@@ -68,7 +68,7 @@ class Channel:
         return order
 
     def next(self) -> bytes | None:
-        """Return the next row's line; `None` after the last one. Before it waits, it writes what was judged."""
+        """Return the next row, `None` after the last one. Before it waits it writes what was judged."""
         if not self._lines:
             self.flush()
             piece = self._pieces.get()
