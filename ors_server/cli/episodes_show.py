@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ors_server.cli.episodes_list import show_number
 from ors_server.cli.output import CommandError, say
+from ors_server.cli.step_reasons import reasons_of
 from ors_server.cli.terminal import clean_line, cut, make_console
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
         yield from block_lines(step.blocks, whole=whole)
     if whole and step.metadata:
         yield from _argument_lines("metadata", step.metadata, whole=True)
+    elif step.metadata:
+        for text in reasons_of(step.metadata):
+            yield f"  {clean_line(text)}", FAINT
 
 
 def show_paid(step: "Step") -> str:

@@ -105,6 +105,17 @@ class CaseReport:
         """Whether every case passed."""
         return self.passed == self.total
 
+    def reasons(self, most: int = 50) -> dict[str, str | None]:
+        """Return why cases failed, by their names, in their order.
+
+        For a step's metadata, which agents do not see; the texts hold words of the agent's own.
+
+        Args:
+            most: How many at most.
+        """
+        failed = [result for result in self.results if not result.passed][:most]
+        return {result.name: result.reason for result in failed}
+
 
 def name_cases(cases: Iterable[StdioCase | FunctionCase]) -> list[str]:
     """Return the cases' names, in their order.

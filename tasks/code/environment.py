@@ -94,7 +94,10 @@ class CodeTasks(Environment):
         return ToolOutput.final(
             f"Submitted: {report.passed} of {report.total} hidden cases passed.",
             reward=1.0 if report.is_perfect else 0.0,
-            metadata={"code": {"passed": report.passed, "total": report.total, "failed": failed}},
+            metadata={
+                "code": {"passed": report.passed, "total": report.total, "failed": failed},
+                "failed_cases": report.reasons(),
+            },
         )
 
 

@@ -31,6 +31,7 @@ class Outcome:
     reward: float | None = None
     finished: bool = False
     code: dict[str, Any] = field(default_factory=dict)
+    failed_cases: dict[str, str] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
 
 
@@ -45,6 +46,7 @@ async def play(client: LocalClient, name: str, actions: Actions) -> Outcome:
             outcome.texts.append("\n".join(getattr(block, "text", "") for block in output.blocks))
             outcome.reward, outcome.finished = output.reward, output.finished
             outcome.code = (output.metadata or {}).get("code", {})
+            outcome.failed_cases = (output.metadata or {}).get("failed_cases", {})
     finally:
         await session.aclose()
     return outcome
@@ -119,7 +121,8 @@ def test_the_report_tells_how_much_passed_and_no_expected_value():
     assert 0 < outcome.code["passed"] < outcome.code["total"] == 31
     assert set(outcome.code) == {"passed", "total", "failed"}
     assert "ordinal 2" in outcome.code["failed"]
-    assert "1st" not in f"{outcome.texts} {outcome.code}"
+    assert "returned another value" in outcome.failed_cases["ordinal 2"]
+    assert "1st" not in f"{outcome.texts} {outcome.code} {outcome.failed_cases}"
 
 
 def test_the_agent_finds_the_starting_file_and_can_work_on_it_with_every_tool():

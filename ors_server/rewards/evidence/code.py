@@ -156,12 +156,11 @@ async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> Rew
         report = await grade()
     except GradingError as error:  # the author's: no answer could be graded
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    failed = {one.name: one.reason for one in report.results if not one.passed}
     extras = {
         "passed": report.passed,
         "total": report.total,
         "fraction": report.fraction,
-        "failed": dict(list(failed.items())[:MAX_REPORTED]),
+        "failed": report.reasons(MAX_REPORTED),
     }
     return RewardResult(report.fraction if pays == "fraction" else float(report.is_perfect), extras=extras)
 
