@@ -19,7 +19,7 @@ from ors_server.sandboxes.scripts import Layout
 class Cell(ABC):
     """One session's isolated place."""
 
-    start_limit: ClassVar[float] = 10.0
+    start_limit: ClassVar[float] = 60.0
     """Seconds that a shell may take from its launch to its first prompt."""
     layout: Layout
     limits: Limits

@@ -16,9 +16,9 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.processes import send_signal
 
 _PERIOD_US = 100_000
-SHARES = 128
-"""Version 1: an eighth of what the server's own group has (1024), where both want the processor."""
-_WEIGHT = 12
+SHARES = 256
+"""Version 1: a quarter of what the server's own group has (1024), where both want the processor."""
+_WEIGHT = 25
 """The same in version 2, whose default is 100."""
 _CONTROLLERS = ("memory", "pids", "cpu")
 _MOUNTS = Path("/sys/fs/cgroup")

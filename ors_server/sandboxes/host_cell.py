@@ -27,7 +27,7 @@ from ors_server.sandboxes.programs import Care, Ends, HostedProcess
 from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
 from ors_server.sandboxes.state import MARK, ServerState, SessionFolder, remove_tree
 
-KILL_LIMIT = 5.0
+KILL_LIMIT = 60.0
 """Seconds that a killed process may take to be gone."""
 
 

@@ -31,7 +31,7 @@ from ors_server.sandboxes.usage import Usage, usage_of
 
 _BITE = 65_536
 _STATUS_BYTES = 65_536
-_KILL_LIMIT = 5.0
+_KILL_LIMIT = 60.0
 _LAST_WORDS_LIMIT = 1.0
 """Seconds that standard error may stay open after the end: whoever holds it has been killed by then."""
 _NOT_FOUND = 127

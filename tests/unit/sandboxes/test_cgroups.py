@@ -62,12 +62,12 @@ def test_limits_are_written_in_each_version_s_words(tmp_path):
     assert (folder / "memory.swap.max").read_text() == "0"
     assert (folder / "pids.max").read_text() == "7"
     assert (folder / "cpu.max").read_text() == "50000 100000"
-    assert (folder / "cpu.weight").read_text() == "12"
+    assert (folder / "cpu.weight").read_text() == "25"
     (tmp_path / "one").mkdir()
     make(tmp_path / "one", version=1)
     assert (tmp_path / "one/memory/ors-x/memory.limit_in_bytes").read_text() == "1000"
     assert (tmp_path / "one/cpu/ors-x/cpu.cfs_quota_us").read_text() == "50000"
-    assert (tmp_path / "one/cpu/ors-x/cpu.shares").read_text() == "128"
+    assert (tmp_path / "one/cpu/ors-x/cpu.shares").read_text() == "256"
 
 
 def test_the_counter_of_refusals_and_the_number_alive_are_read(tmp_path):
