@@ -19,13 +19,14 @@ _DRESS: Final = re.compile(
     r"\\(?:quad|left|right)"
 )
 _ALONE: Final = re.compile(r"\(?([A-Za-z])\)?[.):]?")
-_LED: Final = re.compile(r"\(([A-J])\)|([A-J])[.):]|([B-HJ])\s+(?=[A-Z][a-z])")
+_LED: Final = re.compile(r"\(([A-J])\)|([A-J])[.):]|([A-J])\s+(?=[A-Z][a-z])")
 _TRAILED: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf)\s*\{\s*\(?([A-J])\)?\s*\}[\s.$]*\Z")
 """A letter set in type behind a value: `12 \\text{ C}`."""
 _LIST: Final = re.compile(r"\s*(?:,|;|and\b|or\b|&|/)?\s*\(?[A-J]\)?(?![A-Za-z])")
 _OPENING: Final = re.compile(
     r"\s*(?:\(([A-J])\)(?![A-Za-z0-9'+*=^_])|"
-    r"([A-J])(?=[ \t]*(?:[.):;!\n]|\Z|[-–—]\s)|,?\s+(?:because|since|as|for)\b|"
+    r"([A-J])(?=[ \t]*(?:[.):;!\n]|\Z|[-–—]\s|(?!不对|不正确|错)[^\x00-\x7f])|"
+    r",?\s+(?:because|since|as|for)\b|"
     r"\s+(?:is|was|must be|would be)\s+(?:the\s+|clearly\s+|definitely\s+){0,2}"
     r"(?:correct|right|best|true|answer|choice|option)))"
 )

@@ -10,6 +10,7 @@ from fractions import Fraction
 from ors_server.rewards.math import choices
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.compare import Comparison
+from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import unfence, unify
@@ -145,7 +146,7 @@ def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
         _grade_unboxed_choice(response, gold, label, options)
         if label is not None
         else None
-        if gold.is_math
+        if gold.is_math and date_of(gold.text) is None
         else _grade_wording(response, gold, options)
     )
     if verdict is not None:

@@ -6,7 +6,7 @@ knows), the trees are compared up to the order of terms and factors.
 
 Conventions: numbers are equal exactly, 10004 is not 10003.5; a decimal of at least 15 significant digits is a
 floating-point number and stands for what it rounds; two expressions are equal if they are wherever both are
-defined and real; where that is nowhere, if their principal values are.
+defined and real with all their parts; where that is nowhere, if their principal values are.
 """
 
 import hashlib
@@ -225,7 +225,8 @@ def _judge_at(first: Node, second: Node, mine: Point, theirs: Point) -> tuple[bo
     if _is_printed_float(first, second):
         return _is_near(first, left, right) or _is_near(second, right, left), True
     noise, bits = max(mine.noise, theirs.noise), min(mine.agreement, theirs.agreement)
-    return agree(left, right, noise, bits), precise.is_real(left) and precise.is_real(right)
+    is_real = not (mine.is_off_reals or theirs.is_off_reals)
+    return agree(left, right, noise, bits), is_real and precise.is_real(left) and precise.is_real(right)
 
 
 def _is_printed_float(*nodes: Node) -> bool:

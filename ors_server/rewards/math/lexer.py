@@ -29,6 +29,7 @@ from ors_server.rewards.math.vocabulary import (
     OPERATOR_WORDS,
     RELATIONS,
     SEPARATORS,
+    SET_FUNCTIONS,
     SHORT_WORDS,
     TEXT_COMMANDS,
 )
@@ -55,6 +56,8 @@ _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 _INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
 _OPERAND: Final = re.compile(r"\s*[\d(\\]")
 _LONE: Final = re.compile(r"\s*[A-Za-z](?![A-Za-z])")
+_ARGUMENT: Final = re.compile(r"\s*(?:[({^_]|\\(?!text|\)|\])|[A-Za-z](?![A-Za-z]))")
+"""What stands behind the name of a function, and not behind a unit."""
 _TIMES: Final = re.compile(r"(?:\s|\\[ ,;:])*\d")
 _POWER_OF_TEN: Final = re.compile(r"\s*10\s*(?:\^|\*\*)")
 _GLUED: Final = re.compile(r"([A-Za-z]{1,2})(sqrt|sin|cos|tan|ln|log|exp)")
@@ -175,7 +178,7 @@ class _Lexer(Scanner):
             self._add_run(run)
 
     def _add_run(self, run: str) -> None:
-        name = run if run in FUNCTIONS or run in CONSTANTS else run.lower()
+        name = run if run in FUNCTIONS or run in CONSTANTS or run in GREEK else run.lower()
         if name in FUNCTIONS and not self._is_unit(run):
             self.add("function", FUNCTIONS[name])
         elif self._is_factors(run):
@@ -231,7 +234,8 @@ class _Lexer(Scanner):
         return _LONE.match(self.text, self.position) is None and not is_term_end(self.tokens)
 
     def _is_unit(self, run: str) -> bool:
-        return run == "min" and bool(self.tokens) and self.tokens[-1][0] == "number"
+        is_behind = bool(self.tokens) and self.tokens[-1][0] == "number"
+        return is_behind and run in ("min", "sec") and _ARGUMENT.match(self.text, self.position) is None
 
     def _split_run(self, run: str) -> None:
         if run.lower() in CURRENCY_CODES and _OPERAND.match(self.text, self.position):
@@ -240,7 +244,7 @@ class _Lexer(Scanner):
         is_after_value = bool(self.tokens) and (
             self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
         )
-        if is_after_value and run.lower() in WORDS:
+        if is_after_value and run.lower() in WORDS and (run[0].isupper() or run.islower()):
             self.add("word", run)
         elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
             self._add_letters(run[:-2])
@@ -321,7 +325,8 @@ class _Lexer(Scanner):
         elif (
             len(stripped) <= 1
             or _INNER.search(stripped)
-            or (is_upright and stripped in FUNCTIONS | CONSTANTS | GREEK)
+            or stripped in SET_FUNCTIONS
+            or (is_upright and (stripped in FUNCTIONS or stripped in CONSTANTS or stripped in GREEK))
         ):
             inner = _Lexer(
                 content,

@@ -57,6 +57,7 @@ class Point:
         budget: What the comparison may still spend.
         noise: Binary magnitude of what cancellation may have left where zero should be.
         agreement: Bits to which two equal values agree here; a limit is known to fewer.
+        is_off_reals: Whether a part had no real value although what it is made of has: the root of -1.
     """
 
     def __init__(self, values: dict[str, Complex], budget: Budget) -> None:
@@ -64,6 +65,7 @@ class Point:
         self.budget = budget
         self.noise = NO_NOISE
         self.agreement = BITS // 2
+        self.is_off_reals = False
 
     def read(self, node: Node) -> Complex:
         """Give an expression's value here.
@@ -122,7 +124,12 @@ class Point:
         base, exponent = self.read(node.base), self.read(node.exponent)
         if node.base == Constant("e"):
             return precise.apply("exp", exponent)
-        return precise.power(base, exponent)
+        return self._note(precise.power(base, exponent), base, exponent)
+
+    def _note(self, found: Complex, *parts: Complex) -> Complex:
+        if not precise.is_real(found) and all(map(precise.is_real, parts)):
+            self.is_off_reals = True
+        return found
 
     def read_quantity(self, node: Quantity) -> Complex:
         """Read a percentage or an angle."""
@@ -147,11 +154,11 @@ class Point:
             return precise.from_rational(exact.evaluate(node, self.budget))
         arguments = [self.read(argument) for argument in node.arguments]
         if node.name in precise.ELEMENTARY and len(arguments) == 1:
-            return precise.apply(node.name, arguments[0])
+            return self._note(precise.apply(node.name, arguments[0]), *arguments)
         function = _FUNCTIONS.get(node.name)
         if function is None or not exact.has_arity(node.name, len(arguments)):
             raise InexactError(node.name)
-        return function(*arguments)
+        return self._note(function(*arguments), *arguments)
 
     def read_binder(self, node: Binder) -> Complex:
         """Read a sum, a product, an integral, a limit or a derivative."""
@@ -193,6 +200,7 @@ class Point:
         result = inner.read(node.body)
         self.noise = max(self.noise, inner.noise)
         self.agreement = min(self.agreement, inner.agreement)
+        self.is_off_reals |= inner.is_off_reals
         return result
 
     def _integrate(self, node: Binder) -> Complex:

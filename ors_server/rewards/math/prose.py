@@ -46,6 +46,7 @@ _FORMULA: Final = re.compile(
 )
 _JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&|、|和|或)(?:\s*(?:,|and\b|or\b))?\s*", re.IGNORECASE)
 _STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
+_STRONG_END: Final = re.compile(r"\*\*(?=[\s.,;:!?]|\Z)")
 _HEADING: Final = re.compile(
     r"\A\s*(?:\(?[\dA-Za-z]{1,3}[.)]|.*:|(?:step|part|case|problem)\b.*)\s*\Z", re.IGNORECASE
 )
@@ -127,8 +128,8 @@ def _without_emphasis(text: str) -> str:
     """Take away the end of an emphasis that began before a text, as in `the answer is **5**.`."""
     line, newline, rest = text.strip(" *\n").partition("\n")
     if line.count("**") % 2:
-        before, _, behind = line.rpartition("**")
-        line = before + behind
+        ends = list(_STRONG_END.finditer(line))
+        line = line[: ends[-1].start()] + line[ends[-1].end() :] if ends else line
     return line + newline + rest
 
 

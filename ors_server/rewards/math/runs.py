@@ -10,7 +10,7 @@ from typing import Final
 
 from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.units import LONE_LETTERS, WORDS
-from ors_server.rewards.math.vocabulary import COMMANDS, RELATIONS, SHORT_WORDS
+from ors_server.rewards.math.vocabulary import COMMANDS, CONSTANTS, FUNCTIONS, GREEK, RELATIONS, SHORT_WORDS
 
 _LONGEST: Final = 3
 """Letters of a run that may be a product."""
@@ -22,7 +22,7 @@ _SEPARATORS: Final = frozenset({"and", "or"})
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "%", "°", "!", "'", "rbar", "⌋", "⌉", "⟩", "‖"})
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "⟨", "\\\\", "&"})
 _RIGHT: Final = re.compile(
-    r"(?P<space>\s*)(?:(?P<end>\Z)|(?P<sign>[+-])(?=(?P<spaced>\s?))|(?P<real>[})\]^_*/|!'&])|(?P<weak>[,;=<>])|"
+    r"(?P<space>\s*)(?:(?P<end>\Z)|(?P<sign>[+-])(?=(?P<spaced>\s?))|(?P<real>[})\]^_*/|!'&])|(?P<weak>[,;=<>(])|"
     r"\\(?P<command>[A-Za-z]+|[})]))"
 )
 _SHORT: Final = sorted(
@@ -31,7 +31,7 @@ _SHORT: Final = sorted(
     | {word for word in WORDS if word.isalpha() and 1 < len(word) <= _LONGEST}
 )
 _AMBIGUOUS: Final = re.compile(
-    rf"(?<![A-Za-z\\])(?:{'|'.join(_SHORT)})(?![A-Za-z])|"
+    rf"(?<![A-Za-z\\])(?i:{'|'.join(_SHORT)})(?![A-Za-z])|"
     rf"\d(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\{{)?\s*[{''.join(sorted(LONE_LETTERS))}](?![A-Za-z])|"
     r"(?<![A-Za-z\\])[fghFGH](?:\\left)?\((?![A-Za-z0-9]\)|\\[a-z]+\))"
 )
@@ -99,12 +99,15 @@ def _right(text: str, end: int) -> str:
         return "end"
     if match["sign"]:
         return "real" if not match["space"] or match["spaced"] else "bad"
-    if match["real"]:
+    if match["command"]:
+        return _beside(match["command"])
+    return "real" if match["real"] else "weak"
+
+
+def _beside(name: str) -> str:
+    if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")"):
         return "real"
-    if match["weak"]:
-        return "weak"
-    name = match["command"]
-    return "real" if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")") else "bad"
+    return "weak" if name in GREEK or name in FUNCTIONS or name in CONSTANTS or name == "left" else "bad"
 
 
 def is_term_end(before: list[Token]) -> bool:

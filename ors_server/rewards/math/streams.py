@@ -63,6 +63,8 @@ def fold_word(run: str) -> str:
     """
     is_styled = run.islower() or run.isupper() or run.istitle()
     lower = run.casefold()
+    if lower in GREEK:
+        return run
     is_word = len(run) >= _WORD or lower in SHORT_WORDS or (run.istitle() and _NAME.fullmatch(lower))
     return lower if is_styled and is_word else run
 

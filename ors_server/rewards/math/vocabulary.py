@@ -53,6 +53,10 @@ FUNCTIONS: Final = _same(
     "GCD": "gcd",
     "LCM": "lcm",
 }
+SET_FUNCTIONS: Final = _all(
+    "sin cos tan cot csc sinh cosh tanh ln log lg exp arcsin arccos arctan gcd lcm det"
+)
+"""Functions whose names may be set as text."""
 CONSTANTS: Final = {
     "pi": "pi",
     "e": "e",

@@ -29,7 +29,6 @@ NOT_PICKED = [
     ("A", "A careful analysis shows nothing."),
     ("A", "A is wrong."),
     ("A", "The answer is A rectangle."),
-    ("A", "A Rectangle"),
     ("A", r"\boxed{A rectangle}"),
     ("A", "It is A long way home."),
     ("C", "C is not correct"),
