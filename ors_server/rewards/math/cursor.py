@@ -26,8 +26,10 @@ class Cursor:
         Args:
             ahead: How many tokens to look past.
         """
-        index = self.position + ahead
-        return self._tokens[index] if index < len(self._tokens) else _END
+        try:
+            return self._tokens[self.position + ahead]
+        except IndexError:
+            return _END
 
     def is_next(self, *values: str) -> bool:
         """Say whether the next token is an operator among some.
@@ -35,7 +37,10 @@ class Cursor:
         Args:
             values: The operators.
         """
-        kind, value, _ = self.peek()
+        try:
+            kind, value, _ = self._tokens[self.position]
+        except IndexError:
+            return False
         return kind == "operator" and value in values
 
     def take(self) -> str:

@@ -26,6 +26,7 @@ from ors_server.rewards.math.tree import (
 )
 
 _STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder", "accent", "begin"})
+_POSTFIX: Final = frozenset({"^", "!", "%", "°"})
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "∠", "△", "‖"})
 
 
@@ -128,7 +129,7 @@ class ExpressionParser(OperandParser):
         return self._parse_postfix(self._parse_primary())
 
     def _parse_postfix(self, node: Node) -> Node:
-        while True:
+        while self.peek()[1] in _POSTFIX:
             if self.is_next("^"):
                 self.take()
                 node = Power(node, self.parse_script())
@@ -138,7 +139,8 @@ class ExpressionParser(OperandParser):
             elif self.is_next("%", "°"):
                 node = self._parse_sign(node)
             else:
-                return node
+                break
+        return node
 
     def _parse_sign(self, node: Node) -> Node:
         if self.take() == "%":

@@ -2,9 +2,11 @@
 
 The answer is found in the response, both texts are read by the grader's own parser, and the trees are
 compared. No text is ever evaluated as code, no signal, clock, process or global state is used; the verdict
-is the same in any thread. Work is bounded before it is done (`ors_server.rewards.math.limits`).
+is the same in any thread. How a gold was read is
+kept for its next answers. Work is bounded before it is done (`ors_server.rewards.math.limits`).
 """
 
+import functools
 from fractions import Fraction
 
 from ors_server.rewards.math import choices
@@ -102,6 +104,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= ANSWER_CHARS else f"{text[:80]}…{text[-80:]}"
 
 
+@functools.lru_cache(maxsize=256)
 def _read_gold(gold: str) -> Reading | None:
     gold = gold.strip()
     if not gold:

@@ -208,9 +208,11 @@ def plain(text: str) -> str:
 
 
 def _strip_edges(text: str) -> str:
-    text = text.strip(_EDGE if not text.lstrip().startswith(".") else " \t\r\n,;:")
-    leading_dot = re.match(r"\s*\.\d", text)
-    text = text.rstrip(_EDGE) if leading_dot else text
+    bare = text.strip()
+    is_decimal = bare.startswith(".") and bare[1:2].isdigit()
+    text = (
+        bare.rstrip(_EDGE) if is_decimal else bare.strip(_EDGE if not bare.startswith(".") else " \t\r\n,;:")
+    )
     return text[:-1] if text.endswith("\\") and not text.endswith("\\\\") else text
 
 

@@ -33,6 +33,29 @@ _CONDITION_WORDS: Final = frozenset({"if", "for", "when", "where", "provided", "
 _APPLIED: Final = frozenset("fghFGH")
 _INVERSE: Final = ["^", "{", "-", "1", "}"]
 
+_READERS: Final = {
+    "number": "_parse_number",
+    "letter": "_parse_letter",
+    "constant": "_parse_constant",
+    "function": "_parse_function",
+    "binder": "_parse_binder",
+    "accent": "_parse_accent",
+    "begin": "_parse_environment",
+    "(": "_parse_group",
+    "[": "_parse_group",
+    "⟨": "_parse_group",
+    "{": "_parse_brace",
+    "{set": "_parse_set",
+    "|": "_parse_bars",
+    "lbar": "_parse_bars",
+    "⌊": "_parse_rounding",
+    "⌈": "_parse_rounding",
+    "‖": "_parse_rounding",
+    "∠": "_parse_corner",
+    "△": "_parse_corner",
+}
+"""Names of the methods that read what begins with a token, by its kind or its sign."""
+
 
 class OperandParser(Cursor, ABC):
     """Reads operands; what stands between them is read by the classes that build on it."""
@@ -45,27 +68,6 @@ class OperandParser(Cursor, ABC):
         self._is_in_integral = False
         self._is_in_norm = False
         self._index = ""
-        self._readers = {
-            "number": self._parse_number,
-            "letter": self._parse_letter,
-            "constant": self._parse_constant,
-            "function": self._parse_function,
-            "binder": self._parse_binder,
-            "accent": self._parse_accent,
-            "begin": self._parse_environment,
-            "(": self._parse_group,
-            "[": self._parse_group,
-            "⟨": self._parse_group,
-            "{": self._parse_brace,
-            "{set": self._parse_set,
-            "|": self._parse_bars,
-            "lbar": self._parse_bars,
-            "⌊": self._parse_rounding,
-            "⌈": self._parse_rounding,
-            "‖": self._parse_rounding,
-            "∠": self._parse_corner,
-            "△": self._parse_corner,
-        }
 
     @abstractmethod
     def parse_sum(self) -> Node:
@@ -114,11 +116,11 @@ class OperandParser(Cursor, ABC):
 
     def _parse_primary(self) -> Node:
         kind, value, _ = self.peek()
-        reader = self._readers.get(value if kind == "operator" else kind)
+        reader = _READERS.get(value if kind == "operator" else kind)
         if reader is None:
             raise SyntaxUnknownError(f"unexpected {value!r}")
         self.enter()
-        node = reader()
+        node: Node = getattr(self, reader)()
         self.leave()
         return node
 

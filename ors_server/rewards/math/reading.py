@@ -26,6 +26,8 @@ from ors_server.rewards.math.vocabulary import CONSTANTS, FUNCTIONS, GREEK
 
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
 _RUNS: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+_SIGN: Final = re.compile(r"[\d=<>^_+*/|()\[\]]")
+"""What no answer of nothing but words has."""
 _LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
 _PRODUCT_LETTERS: Final = 3
 
@@ -36,13 +38,11 @@ class Reading:
 
     Attributes:
         text: The text that was read, without what stood around it.
-        words: That text reduced to what counts if it is compared as words.
         trees: What it may mean, likeliest first.
         is_math: Whether it was read as mathematics (or else as words).
     """
 
     text: str
-    words: str
     trees: tuple[Node, ...]
     is_math: bool
 
@@ -62,15 +62,20 @@ def read(text: str) -> Reading:
     if text.startswith("<") and text.endswith(">") and "," in text:
         text = f"({text[1:-1]})"
     trees = _readings(text)
-    words = plain(text)
-    is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not trees)
     is_math = bool(trees) and not any(contains(tree, Words) for tree in trees)
-    if (not trees or is_wordy or _LETTERS.fullmatch(text)) and words:
-        trees.append(Words(words, stream(text)))
+    if not trees or _SIGN.search(text) is None:
+        trees += _in_words(text, has_trees=bool(trees))
     trees += [reading for reading in readings_of(text) if reading not in trees]
     trees += [merged for tree in trees if (merged := duration_of(tree)) is not None]
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
-    return Reading(text, words, tuple(trees), is_math)
+    return Reading(text, tuple(trees), is_math)
+
+
+def _in_words(text: str, *, has_trees: bool) -> list[Node]:
+    words = plain(text)
+    is_wordy = _LETTERS.fullmatch(words) is not None and (len(words) > _PRODUCT_LETTERS or not has_trees)
+    is_read = bool(words) and (not has_trees or is_wordy or _LETTERS.fullmatch(text) is not None)
+    return [Words(words, stream(text))] if is_read else []
 
 
 def _readings(text: str) -> list[Node]:

@@ -25,16 +25,13 @@ _RIGHT: Final = re.compile(
     r"(?P<space>\s*)(?:(?P<end>\Z)|(?P<sign>[+-])(?=(?P<spaced>\s?))|(?P<real>[})\]^_*/|!'&])|(?P<weak>[,;=<>(])|"
     r"\\(?P<command>[A-Za-z]+|[})]))"
 )
-_SHORT: Final = sorted(
-    SHORT_WORDS
-    | {"and", "or", "pi"}
-    | {word for word in WORDS if word.isalpha() and 1 < len(word) <= _LONGEST}
-)
-_AMBIGUOUS: Final = re.compile(
-    rf"(?<![A-Za-z\\])(?i:{'|'.join(_SHORT)})(?![A-Za-z])|"
+_SHORT: Final = SHORT_WORDS | _SEPARATORS | {"pi"} | {word for word in WORDS if word.isalpha()}
+_SHORT_RUN: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,3}(?![A-Za-z])")
+_LONE_UNIT: Final = re.compile(
     rf"\d(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\{{)?\s*[{''.join(sorted(LONE_LETTERS))}](?![A-Za-z])|"
     r"(?<![A-Za-z\\])[fghFGH](?:\\left)?\((?![A-Za-z0-9]\)|\\[a-z]+\))"
 )
+"""A letter behind a number that may be a unit, and one before a bracket that may be a function."""
 _UNIT: Final = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<power>\^(?:\{(-?\d)\}|(-?\d)))|(?P<over>/)|"
     r"(?P<gap>(?:\s|~|\\[ ,;:!]|\\cdot(?![A-Za-z])|\*|\.)+)"
@@ -47,7 +44,9 @@ def is_ambiguous(text: str) -> bool:
     Args:
         text: One answer, already unified.
     """
-    return _AMBIGUOUS.search(text) is not None
+    if _LONE_UNIT.search(text) is not None:
+        return True
+    return any(run.lower() in _SHORT for run in _SHORT_RUN.findall(text))
 
 
 def is_in_formula(

@@ -4,8 +4,10 @@ An `Expression` has one value once its symbols have values; an `Answer` is an ex
 expression cannot be: a list, a set, an interval, a relation, a matrix, a quantity, words.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,19 +211,8 @@ def children(node: Node) -> tuple[Node, ...]:
     Args:
         node: The node.
     """
-    match node:
-        case Add(parts) | Multiply(parts) | Function(_, parts) | Unknown(_, parts):
-            return parts
-        case Relation(_, parts) | Group(_, _, parts) | Set(parts) | Listing(parts, _) | Ratio(parts):
-            return parts
-        case Power(first, second) | SetOperation(_, first, second):
-            return (first, second)
-        case PlusMinus(inner, _) | Quantity(inner, _):
-            return (inner,)
-        case Binder(_, _, bounds, body):
-            return (*bounds, body)
-        case _:
-            return tuple(cell for row in node.rows for cell in row) if isinstance(node, Matrix) else ()
+    below = _BELOW.get(type(node))
+    return () if below is None else below(node)
 
 
 def symbols(node: Node) -> frozenset[str]:
@@ -257,3 +248,23 @@ def contains(node: Node, kinds: type | tuple[type, ...]) -> bool:
             return True
         pending.extend(children(current))
     return False
+
+
+_BELOW: Final[dict[type, Callable[[Any], tuple[Node, ...]]]] = {
+    Add: lambda node: node.terms,
+    Multiply: lambda node: node.factors,
+    Function: lambda node: node.arguments,
+    Unknown: lambda node: node.arguments,
+    Relation: lambda node: node.sides,
+    Group: lambda node: node.items,
+    Set: lambda node: node.items,
+    Listing: lambda node: node.items,
+    Ratio: lambda node: node.parts,
+    Power: lambda node: (node.base, node.exponent),
+    SetOperation: lambda node: (node.left, node.right),
+    PlusMinus: lambda node: (node.term,),
+    Quantity: lambda node: (node.value,),
+    Binder: lambda node: (*node.bounds, node.body),
+    Matrix: lambda node: tuple(cell for row in node.rows for cell in row),
+}
+"""What stands right below a node of each kind; below the others stands nothing."""

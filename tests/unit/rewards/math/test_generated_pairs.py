@@ -17,7 +17,8 @@ MANY_GOLDS = 6000
 
 def judge(half, count):
     """How many different and equal pairs came, and those that were judged otherwise."""
-    seen, wrong = Counter(), {True: [], False: []}
+    seen: Counter[bool] = Counter()
+    wrong: dict[bool, list[tuple[str, str, str, str]]] = {True: [], False: []}
     for label, kind, gold, answer in pairs(half, count):
         seen[label] += 1
         verdict = grade_math(answer, gold)
