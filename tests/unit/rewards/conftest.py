@@ -70,10 +70,16 @@ def compare(vectors: str, case: Mapping[str, Any], player: Player) -> tuple[Devi
         error = raised
     if agrees(case["output"], result, error):
         return ()
-    ours = None if result is None else result.reward
-    rows = tuple(row for row in deviations_of(vectors) if row.explains(vectors, case, ours))
+    rows = explaining(vectors, case, result)
     assert rows, f"theirs {case['output']}, ours {result or error!r}, and no row of the table says why"
     return rows
+
+
+def explaining(vectors: str, case: Mapping[str, Any], result: RewardResult | None) -> tuple[Deviation, ...]:
+    """The rows of the table that expect just this result; a result without a number may be an error."""
+    ours = None if result is None else result.reward
+    figures = {} if result is None else result.extras
+    return tuple(row for row in deviations_of(vectors) if row.explains(vectors, case, ours, figures))
 
 
 @pytest.fixture(name="compare")

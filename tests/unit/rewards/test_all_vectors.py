@@ -70,3 +70,91 @@ def test_every_row_is_needed_by_a_case(recorded, compare):
     rows = [row for row in DEVIATIONS if set(row.files) <= set(players)]
     assert len(rows) >= 15  # the others are about files whose own modules count
     assert [row.what for row in rows if not any(row is one for one, _ in needed)] == []
+
+
+def results_of(recorded):
+    """Every recorded case that is played here, with this library's result; `None` where it raises."""
+    for name, player in played().items():
+        for case in recorded(name):
+            try:
+                yield name, case, player(case)
+            except Exception:  # noqa: BLE001  (whatever a reward raises is no number)
+                yield name, case, None
+
+
+def rows_for(name, case, reward, figures=None):
+    return [row for row in DEVIATIONS if row.explains(name, case, reward, figures)]
+
+
+WRONG = (0.0, 0.05, 0.1, 0.25, 0.5, 2 / 3, 0.9, 1.0, -1.0, 10.0)
+
+
+def test_an_arbitrary_wrong_number_is_excused_nowhere(recorded):
+    excused = []
+    for name, case, result in results_of(recorded):
+        right = None if result is None else result.reward
+        wrong = [number for number in WRONG if right is None or abs(number - right) > 1e-9]
+        wrong += [] if right is None else [right + 0.001, right - 0.5]
+        excused += [(name, case["input"], number) for number in wrong if rows_for(name, case, number)]
+    assert excused == []
+
+
+def test_no_number_where_there_should_be_one_is_excused_nowhere(recorded):
+    excused = [
+        (name, case["input"])
+        for name, case, result in results_of(recorded)
+        if result is not None and result.reward is not None and rows_for(name, case, None)
+    ]
+    assert excused == []
+
+
+def test_a_wrong_figure_beside_a_right_number_is_excused_nowhere(recorded):
+    excused, deviating = [], 0
+    for name, case, result in results_of(recorded):
+        if result is None or not rows_for(name, case, result.reward, result.extras):
+            continue
+        deviating += 1
+        output = case["output"].get("value", {})
+        known = set(output) if isinstance(output, dict) else set()
+        for row in rows_for(name, case, result.reward, result.extras):
+            for figure in (known | set(row.expected(name, case).figures)) & set(result.extras) - {"output"}:
+                changed = {**result.extras, figure: result.extras[figure] + 0.25}
+                excused += [(name, case["input"], figure)] * row.explains(name, case, result.reward, changed)
+    assert excused == []
+    assert deviating > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "output"),
+    [
+        ("agentfly_code_reward_test", {"env_step_returns": "4", "env_step_raises": None}, {"reward": 1.0}),
+        ("agentfly_qa_f1_reward", {"final_response": "a", "answer": "b", "trajectory": []}, {"reward": 0.0}),
+        (
+            "agentfly_math_equal_reward",
+            {"final_response": r"\boxed{2^n-1}", "answer": "2^{n-1}"},
+            {"reward": 0.0},
+        ),
+        ("agentfly_math_equal_reward", {"final_response": "x 42 y", "answer": "42"}, {"reward": 0.0}),
+        ("arise_learned_reward", {"llm_reply": "0.3", "feedback": 1, "min_examples": 2}, {"reward": 0.0}),
+        ("arise_composite_reward", [[0.5, 1], [1.0, 3]], 0.875),
+        (
+            "agentfly_webshop_reward",
+            {"env_step_returns": {"reward": 1.0, "observation": "ok"}},
+            {"reward": 1.0},
+        ),
+    ],
+)
+def test_an_ordinary_case_is_in_no_row(name, given, output):
+    case = {"input": given, "output": {"value": output}}
+    assert [row.what for row in DEVIATIONS if row.covers(name, case)] == []
+
+
+def test_a_traceback_is_expected_to_be_paid_nothing():
+    told = "Traceback (most recent call last):\n  ...\nNameError: x"
+    case = {
+        "input": {"env_step_returns": told, "env_step_raises": None},
+        "output": {"value": {"reward": 1.0}},
+    }
+    assert rows_for("agentfly_code_reward_test", case, 0.0)
+    assert not rows_for("agentfly_code_reward_test", case, 0.5)
+    assert not rows_for("agentfly_code_reward_test", case, None)

@@ -40,8 +40,7 @@ def compare(name, case, ours, *, is_error):
     wanted = theirs["reward"] if isinstance(theirs, dict) else theirs
     if not is_error and ours == pytest.approx(wanted, abs=1e-9):
         return
-    becomes = "error" if is_error else "number"
-    rows = [row for row in deviations_of(name) if row.covers(name, case) and row.becomes == becomes]
+    rows = [row for row in deviations_of(name) if row.explains(name, case, None if is_error else ours)]
     assert rows, f"theirs {wanted}, ours {ours}, and no row says why"
 
 
@@ -135,6 +134,28 @@ def test_every_row_is_needed_by_a_case_and_says_why(row):
     assert any(departs(row.vectors, row, case) for case in found)
     assert row.what
     assert row.why
+
+
+def judged(name, case):
+    if name == LEARNED:
+        return rate(case)[0].reward
+    model = script(case["input"])
+    if name == ARISE:
+        return score(llm_judge_reward, case["input"]["trajectory"], model=model).reward
+    return score(llm_as_judge_reward, prediction="p", golden_answer="g", model=model).reward
+
+
+@pytest.mark.parametrize("name", [ARISE, LEARNED, AGENTFLY])
+def test_an_arbitrary_wrong_score_is_excused_nowhere(name):
+    for case in json.loads((VECTORS / f"{name}.json").read_text())["cases"]:
+        if isinstance(case["input"], str):
+            continue
+        right = judged(name, case)
+        wrong = [one for one in (0.0, 0.1, 0.5, 0.85, 1.0, 8.0) if right is None or abs(one - right) > 1e-9]
+        wrong += [] if right is None else [None, right + 0.01]
+        assert not [
+            (row.what, one) for row in deviations_of(name) for one in wrong if row.explains(name, case, one)
+        ]
 
 
 def test_no_failure_of_a_judge_is_anywhere_a_number():
