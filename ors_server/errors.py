@@ -101,6 +101,18 @@ class SessionNotFoundError(ClientError):
     code = "session_not_found"
 
 
+class SessionExpiredError(SessionNotFoundError):
+    """The session was ended because nobody used it for too long."""
+
+    code = "session_expired"
+
+
+class CallIdReusedError(ClientError):
+    """The session knows a call of that id, and it was another call."""
+
+    code = "call_id_reused"
+
+
 class SessionDeletedError(ClientError):
     """The session was deleted or expired while the request waited."""
 

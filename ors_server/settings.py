@@ -2,10 +2,11 @@
 
 import ipaddress
 import os
+from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -102,6 +103,15 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severity that is logged: one line per episode at info, one per call at debug."""
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _ignore_case(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read a value that is one of a few names whatever its case."""
+        if not isinstance(value, str) or info.field_name is None:
+            return value
+        names = names_of(cls.model_fields[info.field_name].annotation)
+        return next((name for name in names if name.lower() == value.strip().lower()), value)
+
     @property
     def record(self) -> str:
         """Where the record is kept, spelled out; may hold a password."""
@@ -131,6 +141,20 @@ class Settings(BaseSettings):
         config = cls.model_config.get("toml_file")
         file_settings = (TomlConfigSettingsSource(settings_cls),) if config else ()
         return (init_settings, env_settings, *file_settings)
+
+
+def names_of(annotation: Any) -> tuple[str, ...]:
+    """Return the names that a setting takes; none if it takes other values.
+
+    Args:
+        annotation: The field's type: a `Literal`, an enumeration, or a union with one.
+    """
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return tuple(str(member.value) for member in annotation)
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return tuple(part for part in parts if isinstance(part, str))
+    return tuple(name for part in parts for name in names_of(part))
 
 
 def default_record() -> Path:

@@ -10,7 +10,7 @@ import anyio
 
 from ors_server.authoring.client import CallingClient, NoClient
 from ors_server.authoring.context import ProgressListener
-from ors_server.errors import OrsServerError, StoreError
+from ors_server.errors import CallIdReusedError, OrsServerError, StoreError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
 
 
@@ -89,6 +89,26 @@ class Call:
     def is_done(self) -> bool:
         """Whether the result is there."""
         return self.result is not None
+
+    def expect(self, tool: str, arguments: JSONObject) -> None:
+        """Refuse to be another call: an id is asked for again only with the same tool and arguments.
+
+        Args:
+            tool: The tool that is asked for.
+            arguments: As the client sent them.
+
+        Raises:
+            CallIdReusedError: If this call is another one.
+        """
+        try:
+            is_same = self.tool == tool and self.arguments == arguments
+        except RecursionError:  # nested too deeply to tell
+            is_same = False
+        if not is_same:
+            other = "with other arguments" if self.tool == tool else f"and not of {tool!r}"
+            raise CallIdReusedError(
+                f"the call id {self.id!r} is taken by a call of {self.tool!r} {other}; choose another one"
+            )
 
     def resolve(self, result: CallResult) -> None:
         """Set the result and wake everybody who waits; the first result stays.

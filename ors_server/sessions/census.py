@@ -1,9 +1,11 @@
 """Counts sessions, those being made included, so that no limit is passed by asking for many at once."""
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from ors_server.errors import CapacityError
+
+IDS_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,34 @@ class Census:
 def _check(alive: int, limit: int | None, what: str) -> None:
     if limit is not None and alive >= limit:
         raise CapacityError(f"{what} is at maximum capacity ({limit} sessions); retry later")
+
+
+class RecentIds:
+    """Ids of which something is remembered, as long as not many others come after."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self) -> None:
+        """Remember none."""
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, an_id: str) -> bool:
+        return an_id in self._ids
+
+    def add(self, an_id: str) -> None:
+        """Remember one, and forget the oldest of too many.
+
+        Args:
+            an_id: The id.
+        """
+        self._ids[an_id] = None
+        if len(self._ids) > IDS_KEPT:
+            self._ids.popitem(last=False)
+
+    def discard(self, an_id: str) -> None:
+        """Forget one, if it is remembered.
+
+        Args:
+            an_id: The id.
+        """
+        self._ids.pop(an_id, None)

@@ -17,13 +17,14 @@ from ors_server.errors import (
     InvalidRequestError,
     SessionDeletedError,
     SessionExistsError,
+    SessionExpiredError,
     SessionNotFoundError,
     ShuttingDownError,
     UnknownEnvironmentError,
 )
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.census import Census, SessionLimits
+from ors_server.sessions.census import Census, RecentIds, SessionLimits
 from ors_server.sessions.copies import NotJSONError, copy_json
 from ors_server.sessions.forking import make_fork
 from ors_server.sessions.lifecycle import make_instance, tear_down
@@ -82,6 +83,7 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._births: dict[str, _Birth] = {}
         self._leaving: set[Session] = set()
+        self._expired = RecentIds()
         self._stopping = False
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
@@ -183,6 +185,7 @@ class SessionManager:
             raise
         else:
             self._sessions[session_id] = session
+            self._expired.discard(session_id)
             await self._begin(session, birth)
             return session
         finally:
@@ -196,10 +199,14 @@ class SessionManager:
             session_id: Its id.
 
         Raises:
-            SessionNotFoundError: If it never existed, was deleted, or expired.
+            SessionNotFoundError: If it never existed or was deleted.
+            SessionExpiredError: If it expired, and not many others have since.
         """
         session = self._sessions.get(session_id)
         if session is None:
+            if session_id in self._expired:
+                idle = self._limits.idle_seconds
+                raise SessionExpiredError(f"Active environment not found: it expired after {idle:g} s idle")
             raise SessionNotFoundError("Active environment not found")
         session.touch()
         return session
@@ -272,6 +279,7 @@ class SessionManager:
     async def _expire(self, session: Session) -> None:
         if expired([session], self._services.clock.monotonic(), self._limits.idle_seconds):
             await self._end(session, Event.EXPIRE, StopReason.EXPIRED)
+            self._expired.add(session.id)
 
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
         self._leaving.add(session)

@@ -274,9 +274,12 @@ class Session:
 
         Raises:
             EnvironmentFailedError: If setup has failed.
+            CallIdReusedError: If the id is that of a call with another tool or other arguments.
         """
         self._setup.check()
         call = self._calls.get(call_id)
+        if call is not None:
+            call.expect(tool, arguments)
         if call is None or call.is_unwritten:
             call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
             self._calls.start(call, self._perform)
@@ -293,6 +296,7 @@ class Session:
 
         Raises:
             NotSupportedError: If the environment scores no groups.
+            CallIdReusedError: If the id is that of another call.
         """
         hook = self.definition.hooks.score_group
         if hook is None:
@@ -302,9 +306,12 @@ class Session:
             await self._until_ready()
             return Scored(tuple(await hook(self._instance, candidates)))
 
+        arguments: JSONObject = {"candidates": candidates}
         call = self._calls.get(call_id)
-        if call is None:
-            call = Call(call_id or token_hex(16), "score_group", {})
+        if call is not None:
+            call.expect("score_group", arguments)
+        else:
+            call = Call(call_id or token_hex(16), "score_group", arguments)
             self._calls.start(call, perform)
         return call
 

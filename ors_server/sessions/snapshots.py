@@ -1,7 +1,7 @@
 """Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
@@ -191,10 +191,11 @@ class Snapshots:
         await snapshot.aclose()
 
     async def aclose(self) -> None:
-        """Discard them all."""
-        while self._kept:
-            _, snapshot = self._kept.popitem()
-            await snapshot.aclose()
+        """Discard them all; one that cannot be discarded keeps no other."""
+        async with AsyncExitStack() as stack:
+            while self._kept:
+                _, snapshot = self._kept.popitem()
+                stack.push_async_callback(snapshot.aclose)
 
     def _check_room(self) -> None:
         if len(self._kept) >= MAX_SNAPSHOTS:

@@ -174,8 +174,10 @@ async def refuses_calls_after_the_end(server: Subject) -> None:
             expect(
                 after.result.get("reason") == "episode_finished", f"expected the reason, got {after.result}"
             )
-        for earlier in (end, counted):
-            replayed = await seat.call("finish", resume=earlier.task_id)
+        for earlier, replayed in (
+            (end, await seat.call("finish", resume=end.task_id, reward=0.5)),
+            (counted, await seat.call("count", resume=counted.task_id)),
+        ):
             expect(replayed.result == earlier.result, f"the result cannot be fetched: {replayed.events}")
         expect_status(await seat.get("/prompt"), 200, asked="/prompt after the end")
 

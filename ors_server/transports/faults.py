@@ -58,6 +58,8 @@ FAULTS = MappingProxyType(
         errors.NotSupportedError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.SessionExistsError: Fault(400, JSONRPC_INVALID_PARAMS, control=409),
         errors.SessionNotFoundError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.SessionExpiredError: Fault(404, JSONRPC_NOT_FOUND),
+        errors.CallIdReusedError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
         errors.UnknownSnapshotError: Fault(404, JSONRPC_INVALID_PARAMS),

@@ -314,6 +314,7 @@ class OrsDoor:
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
                 call = await self._engine.resume(session_id, call_id)
+                call.expect(wanted.name, wanted.input)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return

@@ -12,9 +12,10 @@ from typing import Any
 
 import anyio
 import httpx2
+import mcp_types as types
 import pytest
 import uvicorn
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import Environment, EpisodePolicy, ToolError, ToolOutput, tool
@@ -222,13 +223,47 @@ async def test_a_session_played_through_all_doors_in_turn_is_one_episode(doors, 
             summary = await standing_everywhere(doors)
             assert (summary["steps"], summary["episode_return"]) == (number, total)
         for door in names:  # the same call asked for at every door is the same call
-            told = await doors[door].call("climb", {"reward": 5.0}, "call-1")
+            told = await doors[door].call("climb", {"reward": 0.1}, "call-1")
             assert told[:2] == (0.1, False)
         last = await doors[next(turn)].call("climb", {"reward": 1.0, "top": True}, "last")
         assert last[:2] == (1.0, True)
         for door in names:
             assert await doors[door].call("climb", {"reward": 9.0}, f"late-{door.replace(' ', '-')}") is None
-            assert (await doors[door].call("climb", {}, "last"))[:2] == (1.0, True)
+            told = await doors[door].call("climb", {"reward": 1.0, "top": True}, "last")
+            assert told[:2] == (1.0, True)
         summary = await standing_everywhere(doors)
     assert (summary["phase"], summary["stop_reason"], summary["steps"]) == ("finished", "completed", 11)
     assert summary["episode_return"] == total + 1.0
+
+
+async def test_a_call_id_of_another_call_is_refused_at_every_door_and_costs_nothing(doors):
+    with anyio.fail_after(LIMIT):
+        assert (await doors["ors"].call("climb", {"reward": 0.5}, "mine"))[0] == 0.5
+        http = doors["ors"].http
+        for body in ({"name": "climb", "input": {"reward": 0.7}}, {"name": "stumble", "input": {}}):
+            headers = {"X-Session-ID": SESSION}
+            answer = await http.post("/stairs/call", json={**body, "task_id": "mine"}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (409, "call_id_reused")
+            assert answer.json()["blame"] == "client"
+            call = {"name": body["name"], "arguments": body["input"], "call_id": "mine"}
+            answer = await http.post(f"/_ors/sessions/{SESSION}/calls", json=call)
+            assert (answer.status_code, answer.json()["code"]) == (409, "call_id_reused")
+            for era in ("mcp modern", "mcp handshake"):
+                with pytest.raises(MCPError, match="'mine' is taken by a call of 'climb'") as refused:
+                    await doors[era].call(body["name"], body["input"], "mine")
+                assert refused.value.code == types.INVALID_PARAMS
+        summary = await standing_everywhere(doors)
+    assert (summary["steps"], summary["episode_return"], summary["penalty_sum"]) == (1, 0.5, 0.0)
+
+
+async def test_an_id_that_the_server_made_is_no_other_calls_either(doors):
+    http, headers = doors["ors"].http, {"X-Session-ID": SESSION}
+    with anyio.fail_after(LIMIT):
+        body = {"name": "climb", "input": {"reward": 0.5}}
+        first = await http.post("/stairs/call", json=body, headers=headers)
+        call_id = first.text.split("\n")[1].removeprefix("data: ")
+        again = await http.post("/stairs/call", json={**body, "task_id": call_id}, headers=headers)
+        assert again.text == first.text
+        other = {"name": "climb", "input": {"reward": 0.7}, "task_id": call_id}
+        refused = await http.post("/stairs/call", json=other, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (409, "call_id_reused")

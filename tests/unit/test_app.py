@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import ValidationError
 
 from ors_server import Environment, tool
 from ors_server import settings as settings_module
@@ -13,7 +14,7 @@ from ors_server.app import App, create_app, engine_options, make_keyring, sandbo
 from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
-from ors_server.settings import Settings, load_settings
+from ors_server.settings import Settings, load_settings, names_of
 
 pytestmark = pytest.mark.anyio
 
@@ -204,3 +205,35 @@ def test_every_wish_for_isolation_reaches_the_choice():
         docker_host="unix:///run/docker.sock",
     )
     assert set(Settings.model_fields["sandbox"].annotation.__args__) == set(Choice)
+
+
+NAMED = {name: names_of(field.annotation) for name, field in Settings.model_fields.items()}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in NAMED.items() for value in values]
+)
+def test_the_case_of_a_value_that_is_a_name_does_not_matter(field, value, monkeypatch):
+    for spelling in (value.upper(), value.title(), f" {value} "):
+        monkeypatch.setenv(f"ORS_{field.upper()}", spelling)
+        assert getattr(Settings(), field) == value
+
+
+def test_every_setting_of_names_is_known_and_no_other():
+    assert {field for field, values in NAMED.items() if values} == {
+        "durability",
+        "emit",
+        "log_format",
+        "log_level",
+        "sandbox",
+        "visibility",
+    }
+
+
+def test_a_value_that_is_no_name_is_still_refused(monkeypatch):
+    monkeypatch.setenv("ORS_LOG_LEVEL", "LOUD")
+    with pytest.raises(ValidationError, match="'debug', 'info', 'warning' or 'error'"):
+        Settings()
+    monkeypatch.setenv("ORS_LOG_LEVEL", "ERROR")
+    monkeypatch.setenv("ORS_DOCKER_IMAGE", "Debian:12")
+    assert Settings().docker_image == "Debian:12"

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from ors_server import GroupCandidate, Message, TextBlock
+from ors_server.errors import CallIdReusedError
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +21,7 @@ async def test_a_call_waits_for_its_output(control):
 async def test_a_call_id_is_run_once(control):
     session_id = await control.create()
     first = await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "mine"})
-    again = await control.call(session_id, "pay", {"reward": 9.0}, body={"call_id": "mine"})
+    again = await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "mine"})
     assert first == again
     assert first["call_id"] == "mine"
     assert (await control.get(f"/sessions/{session_id}")).json()["episode"]["return"] == 0.5
@@ -185,5 +186,18 @@ async def test_a_scored_group_is_no_tool_call(open_control, refenv):
     candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="4")])])
     await control.app.engine.score_group(session_id, [candidate], call_id="group")
     answer = await control.post(f"/sessions/{session_id}/calls", {"name": "x", "call_id": "group"})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-    assert "scored a group" in answer.json()["detail"]
+    assert (answer.status_code, answer.json()["code"]) == (409, "call_id_reused")
+    assert "taken by a call of 'score_group'" in answer.json()["detail"]
+
+
+async def test_a_scored_group_is_not_read_as_a_call_under_another_groups_id(open_control, refenv):
+    control = await open_control(refenv)
+    session_id = await control.create(environment="termenv", split="train", index=0, task_spec=None)
+    groups = [
+        [GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text=text)])])]
+        for text in ("4", "5")
+    ]
+    first = await control.app.engine.score_group(session_id, groups[0], call_id="group")
+    assert await control.app.engine.score_group(session_id, list(groups[0]), call_id="group") is first
+    with pytest.raises(CallIdReusedError):
+        await control.app.engine.score_group(session_id, groups[1], call_id="group")

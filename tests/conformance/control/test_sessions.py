@@ -246,3 +246,21 @@ async def test_a_token_is_the_same_whenever_it_is_asked_for(control):
     assert again.json() == {
         name: made[name] for name in ("session_id", "agent_token", "agent_url", "mcp_url")
     }
+
+
+async def test_a_session_that_expired_says_so_at_every_door(open_control):
+    control = await open_control(idle_seconds=0.01, reap_seconds=0.01)
+    session_id = await control.create()
+    with anyio.fail_after(20):
+        while (await control.get(f"/sessions/{session_id}")).json()["episode"]["phase"] != "expired":
+            await anyio.lowlevel.checkpoint()
+        while control.app.engine._manager.peek(session_id) is not None:
+            await anyio.lowlevel.checkpoint()
+    answers = [
+        await control.get(f"/sessions/{session_id}/prompt"),
+        await control.post(f"/sessions/{session_id}/calls", {"name": "pay"}),
+        await control.client.get("/prompt", headers={"X-Session-ID": session_id}),
+    ]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (404, "session_expired")
+        assert answer.json()["detail"].endswith("expired after 0.01 s idle")

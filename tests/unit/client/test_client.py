@@ -105,8 +105,10 @@ async def test_a_fault_of_the_environment_is_raised_and_pays_nothing(place, slop
 async def test_the_same_call_id_gives_the_same_answer_and_runs_nothing(place, slope):
     async with place.client.episode(split="train", index=0) as episode:
         first = await episode.call("climb", {"reward": 0.5}, call_id="mine")
-        again = await episode.call("climb", {"reward": 0.9}, call_id="mine")
+        again = await episode.call("climb", {"reward": 0.5}, call_id="mine")
         assert again == first
+        with pytest.raises(errors.CallIdReusedError, match="'mine' is taken by a call of 'climb'"):
+            await episode.call("climb", {"reward": 0.9}, call_id="mine")
         await episode.check()
     assert slope.runs == ["climb"]
 

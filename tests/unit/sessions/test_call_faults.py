@@ -166,7 +166,7 @@ async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_
     await player.call(session, "pay", "end", reward=5.0, finished=True)
     store.fails = set()
     assert (await player.call(session, "pay", reward=1.0)).reason is RefusalReason.EPISODE_FINISHED
-    assert (await player.call(session, "pay", "end", reward=5.0)).output.reward == 5.0
+    assert (await player.call(session, "pay", "end", reward=5.0, finished=True)).output.reward == 5.0
     assert (await player.summary(session)).episode_return == 5.0
 
 

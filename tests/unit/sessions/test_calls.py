@@ -14,6 +14,7 @@ from ors_server import (
     ToolOutput,
 )
 from ors_server.errors import (
+    CallIdReusedError,
     UnknownCallError,
 )
 from ors_server.sessions.calls import Completed, Refusal, RefusalReason
@@ -69,8 +70,10 @@ async def test_a_repeated_id_gets_the_first_result_and_runs_nothing(player, stag
     )
     first = await player.call(session, "do", "mine", act="count")
     again = await player.call(session, "do", "mine", act="count")
-    other = await player.call(session, "pay", "mine", reward=5.0)
-    assert first is again is other
+    assert first is again
+    for tool_name, arguments in (("pay", {"reward": 5.0}), ("do", {"act": "other"}), ("do", {})):
+        with pytest.raises(CallIdReusedError, match="'mine' is taken by a call of 'do'"):
+            await player.call(session, tool_name, "mine", **arguments)
     assert stage.happened.count("count") == 1
     assert (await player.summary(session)).episode_return == 1.0
 
@@ -111,7 +114,7 @@ async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player):
     session = await player.create()
     last = await player.call(session, "pay", "last", reward=1.0, finished=True)
     late = await player.call(session, "pay", "late", reward=1.0)
-    assert await player.call(session, "pay", "last") is last
+    assert await player.call(session, "pay", "last", reward=1.0, finished=True) is last
     assert last.output.finished
     assert (late.reason, late.step) == (RefusalReason.EPISODE_FINISHED, None)
     assert (await player.summary(session)).episode_return == 1.0

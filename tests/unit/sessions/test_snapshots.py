@@ -16,6 +16,7 @@ from ors_server.errors import (
     UnknownSnapshotError,
 )
 from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.order import ForkWish, SessionOrder
@@ -321,3 +322,24 @@ async def test_a_fork_whose_memory_fails_leaves_nothing_behind():
         with pytest.raises(EnvironmentFailedError, match="what was it"):
             await engine.fork(session, ForkWish())
         assert len(await engine.sessions()) == 1
+
+
+async def test_a_snapshot_that_cannot_be_discarded_keeps_neither_its_fellows_nor_the_sandbox(monkeypatch):
+    backend = ScriptedBackend()
+    discarded: list[str] = []
+
+    async def discard(snapshot):
+        discarded.append(snapshot.id)
+        if snapshot.id == broken.id:
+            raise SnapshotError("the disk is gone")
+
+    sandboxes = Sandboxes(backend, await backend.probe())
+    async with open_local_engine([define(Filed)], sandboxes=sandboxes) as engine:
+        session = await begin(engine)
+        kept = [await engine.snapshot(session) for _ in range(3)]
+        broken = kept[1]
+        monkeypatch.setattr(type(broken), "aclose", discard)
+        assert await engine.delete(session)
+        assert (await engine.status(session)).summary.phase == "deleted"
+        assert sorted(discarded) == sorted(each.id for each in kept)
+        assert [sandbox.is_closed for sandbox in backend.sandboxes] == [True]

@@ -1,0 +1,35 @@
+"""What is known of sessions that expired."""
+
+import pytest
+
+from ors_server.errors import SessionExpiredError, SessionNotFoundError
+from ors_server.sessions.census import IDS_KEPT, RecentIds
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_expired_is_told_apart_from_what_never_was(player, clock):
+    session = await player.create()
+    for _ in range(3):
+        await clock.advance(1000.0)
+    for ask in (player.engine.ping, player.engine.prompt, player.engine.tools):
+        with pytest.raises(SessionExpiredError, match="expired after 900 s idle"):
+            await ask(session)
+    with pytest.raises(SessionNotFoundError) as unknown:
+        await player.engine.ping("nobody")
+    assert type(unknown.value) is SessionNotFoundError
+    await player.create(session_id=session)
+    await player.engine.ping(session)
+    assert await player.delete(session)
+    with pytest.raises(SessionNotFoundError) as deleted:
+        await player.engine.ping(session)
+    assert type(deleted.value) is SessionNotFoundError
+
+
+async def test_only_the_latest_ids_are_remembered():
+    ids = RecentIds()
+    for number in range(IDS_KEPT + 1):
+        ids.add(str(number))
+    ids.discard("5")
+    ids.discard("never")
+    assert ("0" in ids, "1" in ids, "5" in ids, str(IDS_KEPT) in ids) == (False, True, False, True)
