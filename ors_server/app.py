@@ -279,6 +279,7 @@ def sandbox_wish(settings: Settings) -> Wanted:
     return Wanted(
         choice=Choice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
+        allow_visible_answers=settings.allow_visible_answers,
         at_least=Strength(settings.min_isolation),
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,

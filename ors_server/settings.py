@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     allow_unsandboxed: bool = False
     """Whether agents' commands may run with no isolation at all where `sandbox` is none, or auto finds
     nothing better."""
+    allow_visible_answers: bool = False
+    """Whether environments may be served although agents can read their source, and the answers in it."""
     min_isolation: int = Field(default=1, ge=1, le=3)
     """Least level of isolation that is accepted: 3 namespaces, 2 rules and a uid per session, 1 rules."""
     store: SecretStr | None = None

@@ -123,6 +123,14 @@ class ServeOptions:
             rich_help_panel=ISOLATION,
         ),
     ] = None
+    allow_visible_answers: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-visible-answers",
+            help="Serve environments although agents can read their source, and the answers in it.",
+            rich_help_panel=ISOLATION,
+        ),
+    ] = None
     min_isolation: Annotated[
         int | None,
         typer.Option(

@@ -168,9 +168,10 @@ class BubblewrapCell(HostCell):
         # The number of processes is counted per user namespace, and can be limited only in there.
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
         outside = ulimits(limits, Enforced(memory=held.memory, pids=True))
-        isolation = [*self._enter(outside), *self._isolation(), *view, "--json-status-fd", str(ends.status)]
+        isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
+        isolation += ["--json-status-fd", str(ends.status)]
         isolation += _variables(order.variables(LAYOUT.temporary))
-        return self._spawn(isolation, [*inside, *order.argv], ends, self.fresh_entrances())
+        return self._spawn(isolation, [*inside, *order.argv], ends, place.entrances)
 
     # How everything is started
 
@@ -190,7 +191,7 @@ class BubblewrapCell(HostCell):
                 pass_fds=passed,
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **told},
                 cwd="/",
-                start_new_session=bool(terminal),
+                start_new_session=True,  # a signal to a whole group must reach neither the server nor its own
             )
         except OSError as error:
             raise SandboxStartError(f"cannot start bubblewrap: {error}") from error
@@ -232,6 +233,7 @@ class BubblewrapCell(HostCell):
             *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--clearenv"),
             *("--uid", _INNER_ID, "--gid", _INNER_ID, "--hostname", "sandbox"),
             *_system(),
+            *_masks(self._state),
             *("--ro-bind", str(static / "etc"), "/etc"),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
@@ -337,6 +339,15 @@ def _system() -> list[str]:
             argv += ["--symlink", str(folder.readlink()).lstrip("/"), f"/{name}"]
         elif folder.is_dir():
             argv += ["--ro-bind", str(folder), str(folder)]
+    return argv
+
+
+def _masks(state: ServerState) -> list[str]:
+    """Return the options that put nothing over the hidden places below the folders of the system."""
+    argv: list[str] = []
+    for shown in {Path("/usr"), *(Path("/") / name for name in _SYSTEM_FOLDERS)}:
+        for place in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
+            argv += ["--ro-bind", str(state.static / ("empty" if place.is_dir() else "nothing")), str(place)]
     return argv
 
 

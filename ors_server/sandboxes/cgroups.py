@@ -24,6 +24,7 @@ _CONTROLLERS = ("memory", "pids", "cpu")
 _MOUNTS = Path("/sys/fs/cgroup")
 _REMOVE_TRIES = 50
 _REMOVE_PAUSE = 0.01
+_FREEZE_LOOKS = 200
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ class Cgroup:
         with contextlib.suppress(OSError, KeyError):
             (self.folders["pids"] / "cgroup.kill").write_text("1")
             return
+        if self.freeze():  # so that nothing forks faster than it is killed
+            any(self.is_frozen() for _ in range(_FREEZE_LOOKS))
         for pid in self.processes():
             send_signal(pid, signal.SIGKILL, lambda pid: pid in self.processes())
         self.thaw()

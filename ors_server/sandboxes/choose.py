@@ -3,7 +3,7 @@
 import contextlib
 import resource
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ors_server.clock import Clock
@@ -13,6 +13,7 @@ from ors_server.sandboxes.docker import DockerBackend
 from ors_server.sandboxes.errors import SandboxUnavailableError
 from ors_server.sandboxes.janitor import sweep
 from ors_server.sandboxes.landlock import LandlockBackend
+from ors_server.sandboxes.masks import Hidden, find_visible
 from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.state import ServerState
 from ors_server.sandboxes.tier import Strength, TierReport
@@ -41,6 +42,10 @@ class Wanted:
     """The image of sessions' containers; without one Docker is not tried unless it is asked for by name."""
     docker_host: str | None = None
     """Where the Docker engine listens; as in `DOCKER_HOST` by default."""
+    hidden: Hidden = field(default_factory=Hidden)
+    """What agents must not read."""
+    allow_visible_answers: bool = False
+    """Accept a backend in which agents can read it."""
 
 
 @dataclass
@@ -76,6 +81,7 @@ async def choose(wanted: Wanted | None = None, clock: Clock | None = None) -> Ch
     sweep()
     _raise_descriptor_limit()
     state = ServerState()
+    state.hidden = wanted.hidden
     try:
         return await _choose(wanted, state, clock)
     except BaseException:
@@ -97,6 +103,7 @@ async def _choose(wanted: Wanted, state: ServerState, clock: Clock | None) -> Ch
         backend = make()
         try:
             report = await backend.probe()
+            await _require_hidden(backend, wanted)
         except SandboxUnavailableError as error:
             refused[name] = str(error)
             await backend.aclose()
@@ -107,6 +114,26 @@ async def _choose(wanted: Wanted, state: ServerState, clock: Clock | None) -> Ch
         await backend.aclose()
     tried = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     raise SandboxUnavailableError(f"no sandbox works here. {tried}. To run without one: --allow-unsandboxed")
+
+
+async def _require_hidden(backend: Backend, wanted: Wanted) -> None:
+    """Look from within whether the hidden places can be read.
+
+    Raises:
+        SandboxUnavailableError: They can, and nobody allowed that.
+    """
+    if not wanted.hidden.places or wanted.allow_visible_answers:
+        return
+    sandbox = await backend.start("probe-answers")
+    try:
+        found = await find_visible(sandbox, wanted.hidden)
+    finally:
+        await sandbox.aclose()
+    if found is not None:
+        raise SandboxUnavailableError(
+            f"agents could read {found}, and with it the answers of an environment: install that where they "
+            "cannot, in a folder of your own, or take another isolation; --allow-visible-answers accepts it"
+        )
 
 
 def _candidates(

@@ -4,11 +4,13 @@ A backend's own file says how its first process, its copiers and its fresh progr
 that it started is killed.
 """
 
+import contextlib
 import os
 import signal
+import stat
 import subprocess
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +31,8 @@ from ors_server.sandboxes.state import MARK, ServerState, SessionFolder, remove_
 
 KILL_LIMIT = 60.0
 """Seconds that a killed process may take to be gone."""
+_FOLDERS = (".", "work", "home", "tmp", "state")
+_PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,13 @@ class FreshPlace:
     """The folder of its files."""
     temporary: Path | None = None
     """Its writable folder, where it does not get a file system of its own."""
+    group: Cgroup | None = None
+    """Its own, so that no other program's processes or memory count against it."""
+
+    @property
+    def entrances(self) -> list[str]:
+        """Files into which its first process writes 0 to enter its group."""
+        return self.group.entrances if self.group is not None else []
 
 
 class HostCell(Cell):
@@ -67,7 +78,8 @@ class HostCell(Cell):
         self.layout = self.lay_out()
         self._mark = f"{state.server_id}-{self._folder.name}"
         self._cgroup = self.make_group("")
-        self._fresh_cgroup: Cgroup | None = None
+        self._fresh_groups: list[Cgroup] = []
+        self._free_groups: list[Cgroup] = []
         self._fresh: set[HostedProcess] = set()
         self._fresh_number = 0
         self._is_closed = False
@@ -148,6 +160,7 @@ class HostCell(Cell):
     def launch(self, slave: int) -> None:
         try:
             self._require_open()
+            self._open_folders()
             self._first = self.spawn_first(slave)
             lower_priority(self._first.pid)
         finally:
@@ -209,11 +222,12 @@ class HostCell(Cell):
         await self.kill()
         self._close_folders()
         self.close_namespaces()
-        for group in (self._cgroup, self._fresh_cgroup):
+        for group in (self._cgroup, *self._fresh_groups):
             if group is not None:
                 group.kill()
                 await group.remove()
-        self._cgroup = self._fresh_cgroup = None
+        self._cgroup = None
+        self._fresh_groups, self._free_groups = [], []
         if self._folder.path.exists():
             self._state.close_session(self._folder)
 
@@ -226,14 +240,24 @@ class HostCell(Cell):
         if self._is_closed:
             self.close_place(place)
         self._require_open()
+        self._open_folders()
 
         def forget(process: HostedProcess) -> None:
             self._fresh.discard(process)
+            kill_rest()
+            self._free_groups += [] if group is None else [group]
             self.close_place(place)
 
+        def kill_rest() -> None:
+            if group is not None and group.alive():
+                group.kill()
+
         limits = self.limits
-        care = Care(self.fresh_ending, (limits.keep_head_bytes, limits.keep_tail_bytes), forget)
+        kept = (limits.keep_head_bytes, limits.keep_tail_bytes)
         try:
+            group = self._take_group()
+            place = replace(place, group=group)
+            care = Care(self.fresh_ending, kept, kill_rest, forget)
             process = HostedProcess(partial(self.spawn_fresh, order, place), care)
         except BaseException:
             self.close_place(place)
@@ -241,11 +265,23 @@ class HostCell(Cell):
         self._fresh.add(process)
         return process
 
-    def fresh_entrances(self) -> list[str]:
-        """Return the entrances of the group of all fresh programs; it is made when it is first needed."""
-        if self._fresh_cgroup is None:
-            self._fresh_cgroup = self.make_group("-fresh")
-        return self._fresh_cgroup.thawed_entrances if self._fresh_cgroup is not None else []
+    def _take_group(self) -> Cgroup | None:
+        """Return a group in which nobody is, for one fresh program.
+
+        Raises:
+            SandboxStartError: Groups hold the limits here, and no more can be made.
+        """
+        if self._cgroup is None:
+            return None
+        for group in self._free_groups:
+            if not group.alive():
+                self._free_groups.remove(group)
+                return group
+        made = self.make_group(f"-fresh-{len(self._fresh_groups) + 1}")
+        if made is None:
+            raise SandboxStartError("no control group can be made for a fresh program")
+        self._fresh_groups.append(made)
+        return made
 
     # What backends share
 
@@ -276,6 +312,21 @@ class HostCell(Cell):
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self._files = os.open(folder, flags)
         self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
+
+    def _open_folders(self) -> None:
+        """Give the session's folders back to their owner, whatever mode an agent has given them.
+
+        Whoever starts in a folder must be allowed to enter it.
+        """
+        for name in _FOLDERS if self._files >= 0 else ():
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                folder = os.open(name, _PATH_ONLY, dir_fd=self._files)
+                try:
+                    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+                    if mode & stat.S_IRWXU != stat.S_IRWXU:
+                        Path(f"/proc/self/fd/{folder}").chmod(mode | stat.S_IRWXU)
+                finally:
+                    os.close(folder)
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 from typing_extensions import override
@@ -28,6 +28,7 @@ from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.fresh_files import SharedFolder
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.masks import readable_around
 from ors_server.sandboxes.processes import (
     ancestors,
     descendants,
@@ -45,17 +46,20 @@ from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LOCAL_SOCKETS_ONLY = (1,)
 """AF_UNIX: Landlock judges TCP only, so every other family has to go."""
+System: TypeAlias = tuple[Sequence[str], Sequence[str]]
+"""What of the system may be read whole, and which folders may only be listed."""
 _READABLE = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
     *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
     *("/etc/hosts", "/etc/localtime", "/etc/magic", "/etc/mime.types", "/etc/services", "/etc/protocols"),
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/vim"),
 )
+SYSTEM: System = (_READABLE, ())
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
 _MARK = "ORS_SANDBOX"
 _REAP_LIMIT = 1.0
-_SWEEPS = 50
+_SWEEPS = 1000
 _SWEEP_PAUSE = 0.02
 
 
@@ -64,8 +68,11 @@ class LandlockCell(HostCell):
 
     fresh_ending = signal.SIGTERM
 
-    def __init__(self, state: ServerState, limits: Limits, *, confined: bool = True) -> None:
+    def __init__(
+        self, state: ServerState, limits: Limits, *, confined: bool = True, system: System | None = None
+    ) -> None:
         self._confined = confined
+        self._system = system or SYSTEM
         self._launches = 0
         super().__init__(state, limits)
         self._fresh_files = SharedFolder(self._folder.path / "grader")
@@ -208,12 +215,12 @@ class LandlockCell(HostCell):
         script = ulimits(self.counted_limits(), self.enforced()) + '\nexec "$@"'
         orders = self._orders(["/bin/sh", "-c", script, "sh", *order.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
-        orders["entrances"] = self.fresh_entrances()
+        orders["entrances"] = place.entrances
         orders["environment"] = {**order.variables(str(place.temporary)), _MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
             shown = [path for path in (self.layout.work, place.files) if path is not None]
-            orders["paths"] = _rules(read=shown, write=[place.temporary])
+            orders["paths"] = _rules(self._system, read=shown, write=[place.temporary])
         return self._spawn(orders, ends, lead=[])
 
     # How everything is started
@@ -229,6 +236,7 @@ class LandlockCell(HostCell):
                 pass_fds=[fd for fd in (told, ends.status) if fd >= 0],
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
                 cwd="/",
+                start_new_session=not lead,
             )
         except OSError as error:
             raise SandboxStartError(f"cannot start the launcher: {error}") from error
@@ -238,7 +246,7 @@ class LandlockCell(HostCell):
     def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
         """Return what the launcher is told about a process of the session's own."""
         confined = self._confined
-        own = _rules(read=[self.control], use=[self.control / "io"], write=[self._data])
+        own = _rules(self._system, read=[self.control], use=[self.control / "io"], write=[self._data])
         return {
             "argv": argv,
             "folder": folder,
@@ -262,6 +270,7 @@ class LandlockBackend(HostedBackend):
     """Sandboxes by the kernel's rules."""
 
     name = "landlock"
+    _system: System | None = None
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
@@ -270,7 +279,9 @@ class LandlockBackend(HostedBackend):
         Args:
             limits: What the session may use.
         """
-        return LandlockCell(self.state, limits)
+        if self._system is None:
+            self._system = readable_around(_READABLE, self.state.hidden)
+        return LandlockCell(self.state, limits, system=self._system)
 
     @override
     def check_host(self) -> None:
@@ -359,11 +370,17 @@ def kill_marked(mark: str) -> None:
 
 
 def _rules(
-    *, read: Sequence[str | Path], write: Sequence[str | Path | None], use: Sequence[str | Path] = ()
+    system: System,
+    *,
+    read: Sequence[str | Path],
+    write: Sequence[str | Path | None],
+    use: Sequence[str | Path] = (),
 ) -> dict[str, list[str]]:
-    """Return the launcher's rules: the system for reading, the harmless devices, and what is named here."""
+    """Return the launcher's rules: the system, the harmless devices, and what is named here."""
+    readable, listed = system
     return {
-        "read": [*_READABLE, *map(str, read)],
+        "list": list(listed),
+        "read": [*readable, *map(str, read)],
         "use": [*_USABLE, *map(str, use)],
         "write": [str(path) for path in write if path is not None],
     }

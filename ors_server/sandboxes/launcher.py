@@ -49,6 +49,7 @@ _FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _NETWORK_RIGHTS = {4: 0b11}
 _SCOPES = {6: 0b11}
 _READ = 0b1101  # execute, read file, read folder
+_LIST = 0b1000  # read folder
 _ON_A_FILE = 0b0111 | 1 << 14 | 1 << 15  # execute, write, read, truncate, ioctl on a device
 _WRITE_FILE = 0b0010 | 1 << 14
 
@@ -99,9 +100,9 @@ def _restrict(paths: dict[str, list[str]]) -> None:
         ),
         "landlock_create_ruleset",
     )
-    granted = {"read": _READ, "use": _READ | _WRITE_FILE, "write": handled & ~(1 << 15)}
+    granted = {"list": _LIST, "read": _READ, "use": _READ | _WRITE_FILE, "write": handled & ~(1 << 15)}
     for kind, rights in granted.items():
-        for path in paths[kind]:
+        for path in paths.get(kind, ()):
             _grant(ruleset, path, rights & handled)
     _check(
         _libc.syscall(ctypes.c_long(_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint32(0)),
@@ -251,6 +252,7 @@ def guard(orders: dict[str, Any], status: int) -> None:
 def _be_child(orders: dict[str, Any], status: int) -> None:
     """Become the program, or say why not: a failure in here must not pass for the program's own."""
     try:
+        os.setsid()  # a signal to its whole group reaches nothing but its own
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         become(orders)
     except BaseException as error:  # noqa: BLE001 # whatever it is, it is told and ends the process

@@ -31,7 +31,11 @@ from ors_server.sandboxes.usage import Usage, usage_of
 
 _BITE = 65_536
 _STATUS_BYTES = 65_536
+_ENDING_LIMIT = 5.0
+"""Seconds for a guardian to end everything under it, before it is killed."""
 _KILL_LIMIT = 60.0
+"""Seconds that the killed may take to be gone: a busy machine, or a group that has had its share of the
+processor, lets them come to their end late."""
 _LAST_WORDS_LIMIT = 1.0
 """Seconds that standard error may stay open after the end: whoever holds it has been killed by then."""
 _NOT_FOUND = 127
@@ -59,6 +63,10 @@ def _nothing(_process: "HostedProcess") -> None:
     pass
 
 
+def _no_more() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Care:
     """How a program is ended, and what has to be done afterwards."""
@@ -67,6 +75,8 @@ class Care:
     """What makes its guardian end everything it started; SIGKILL follows when it takes its time."""
     keep_bytes: tuple[int, int] = (16_384, 16_384)
     """How much of the head and of the tail of standard error is kept."""
+    kill_rest: Callable[[], None] = _no_more
+    """Kills everything that it started, where more is known of that than its children."""
     on_end: "Callable[[HostedProcess], None]" = _nothing
     """Called once, when it is closed."""
 
@@ -197,8 +207,9 @@ class HostedProcess(FreshProcess):
         """Kill it, and wait until everything it started is dead."""
         if self._guardian.poll() is None and self._care.ending is not signal.SIGKILL:
             self._guardian.send_signal(self._care.ending)
-            await ended(self._held, _KILL_LIMIT)
+            await ended(self._held, _ENDING_LIMIT)
         if self._guardian.poll() is None:
+            self._care.kill_rest()
             await kill_with_children(self._guardian.pid)
         if not await ended(self._held, _KILL_LIMIT):
             raise SandboxError(f"process {self._guardian.pid} of a fresh program cannot be killed")

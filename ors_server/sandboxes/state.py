@@ -16,6 +16,7 @@ from pathlib import Path
 from ors_server.sandboxes import etc
 from ors_server.sandboxes.cgroups import Hierarchies, find_hierarchies
 from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.masks import Hidden
 from ors_server.sandboxes.uids import UidPool, try_lock
 
 MARK = "ors-"
@@ -112,6 +113,8 @@ class ServerState:
         self.snapshots = self.folder / "snapshots"
         self._quick = self.folder
         """Holds what changes with every command."""
+        self.hidden = Hidden()
+        """What sandboxes hide of what they show of the system; set before the first one is made."""
         self.hierarchies: Hierarchies = find_hierarchies()
         self._numbers = count(1)
         self._uids: UidPool | None = None
@@ -137,6 +140,8 @@ class ServerState:
         self.static.mkdir(mode=0o755)
         etc.build(self.static / "etc")
         etc.build_dead_socket(self.static / "no-terminal")
+        (self.static / "empty").mkdir(mode=0o755)
+        (self.static / "nothing").touch(mode=0o644)
         self.snapshots.mkdir(mode=0o700)
 
     def _record(self) -> bytes:

@@ -1,8 +1,11 @@
 """Where sessions get their sandboxes: the backend in force, or the reason why there is none."""
 
+import sys
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.clock import Clock
@@ -10,6 +13,7 @@ from ors_server.logs import get_logger
 from ors_server.sandboxes.base import Backend
 from ors_server.sandboxes.choose import Choice, Wanted, choose
 from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.masks import Hidden, source_places
 from ors_server.sandboxes.tier import TierReport
 from ors_server.wire import JSONObject
 
@@ -45,6 +49,28 @@ class Sandboxes:
 NO_SANDBOXES = Sandboxes()
 
 
+def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> Hidden:
+    """Return where the environments' own source stands, with all of the packages that it belongs to."""
+    places: list[Path] = []
+    names: list[str] = []
+    for definition in definitions:
+        name = definition.source.__module__
+        package = sys.modules.get(name.partition(".")[0])
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if file is not None:
+            places += source_places(file, list(getattr(package, "__path__", ())))
+            names.append(name.partition(".")[0])
+    return Hidden(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
+
+
+def _own_folders() -> Iterable[Path]:
+    """Yield where this server stands, and the environments that come with it, served or not."""
+    for name in ("ors_server", "ors_server_tasks"):
+        found = find_spec(name)
+        yield from map(Path.resolve, map(Path, (found and found.submodule_search_locations) or ()))
+
+
 @asynccontextmanager
 async def open_sandboxes(
     definitions: Iterable[EnvironmentDefinition], wanted: Wanted | None = None, clock: Clock | None = None
@@ -63,8 +89,9 @@ async def open_sandboxes(
         SandboxUnavailableError: If the backend that was asked for does not work here.
         UnsandboxedRefusedError: If it is `none`, and nobody allowed that.
     """
-    wanted = wanted or Wanted()
-    needing = [definition.name for definition in definitions if definition.may_need_sandbox]
+    played = [definition for definition in definitions if definition.may_need_sandbox]
+    needing = [definition.name for definition in played]
+    wanted = replace(wanted or Wanted(), hidden=_sources_of(played))
     if not needing:
         yield NO_SANDBOXES
         return

@@ -193,6 +193,7 @@ def test_every_wish_for_isolation_reaches_the_choice():
     settings = Settings(
         sandbox="docker",
         allow_unsandboxed=True,
+        allow_visible_answers=True,
         min_isolation=3,
         docker_image="debian:12",
         docker_host="unix:///run/docker.sock",
@@ -200,6 +201,7 @@ def test_every_wish_for_isolation_reaches_the_choice():
     assert sandbox_wish(settings) == Wanted(
         Choice.DOCKER,
         allow_unsandboxed=True,
+        allow_visible_answers=True,
         at_least=Strength.NAMESPACES,
         docker_image="debian:12",
         docker_host="unix:///run/docker.sock",
