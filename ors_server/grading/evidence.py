@@ -19,6 +19,7 @@ from ors_server.sandboxes.errors import (
     SandboxFileMissingError,
     SandboxFileTooLargeError,
     SandboxPathError,
+    SandboxStartError,
 )
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun
 
@@ -232,7 +233,8 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
 
     Args:
         sandbox: The session's.
-        final: Kill every process of the agent, so that none is ever thawed; a new shell stands in its place.
+        final: Kill every process of the agent, so that none is ever thawed; a new shell stands in its place,
+            if the agent has left enough memory for one.
 
     Raises:
         SandboxError: The agent's processes could not be stopped.
@@ -242,7 +244,8 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
     async with contextlib.AsyncExitStack() as work:
         if final:
             await work.enter_async_context(evidence.at_work())
-            await sandbox.restart()
+            with contextlib.suppress(SandboxStartError):  # all are dead: only the new shell did not come up
+                await sandbox.restart()
         try:
             await sandbox.freeze()
             await work.aclose()

@@ -13,6 +13,8 @@ def main() -> None:
     """Execute the file that the first argument names; the others are its own."""
     del sys.argv[0]
     sys.path.append(os.getcwd())  # noqa: PTH109 # a start-up path without imports
+    if not os.path.isfile(sys.argv[0]):  # noqa: PTH113 # opening a pipe would wait for ever
+        sys.exit(f"cannot open {sys.argv[0]}: not a file")
     try:
         with open(sys.argv[0], "rb") as file:  # noqa: PTH123 # a start-up path without imports
             code = compile(file.read(), sys.argv[0], "exec", dont_inherit=True)

@@ -38,7 +38,9 @@ ENVIRONMENT = {
 _CASE_SHARE = 6.0
 _GRACE = 1.0
 _LEAST = 0.001
+_OUT_OF_TIME = "the time for all tests was over"
 _PASSED = {0, 1}
+_GAVE_WAY = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError)
 _NOTHING_COLLECTED = 5
 _SAID = 2_000
 _BOOT = """\
@@ -117,7 +119,7 @@ async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
         run = _Run(evidence, suite, process)
         try:
             return await run.judge()
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError) as broken:
+        except _GAVE_WAY as broken:
             said = await anyio.to_thread.run_sync(_read_said, folder)
             raise GraderFailedError(f"the process of the hidden tests gave way: {broken}. {said}") from broken
         finally:
@@ -253,10 +255,10 @@ class _Run:
             return CaseReport(tuple(CaseResult(name, passed=False, reason=problem) for name in names))
         await _send(self._process, b"run")
         verdict = _Verdict()
-        is_over = await self._relay(verdict)
-        if not is_over:
+        cut = await self._relay(verdict)
+        if cut is None:
             await self._check_end(verdict)
-        return CaseReport(tuple(_result(name, verdict, is_over=is_over) for name in names))
+        return CaseReport(tuple(_result(name, verdict, cut) for name in names))
 
     async def aclose(self) -> None:
         """End the worker."""
@@ -292,8 +294,8 @@ class _Run:
         except (KeyError, TypeError, IndexError):
             return "loading the modules failed"
 
-    async def _relay(self, verdict: _Verdict) -> bool:
-        """Carry questions and answers until the end; return whether time ran out before.
+    async def _relay(self, verdict: _Verdict) -> str | None:
+        """Carry questions and answers until the end; return what of the agent's cut the tests short.
 
         Raises:
             GradingError: Time ran out, and it was not the agent's code that took it.
@@ -307,15 +309,21 @@ class _Run:
                     raise GradingError(
                         "the hidden tests ran out of time, and not in the agent's code"
                     ) from None
-                return True
+                return _OUT_OF_TIME
+            except _GAVE_WAY:
+                if not self._has_asked:
+                    raise
+                return "the tests gave way over what the agent's code gave them"
             if self._agent_s >= whole:
-                return True
+                return _OUT_OF_TIME
             if message[:1] == b"V":
                 _note(message, verdict)
                 self._has_asked = False
             else:
-                await _send(self._process, await self._answer(message))
-        return False
+                answer = await self._answer(message)
+                with contextlib.suppress(*_GAVE_WAY):  # met where the next message is awaited
+                    await _send(self._process, answer)
+        return None
 
     async def _answer(self, message: bytes) -> bytes:
         self._has_asked = True
@@ -376,11 +384,8 @@ def _note(message: bytes, verdict: _Verdict) -> None:
     verdict.ended = told.get("end", verdict.ended)
 
 
-def _result(name: str, verdict: _Verdict, *, is_over: bool) -> CaseResult:
+def _result(name: str, verdict: _Verdict, cut: str | None) -> CaseResult:
     if name in verdict.problems:
         problem = verdict.problems[name]
         return CaseResult(name, passed=problem is None, reason=problem)
-    reason = (
-        "the time for all tests was over" if is_over else "its file could not be collected with this code"
-    )
-    return CaseResult(name, passed=False, reason=reason)
+    return CaseResult(name, passed=False, reason=cut or "its file could not be collected with this code")

@@ -76,9 +76,24 @@ class SandboxFileError(ClientError):
 
 
 class SandboxPathError(SandboxFileError):
-    """The path leads out of the work dir, or through something that is not a plain file or folder."""
+    """The path leads out of the work dir, or through something that is not a plain file or folder.
+
+    Attributes:
+        is_no_place: Whether no file can make the path right, for it names nothing in a work dir.
+    """
 
     code = "sandbox_path"
+
+    def __init__(self, path: str, reason: str, *, is_no_place: bool = False) -> None:
+        """Keep whether the path itself is wrong.
+
+        Args:
+            path: The path as the caller wrote it.
+            reason: What refused it.
+            is_no_place: Whether the path itself is wrong, whatever stands in the work dir.
+        """
+        super().__init__(path, reason)
+        self.is_no_place = is_no_place
 
 
 class SandboxFileMissingError(SandboxFileError):

@@ -104,27 +104,38 @@ class WorkDir:
         return sorted(found)
 
     def _list(self, folder: int, prefix: str, depth: int, found: list[Entry]) -> None:
-        with os.scandir(folder) as rows:
-            for row in rows:
-                if len(found) >= self.limits.entries:
-                    return
-                entry = _entry(row, posixpath.join(prefix, row.name))
-                found.append(entry)
-                if entry.kind is EntryKind.FOLDER and depth > 1:
-                    with contextlib.suppress(OSError):
-                        self._descend(folder, row.name, entry.path, depth, found)
+        """List level by level: a tree may be deeper than any stack, and longer than any path."""
+        level = [(".", prefix)]
+        for left in range(depth, 0, -1):
+            below: list[tuple[str, str]] = []
+            for name, shown in level:
+                with contextlib.suppress(OSError):
+                    below += self._list_one(folder, name, shown, found)
+            if left == 1 or not below:
+                return
+            level = below
 
-    def _descend(self, folder: int, name: str, prefix: str, depth: int, found: list[Entry]) -> None:
-        below = openat2(
+    def _list_one(self, folder: int, name: str, shown: str, found: list[Entry]) -> list[tuple[str, str]]:
+        """List one folder; return the folders in it, as they are reached and as they are shown."""
+        opened = openat2(
             folder,
             os.fsencode(name),
             os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK,
             resolve=_WALK | Resolve.NO_SYMLINKS,
         )
+        below: list[tuple[str, str]] = []
         try:
-            self._list(below, prefix, depth - 1, found)
+            with os.scandir(opened) as rows:
+                for row in rows:
+                    if len(found) >= self.limits.entries:
+                        break
+                    entry = _entry(row, posixpath.join(shown, row.name))
+                    found.append(entry)
+                    if entry.kind is EntryKind.FOLDER:
+                        below.append((posixpath.join(name, row.name), entry.path))
         finally:
-            os.close(below)
+            os.close(opened)
+        return below
 
     def _make_folders(self, path: str) -> None:
         above = posixpath.dirname(self._relative(path))
@@ -163,16 +174,17 @@ class WorkDir:
 
     def _relative(self, path: str) -> str:
         if "\0" in path or not path:
-            raise SandboxPathError(path, "not a path")
+            raise SandboxPathError(path, "not a path", is_no_place=True)
         try:
             path.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            raise SandboxPathError(path, "not a path") from None
+            raise SandboxPathError(path, "not a path", is_no_place=True) from None
         if not path.startswith("/"):
             return path
         if path == self.seen_as or path.startswith(self.seen_as + "/"):
             return path[len(self.seen_as) :].lstrip("/") or "."
-        raise SandboxPathError(path, f"outside the work dir; use a path relative to {self.seen_as}")
+        reason = f"outside the work dir; use a path relative to {self.seen_as}"
+        raise SandboxPathError(path, reason, is_no_place=True)
 
 
 def _require_plain(path: str, descriptor: int) -> None:

@@ -49,6 +49,18 @@ def git_environment(folder: str) -> dict[str, str]:
     }
 
 
+async def _require_git(evidence: Evidence) -> None:
+    """Ask git for the empty tree, with no object of the agent's in sight.
+
+    Raises:
+        UnjudgedError: git does not work.
+    """
+    files, environment = empty_repository(), git_environment(evidence.sandbox.fresh_dir)
+    run = await evidence.run(["git", "cat-file", "-t", _EMPTY_TREE], files=files, environment=environment)
+    if run.stdout.kept.strip() != b"tree":
+        raise UnjudgedError(f"git does not work: {run.stderr.text.strip()[:500]}")
+
+
 class Conversation(Protocol):
     """A program that answers, as `Evidence.start` gives it."""
 
@@ -80,7 +92,8 @@ class ObjectStore:
             objects: The folder of objects, relative to the work dir; plain files and folders only.
 
         Raises:
-            UnjudgedError: git does not work, or did not come to an end.
+            StoreError: Reading took too long, or git works with every store but this one.
+            UnjudgedError: git does not work.
         """
         sandbox = evidence.sandbox
         process = await evidence.start(
@@ -94,10 +107,12 @@ class ObjectStore:
         try:
             with anyio.move_on_after(TIME_LIMIT) as scope:
                 store = cls(process)
-                await store._greet()
+                if not await store._is_answered():
+                    await _require_git(evidence)
+                    raise StoreError("git does not answer with them")
                 yield store
             if scope.cancelled_caught:
-                raise UnjudgedError(f"reading the objects took longer than {TIME_LIMIT:.0f} seconds")
+                raise StoreError(f"reading them took longer than {TIME_LIMIT:.0f} seconds")
         finally:
             await process.aclose()
 
@@ -119,13 +134,11 @@ class ObjectStore:
             self._known[oid] = (kind, content)
         return self._known[oid]
 
-    async def _greet(self) -> None:
+    async def _is_answered(self) -> bool:
         try:
-            answer = await self._ask(_EMPTY_TREE)
-        except StoreError as error:
-            raise UnjudgedError(f"git does not answer: {error}") from error
-        if answer != ("tree", b""):
-            raise UnjudgedError("git does not know the empty tree")
+            return await self._ask(_EMPTY_TREE) == ("tree", b"")
+        except StoreError:
+            return False
 
     async def _ask(self, oid: str) -> tuple[str, bytes]:
         await self._process.send(f"{oid}\n".encode())

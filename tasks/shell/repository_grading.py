@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ors_server import OverLimitError, run_offloaded
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError, empty_repository, git_environment
-from ors_server_tasks.shell.observation import Observation, UnjudgedError
+from ors_server_tasks.shell.observation import Observation
 from ors_server_tasks.shell.repository import FILE_MODE, CommitState, RepositoryState, write_tree
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ async def _staged_tree(evidence: Evidence, inside: str) -> str | None:
             "GIT_INDEX_FILE": f"{sandbox.work_dir}/{inside}/index",
         },
     )
-    if run.timed_out:
-        raise UnjudgedError("git did not come to an end with the index")
-    if run.exit_code != 0 or run.stdout.omitted:
+    if run.timed_out or run.exit_code != 0 or run.stdout.omitted:
         return None
     try:
         return await run_offloaded(read_index, run.stdout.kept)

@@ -8,14 +8,15 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
-from ors_server.authoring.judging import grade_ending
+from ors_server.authoring.judging import grade_ending, own_episode
 from ors_server.authoring.tool import Toolset, tool
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.grading.evidence import Evidence, gather_evidence
+from ors_server.policy import EpisodePolicy
 from ors_server.rewards.output import graded_output, has_result
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.errors import SandboxFileError
+from ors_server.sandboxes.errors import SandboxFileError, SandboxPathError
 from ors_server.wire import ToolOutput
 
 
@@ -95,7 +96,19 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
     except AuthorRaisedError as raised:
         raise raised.error from None  # a ToolError keeps its meaning; anything else is the author's failure
     except SandboxFileError as error:
-        raise EnvironmentFailedError(f"grade_submission looked at what is not there: {error}") from error
+        if isinstance(error, SandboxPathError) and error.is_no_place:
+            raise EnvironmentFailedError(
+                f"grade_submission asked for no place in a work dir: {error}"
+            ) from error
+        return RewardResult(_least(grade), reason=f"the evidence cannot be read: {error}")
+
+
+def _least(grade: Grade) -> float:
+    """Return the least that may be paid: what an agent keeps from being looked at is wrong."""
+    environment = getattr(grade, "__self__", None)
+    episode = own_episode(environment)
+    policy = getattr(environment, "policy", None) if episode is None else episode.policy
+    return policy.reward_range[0] if isinstance(policy, EpisodePolicy) and policy.reward_range else 0.0
 
 
 def _close(judged: Any, where: str) -> ToolOutput:

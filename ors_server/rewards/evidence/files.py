@@ -19,11 +19,7 @@ from ors_server.rewards.reading.bounded_pattern import (
 )
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.sandboxes.errors import (
-    SandboxFileMissingError,
-    SandboxFileTooLargeError,
-    SandboxPathError,
-)
+from ors_server.sandboxes.errors import SandboxFileError
 
 MAX_BYTES = 4_194_304
 """Bytes of a file that are read."""
@@ -196,7 +192,7 @@ async def _read(evidence: Evidence, path: str) -> tuple[bytes | None, str | None
     """Return a file's content, or why the agent left none that can be looked at."""
     try:
         return await evidence.read_file(path, most=MAX_BYTES), None
-    except (SandboxFileMissingError, SandboxFileTooLargeError, SandboxPathError) as error:
+    except SandboxFileError as error:
         return None, str(error)
 
 

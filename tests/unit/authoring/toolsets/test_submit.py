@@ -6,6 +6,7 @@ from ors_server import Environment, Submission, ToolError, ToolOutput
 from ors_server.authoring.loading import define
 from ors_server.authoring.toolsets.submit import SubmitTools
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
+from ors_server.policy import EpisodePolicy
 from ors_server.sandboxes.errors import SandboxClosedError
 
 pytestmark = pytest.mark.anyio
@@ -104,13 +105,26 @@ async def test_nothing_of_the_agents_is_left_when_the_work_is_judged(real):
         assert after.stdout.text == "judged\ngone\n"
 
 
-async def test_evidence_that_is_not_there_is_the_graders_error(scripted):
+@pytest.mark.parametrize(("policy", "least"), [(EpisodePolicy(reward_range=(-1.0, 1.0)), -1.0), (None, 0.0)])
+async def test_evidence_that_cannot_be_read_is_paid_the_least_with_the_reason(scripted, policy, least):
     async def grade(submission):
         return float((await submission.evidence.read_file("none")).decode())
 
     place = await scripted()
-    with pytest.raises(EnvironmentFailedError, match="no such file"):
-        await SubmitTools(Place(place.sandbox, grade)).submit()
+    judged = Place(place.sandbox, grade)
+    judged.policy = policy
+    output = await SubmitTools(judged).submit()
+    assert (output.reward, output.finished) == (least, True)
+    assert "no such file" in output.metadata["reward_reason"]
+
+
+async def test_a_path_that_names_no_place_in_a_work_dir_is_the_graders_error(real):
+    async def grade(submission):
+        return float((await submission.evidence.read_file("/etc/answer")).decode())
+
+    async with real() as place:
+        with pytest.raises(EnvironmentFailedError, match="outside the work dir"):
+            await SubmitTools(Place(place.sandbox, grade)).submit()
 
 
 async def test_a_dead_sandbox_is_the_machinerys_fault(scripted):

@@ -114,21 +114,21 @@ def test_a_link_is_wanted_with_its_text(lay):
     assert desk.faults() == []
 
 
-def test_a_listing_without_end_is_a_fault_and_not_read(lay):
+@pytest.mark.parametrize("timed_out", [False, True])
+def test_a_listing_without_end_is_a_fault_and_not_read(lay, timed_out):
     desk = lay(exercise())
     desk.solve()
-    run = FreshRun(
-        None, Output(b"f", b"", 10**7), Output(), timed_out=False, output_limit=True, duration_s=0.0
-    )
+    listing, is_flood = Output(b"f", b"", 10**7), not timed_out
+    run = FreshRun(None, listing, Output(), timed_out=timed_out, output_limit=is_flood, duration_s=0.0)
     desk.evidence.run = lambda *_, **__: answer(run)
     assert desk.faults() == ["the work dir holds far more than was asked for"]
 
 
-@pytest.mark.parametrize(("exit_code", "timed_out"), [(None, True), (127, False), (137, False)])
-def test_a_grader_that_cannot_look_gives_no_judgement(lay, exit_code, timed_out):
+@pytest.mark.parametrize("exit_code", [127, 137])
+def test_a_grader_that_cannot_look_gives_no_judgement(lay, exit_code):
     desk = lay(exercise())
     desk.solve()
-    run = FreshRun(exit_code, Output(), Output(), timed_out=timed_out, output_limit=False, duration_s=0.0)
+    run = FreshRun(exit_code, Output(), Output(), timed_out=False, output_limit=False, duration_s=0.0)
     desk.evidence.run = lambda *_, **__: answer(run)
     with pytest.raises(UnjudgedError):
         desk.faults()

@@ -6,6 +6,8 @@ import zlib
 
 import pytest
 
+from ors_server import FreshRun
+from ors_server.sandboxes.output import Output
 from ors_server_tasks.shell.exercise import Exercise
 from ors_server_tasks.shell.families.git_bench import MAIN, Bench, Given, Wanted, exactly
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError
@@ -191,12 +193,35 @@ class Silent:
     async def receive(self):
         return self.answers.pop(0) if self.answers else b""
 
+    async def aclose(self):
+        pass
+
+
+class Place:
+    """Evidence whose git answers what it is told to, with the agent's objects and without."""
+
+    fresh_dir, work_dir = "/grader", "/work"
+
+    def __init__(self, answers, alone):
+        self.sandbox = self
+        self.process, self.alone = Silent(*answers), alone
+
+    async def start(self, argv, **rest):
+        return self.process
+
+    async def run(self, argv, **rest):
+        return FreshRun(0, Output(self.alone), Output(), timed_out=False, output_limit=False, duration_s=0.0)
+
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answers", [(), (b"what?\n",), (f"{oid_of('tree', b'')} blob 1\nx\n".encode(),)])
-async def test_a_git_that_does_not_work_gives_no_judgement(answers):
-    with pytest.raises(UnjudgedError):
-        await ObjectStore(Silent(*answers))._greet()
+@pytest.mark.parametrize(("alone", "error"), [(b"tree\n", StoreError), (b"", UnjudgedError)])
+async def test_a_git_that_does_not_answer_is_the_agents_fault_if_it_works_without_its_objects(
+    answers, alone, error
+):
+    with pytest.raises(error):
+        async with ObjectStore.open(Place(answers, alone), "repo/.git/objects"):
+            pass
 
 
 @pytest.mark.anyio
