@@ -305,5 +305,7 @@ def _spell(node: Node) -> str:
             return str(value)
         case Multiply((_, Number(value))):
             return f"-{value}"
+        case Symbol(name):
+            return name
         case _:
             raise SyntaxUnknownError("a unit's exponent that is no number")

@@ -144,7 +144,7 @@ def _read_bare_gold(gold: str) -> Reading | None:
 def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
-    label = choices.label_of(gold.text)
+    label = None if gold.text.islower() else choices.label_of(gold.text)
     verdict = (
         _grade_unboxed_choice(response, gold, label, options)
         if label is not None

@@ -13,7 +13,7 @@ from typing import Final
 from ors_server.rewards.math.limits import DEPTH, DIGITS, TOKENS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.runs import is_in_formula, is_term_end, unit_pieces
 from ors_server.rewards.math.scanner import Scanner, Token
-from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, WORDS
+from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, MIXED, WORDS
 from ors_server.rewards.math.vocabulary import (
     ACCENTS,
     BINDERS,
@@ -178,7 +178,8 @@ class _Lexer(Scanner):
             self._add_run(run)
 
     def _add_run(self, run: str) -> None:
-        name = run if run in FUNCTIONS or run in CONSTANTS or run in GREEK else run.lower()
+        is_known = run in FUNCTIONS or run in CONSTANTS or run in GREEK
+        name = run if is_known or not (run.isupper() or run.istitle()) else run.lower()
         if name in FUNCTIONS and not self._is_unit(run):
             self.add("function", FUNCTIONS[name])
         elif self._is_factors(run):
@@ -215,7 +216,7 @@ class _Lexer(Scanner):
         is_after_number = bool(self.tokens) and self.tokens[-1][0] == "number"
         if is_after_number and letter in "xX" and self._is_sign_of_times():
             self.add("operator", "*")
-        elif is_after_number and letter in LONE_LETTERS and self._is_lone_unit():
+        elif letter in LONE_LETTERS and self._is_lone_unit():
             self.add("word", letter)
         elif letter in CONSTANTS:
             self.add("constant", CONSTANTS[letter])
@@ -231,6 +232,9 @@ class _Lexer(Scanner):
     def _is_lone_unit(self) -> bool:
         if self.is_formula or self.is_in_script or not self.is_spaced_before or "\\" in self.text:
             return False
+        last = self.tokens[-1] if self.tokens else ("", "", False)
+        if last[0] != "number" and (last[0] != "word" or last[1].lower() not in WORDS):
+            return False
         return _LONE.match(self.text, self.position) is None and not is_term_end(self.tokens)
 
     def _is_unit(self, run: str) -> bool:
@@ -244,7 +248,7 @@ class _Lexer(Scanner):
         is_after_value = bool(self.tokens) and (
             self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
         )
-        if is_after_value and run.lower() in WORDS and (run[0].isupper() or run.islower()):
+        if is_after_value and run.lower() in WORDS and (run[0].isupper() or run.islower() or run in MIXED):
             self.add("word", run)
         elif run.endswith("pi") and len(run) <= 3:  # noqa: PLR2004  (`rpi` is a product, `Hopi` a word)
             self._add_letters(run[:-2])
@@ -283,7 +287,10 @@ class _Lexer(Scanner):
             self.add("operator", "pmod")
         elif name in ("mathbb", "Bbb", "mathcal"):
             letter = self.argument()
-            self.add("constant", CONSTANTS.get(f"mathbb{letter}", letter))
+            if name == "mathcal" and letter == "O":
+                self.add("letter", letter)
+            else:
+                self.add("constant", CONSTANTS.get(f"mathbb{letter}", letter))
         else:
             self._add_command(name)
 
@@ -326,6 +333,7 @@ class _Lexer(Scanner):
             len(stripped) <= 1
             or _INNER.search(stripped)
             or stripped in SET_FUNCTIONS
+            or (is_upright and stripped.isalpha() and self.text.startswith("_", self.position))
             or (is_upright and (stripped in FUNCTIONS or stripped in CONSTANTS or stripped in GREEK))
         ):
             inner = _Lexer(

@@ -96,6 +96,8 @@ _UNIT_FRACTION: Final = re.compile(
     r"\\[dt]?frac\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}"
 )
 """A unit that is set as a fraction of two."""
+_MOD: Final = re.compile(r"\\(?:mathrm|text|operatorname)\s*\{[\s~]*mod[\s~]*\}(?:\s|~|\\[ ,;])*")
+_IN_MODULUS: Final = re.compile(r"\(\s*(?:\\b?mod|mod)(?![A-Za-z])\s*([^()]{1,20})\)")
 _US: Final = re.compile(r"\bUS(?=\s?\\?\$\s?\d)")
 _ORDINAL: Final = re.compile(
     r"(?<![\w.])(\d{1,4})(?:(?:st|nd|rd|th)\b|\^\{?(?:\\(?:text|mathrm)\{)?(?:st|nd|rd|th)\b\}{0,2})"
@@ -143,6 +145,10 @@ def unify(text: str) -> str:
 
 
 def _unify_words(text: str) -> str:
+    if "{mod" in text or "{ mod" in text:
+        text = _MOD.sub(r"\\bmod ", text)
+    if "mod" in text:
+        text = _IN_MODULUS.sub(r"\\pmod{\1}", text)
     if "base" in text:
         text = _BASE.sub(lambda base: f"_{{{base[1] or base[2] or base[3]}}}", text)
     if "US" in text:

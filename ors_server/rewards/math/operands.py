@@ -31,6 +31,9 @@ from ors_server.rewards.math.vocabulary import ENVIRONMENTS
 _INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
 _CONDITION_WORDS: Final = frozenset({"if", "for", "when", "where", "provided", "all"})
 _APPLIED: Final = frozenset("fghFGH")
+_EXPECTED: Final = frozenset("EP")
+"""Letters that are functions before a square bracket."""
+_LABEL_KINDS: Final = frozenset({"word", "function", "letter", "constant", "number"})
 _INVERSE: Final = ["^", "{", "-", "1", "}"]
 
 _READERS: Final = {
@@ -152,7 +155,8 @@ class OperandParser(Cursor, ABC):
         arguments: tuple[Node, ...] = ()
         if self.is_next("_"):
             self.take()
-            index = self.parse_script(is_exponent=False)
+            named = self._parse_name_in_index()
+            index = Symbol(named) if named else self.parse_script(is_exponent=False)
             if isinstance(index, Number | Symbol | Constant | Multiply) and is_label(index):
                 name += "_" + label(index)
             else:
@@ -164,8 +168,28 @@ class OperandParser(Cursor, ABC):
             arguments += group.items if isinstance(group, Group) else (group,)
         return Unknown(name, arguments) if arguments else Symbol(name)
 
+    def _parse_name_in_index(self) -> str:
+        r"""Take an index that is a word, as in `T_{\max}`; take nothing if it is none."""
+        if self.peek()[0] == "word":
+            return self.take()
+        if not self.is_next("{"):
+            return ""
+        parts: list[str] = []
+        kinds: set[str] = set()
+        ahead = 1
+        while self.peek(ahead)[0] in _LABEL_KINDS:
+            kinds.add(self.peek(ahead)[0])
+            parts.append(self.peek(ahead)[1])
+            ahead += 1
+        if not kinds & {"word", "function"} or self.peek(ahead)[1] != "}":
+            return ""
+        self.position += ahead + 1
+        return "".join(parts)
+
     def _is_applied(self, name: str) -> bool:
         """Say whether a letter is a function of what stands in brackets behind it."""
+        if name in _EXPECTED and self.is_next("["):
+            return True
         if name.partition("_")[0].rstrip("'") not in _APPLIED:
             return False
         ahead = len(_INVERSE) if self._is_inverse_ahead() else 0

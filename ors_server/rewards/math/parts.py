@@ -21,6 +21,7 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
+    Symbol,
     Unknown,
     Words,
     contains,
@@ -88,9 +89,14 @@ def joins_otherwise(gold: Node, answer: Node) -> bool:
         isinstance(gold, Listing)
         and isinstance(answer, Listing)
         and {gold.joiner, answer.joiner} == {"and", "or"}
-        and _are_bounds(gold)
-        and _are_bounds(answer)
+        and (
+            (_are_bounds(gold) and _are_bounds(answer)) or (_are_statements(gold) and _are_statements(answer))
+        )
     )
+
+
+def _are_statements(node: Listing) -> bool:
+    return all(isinstance(item, Symbol) for item in node.items)
 
 
 def _are_bounds(node: Node) -> bool:

@@ -14,6 +14,8 @@ from ors_server.rewards.math.vocabulary import COMMANDS, CONSTANTS, FUNCTIONS, G
 
 _LONGEST: Final = 3
 """Letters of a run that may be a product."""
+_LOOK_BACK: Final = 24
+"""Tokens before a letter among which the sign of a sum is looked for."""
 _ANSWERS: Final = frozenset(
     {"no", "yes", "all", "odd", "any", "red", "one", "two", "six", "ten", "not", "per"}
 )
@@ -115,7 +117,7 @@ def is_term_end(before: list[Token]) -> bool:
     Args:
         before: The tokens before it.
     """
-    for place in range(len(before) - 1, 0, -1):
+    for place in range(len(before) - 1, max(0, len(before) - _LOOK_BACK), -1):
         kind, value, _ = before[place]
         if kind in ("relation", "separator") or (kind == "operator" and value in _OPENERS):
             return False

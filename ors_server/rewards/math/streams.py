@@ -35,7 +35,8 @@ _NAME: Final = re.compile(r"[^aeiou][aeiou][^aeiou]|amy|ann|ava|eli|eve|ian|joe|
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _CLOSING: Final = frozenset(".,;:?!'")
 _SCRIPTS: Final = frozenset("_^")
-_TABLES: Final = (FUNCTIONS, GREEK, COMMANDS, RELATIONS, BINDERS, SEPARATORS)
+_ALIASES: Final = {"lnot": "\\neg"}
+_TABLES: Final = (_ALIASES, FUNCTIONS, GREEK, COMMANDS, RELATIONS, BINDERS, SEPARATORS)
 
 
 def stream(text: str) -> tuple[str, ...]:

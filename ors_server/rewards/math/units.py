@@ -49,6 +49,15 @@ _SYNONYMS_BY_UNIT: Final = {
     "j": "j joule joules",
     "n": "n newton newtons",
     "w": "watt watts",
+    "kw": "kw kilowatt kilowatts",
+    "kj": "kj kilojoule kilojoules",
+    "kpa": "kpa kilopascal kilopascals",
+    "mol": "mol mole moles",
+    "khz": "khz kilohertz",
+    "mhz": "mhz megahertz",
+    "ohm": "ohm ohms",
+    "acre": "acre acres",
+    "ha": "hectare hectares",
     "v": "volt volts",
     "hz": "hz hertz",
     "am": "am a.m",
@@ -84,11 +93,15 @@ _FACTORS: Final = {
 }
 """Exact by definition: the international yard and pound agreement of 1959, the SI, and the calendar's day."""
 WORDS: Final = frozenset(_UNITS) | frozenset(_COMPOUNDS)
+MIXED: Final = frozenset({"kW", "kJ", "kPa", "kHz", "mL"})
+"""Units with a capital behind a small letter, which else are products."""
 LONE_LETTERS: Final = frozenset("mgslhtNJWVL")
 """Letters that stand for a unit when a space parts them from a number."""
 CURRENCIES: Final = "$€£¥₹¢"
 CURRENCY_CODES: Final = frozenset({"usd", "eur", "gbp", "rmb", "cny", "jpy", "inr", "rs"})
 """Codes that stand before an amount."""
+_MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
+"""A prefix that only its case tells from `milli`."""
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
 
@@ -100,9 +113,9 @@ def name_unit(words: str) -> str:
         words: What stands behind a number, such as `square centimeters`, `km/h` or `different ways`.
     """
     try:
-        powers = _read(words.casefold())
+        powers = _read(_MEGA.sub("mega", words).casefold())
     except ValueError:
-        return "~" + " ".join(re.findall(r"[^\W\d_]+|\^?-?\d+", words.casefold()))
+        return "~" + " ".join(re.findall(r"[^\W\d_]+|\^?-?\d+", _MEGA.sub("mega", words).casefold()))
     shown = [unit if power == 1 else f"{unit}^{power}" for unit, power in sorted(powers.items()) if power]
     return " ".join(shown)
 

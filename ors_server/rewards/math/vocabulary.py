@@ -86,6 +86,7 @@ GREEK: Final = _same(
     "varsigma": "sigma",
     "varpi": "varpi",
     "imath": "imath",
+    "jmath": "jmath",
     "ldots": "…",
     "dots": "…",
     "cdots": "…",
