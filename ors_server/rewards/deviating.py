@@ -18,7 +18,6 @@ from ors_server.rewards.judges.errors import UnusableReplyError
 from ors_server.rewards.judges.replies import read_score
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.overlap import rouge_l_reward, rouge_n_reward
 
 Case: TypeAlias = Mapping[str, Any]
 """A recorded case, with `input` and `output`."""
@@ -280,17 +279,6 @@ def short_gold(_: str, case: Case) -> Outcome | None:
     size = re.fullmatch(r"rouge(\d)", given["rouge"])
     words = re.findall(r"[a-z0-9]+", given["answer"].lower())
     return NOTHING if size is not None and len(words) < int(size[1]) else None
-
-
-def other_stemmer(_: str, case: Case) -> Outcome | None:
-    """Expect the words to be counted without the endings that Porter's second stemmer takes off."""
-    given = dict(_fields(case))
-    kind = given.pop("rouge")
-    if not given["stem"]:
-        return None
-    n = re.fullmatch(r"rouge(\d)", kind)
-    result = score(rouge_l_reward, **given) if n is None else score(rouge_n_reward, n=int(n[1]), **given)
-    return None if result.reward is None else Outcome(result.reward)
 
 
 def recorded_value(case: Case) -> Mapping[str, Any]:

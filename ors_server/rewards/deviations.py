@@ -340,13 +340,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "error",
         deviating.short_gold,
     ),
-    Deviation(
-        "rouge_score",
-        "With stemming: NLTK's extension of Porter's stemmer. Ours is Porter's second one (Porter2).",
-        "the package that has it is small, kept, and reads no data files; both bring dying to die",
-        "number",
-        deviating.other_stemmer,
-    ),
 )
 
 

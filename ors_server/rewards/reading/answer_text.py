@@ -10,6 +10,7 @@ A response is cut in this order; each step is linear in its length.
 """
 
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -53,6 +54,8 @@ _TURN_END: Final = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|end|user|eom_id|return|call)\|>|"
     r"<｜(?:end▁of▁sentence|User)｜>|</s>|<eos>|<(?:end|start)_of_turn>|\[INST\]"  # noqa: RUF001  (the signs of the template)
 )
+_END_SIGNS: Final = ("<|", "<\uff5c", "</s>", "<eos>", "_of_turn>", "[INST]")
+"""One of them is in every end of a turn."""
 _CHANNEL: Final = "<|channel|>"
 _STRUCK: Final = ("<s>", "</s>")
 """Text that is struck through in HTML; its closing tag ends no turn."""
@@ -144,13 +147,9 @@ def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
     Returns:
         The content; `None` if no tag is opened.
     """
-    opening, _ = _patterns(tags)
-    found = None if opening is None else _last(opening, text)
-    if found is None:
-        return None
-    closing = next(close for open_, close in tags if open_.lower() == found[0].lower())
-    end = _pattern((closing,)).search(text, found.end())
-    return text[found.end() : None if end is None else end.start()].strip()
+    marks = _Marks(text)
+    start, closing = max(((marks.last(opening), closing) for opening, closing in tags), default=(0, ""))
+    return text[start : marks.first(closing, start)].strip() if start else None
 
 
 def last_box(text: str) -> str | None:
@@ -159,7 +158,7 @@ def last_box(text: str) -> str | None:
     Args:
         text: Without reasoning.
     """
-    box = _last(_BOX, text)
+    box = next(iter(deque(_BOX.finditer(text), 1)), None)
     if box is None:
         return None
     depth = 1
@@ -223,47 +222,70 @@ def _read_tags(given: object) -> Tags:
 
 
 def _outside(text: str, tags: Tags) -> str | None:
-    opening, closing = _patterns(tags)
-    if opening is None or closing is None:
+    if not tags:
         return text
-    closed = _last(closing, text)
-    start = 0 if closed is None else closed.end()
-    opened = opening.search(text, start)
-    if opened is None:
-        return text[start:]
-    left = text[start : opened.start()]
-    return left if left.strip() else None
+    marks = _Marks(text)
+    start = max(marks.last(closing) for _, closing in tags)
+    opened = min(marks.first(opening, start) for opening, _ in tags)
+    if not start and opened == len(text):
+        return text
+    left = text[start:opened]
+    if not left.strip():
+        return "" if opened == len(text) else None
+    if start:
+        left = _without_lead(left)
+    return left if opened == len(text) else left.rstrip()
+
+
+def _without_lead(text: str) -> str:
+    """Drop the white space behind a closing tag, but keep the indentation of the first line."""
+    bare = text.lstrip()
+    _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
+    return indent + bare if has_line else bare
+
+
+class _Marks:
+    """Finds tags in a text, whatever their case."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        lowered = text.lower()
+        self._lowered = lowered if len(lowered) == len(text) else None  # as a Turkish I makes it longer
+
+    def first(self, mark: str, start: int) -> int:
+        """Return where a mark begins, the end of the text if it is not there."""
+        if self._lowered is not None:
+            found = self._lowered.find(mark.lower(), start)
+        else:
+            match = _pattern(mark).search(self._text, start)
+            found = -1 if match is None else match.start()
+        return len(self._text) if found < 0 else found
+
+    def last(self, mark: str) -> int:
+        """Return where the last such mark ends, 0 if it is not there."""
+        if self._lowered is not None:
+            found = self._lowered.rfind(mark.lower())
+            return 0 if found < 0 else found + len(mark)
+        return max((match.end() for match in _pattern(mark).finditer(self._text)), default=0)
 
 
 def _cut_turn(text: str) -> str:
     start = _TURN_START.match(text)
     text = text if start is None else text[start.end() :]
+    if not any(sign in text for sign in _END_SIGNS):
+        return text
     opening, closing = _STRUCK
     is_struck = opening in text
     for end in _TURN_END.finditer(text):
         if end[0] == closing and is_struck:
             continue
-        return text[: end.start()] if text[: end.start()].strip() else text
+        return text[: end.start()].rstrip() or text
     return text
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = None
-    for found in pattern.finditer(text):  # noqa: B007  (the last one is wanted)
-        pass
-    return found
-
-
 @lru_cache(maxsize=64)
-def _patterns(tags: Tags) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
-    if not tags:
-        return None, None
-    return _pattern(tuple(opening for opening, _ in tags)), _pattern(tuple(closing for _, closing in tags))
-
-
-@lru_cache(maxsize=64)
-def _pattern(marks: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, dict.fromkeys(marks))), re.IGNORECASE)
+def _pattern(mark: str) -> re.Pattern[str]:
+    return re.compile(re.escape(mark), re.IGNORECASE)
 
 
 _SOURCES: Final[Mapping[str, AnswerSource]] = {place: AnswerSource(place) for place in get_args(Place)}

@@ -1,11 +1,13 @@
 """Regular expressions with a time limit: a pattern of a task's, a text of an agent's."""
 
 import time
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ors_server import offload
 from ors_server.offload import Limits, OverLimitError
 from ors_server.rewards.reading.packages import load_package
+
+Mode: TypeAlias = Literal["search", "fullmatch"]
 
 TIME_LIMIT = 1.0
 """Seconds of the processor for all searches of one judgement."""
@@ -50,12 +52,13 @@ class PatternBudget:
         self._limit = time_limit
         self._left = time_limit
 
-    def is_found(self, pattern: Any, text: str) -> bool:
-        """Return whether a pattern is found somewhere in a text.
+    def is_found(self, pattern: Any, text: str, mode: Mode = "search") -> bool:
+        """Return whether a pattern is found somewhere in a text, or matches the whole of it.
 
         Args:
-            pattern: By `compile_pattern`.
+            pattern: Compiled by the package `regex`.
             text: Any text.
+            mode: `search` or `fullmatch`.
 
         Raises:
             PatternTimeoutError: If that is not known in time.
@@ -64,17 +67,19 @@ class PatternBudget:
         if self._left > IN_PLACE and len(text) <= offload.SHORT:
             began = time.thread_time()
             try:
-                return pattern.search(text, timeout=IN_PLACE) is not None
+                return getattr(pattern, mode)(text, timeout=IN_PLACE) is not None
             except TimeoutError:
                 pass
             finally:
                 self._left -= time.thread_time() - began
-        return self._is_found_apart(pattern.pattern, text)
+        return self._is_found_apart(pattern, text, mode)
 
-    def _is_found_apart(self, pattern: str, text: str) -> bool:
+    def _is_found_apart(self, pattern: Any, text: str, mode: Mode) -> bool:
         try:
             limits = Limits(cpu_seconds=max(0.001, self._left))
-            found, seconds = offload.call(search_timed, pattern, text, limits=limits)
+            found, seconds = offload.call(
+                search_timed, pattern.pattern, pattern.flags, mode, text, limits=limits
+            )
         except OverLimitError:
             reason = f"patterns were searched for longer than {self._limit:g} seconds"
             raise PatternTimeoutError(reason) from None
@@ -82,15 +87,18 @@ class PatternBudget:
         return found
 
 
-def search_timed(pattern: str, text: str) -> tuple[bool, float]:
+def search_timed(pattern: str, flags: int, mode: Mode, text: str) -> tuple[bool, float]:
     """Search, in a worker process.
 
     Args:
         pattern: A regular expression.
+        flags: Of the package `regex`.
+        mode: `search` or `fullmatch`.
         text: Any text.
 
     Returns:
         Whether it is found, and the seconds of the processor that it took.
     """
     began = time.process_time()
-    return compile_pattern(pattern).search(text) is not None, time.process_time() - began
+    compiled = load_package("regex").compile(pattern, flags)
+    return getattr(compiled, mode)(text) is not None, time.process_time() - began

@@ -13,7 +13,7 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.math import grade_math
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.text.texts import MAX_RESPONSE, WorkLimitError, read_response, shown, with_statuses
+from ors_server.rewards.text.texts import read_response, shown
 from ors_server.rewards.trajectory import Trajectory
 
 MAX_TOKENS: Final = 1_000_000
@@ -125,18 +125,16 @@ def cosine_scale(length: int, max_len: int, at_zero: float, at_max: float) -> fl
 
 
 @reward(range=(-1.0, 0.0))
-@with_statuses
 def repetition_penalty_reward(
     ids: Sequence[Any] | None = None,
     final_response: str | None = None,
     ngram_size: int = 3,
     max_penalty: float = -1.0,
-) -> float:
+) -> RewardResult:
     """Costs the share of n-grams that are there already, times the greatest penalty.
 
     Hazards: code, tables and proofs repeat themselves rightly; keep the penalty small, and the n-grams long.
-    A response shorter than an n-gram costs nothing. More than a million tokens, or 100,000 characters, are a
-    `limit`.
+    A response shorter than an n-gram costs nothing; one of more than a million tokens the greatest penalty.
 
     Reads: the raw response, reasoning included.
 
@@ -161,11 +159,14 @@ def repetition_penalty_reward(
             f"{ngram_size!r} and {max_penalty!r} came"
         )
     tokens = _tokens(ids, final_response)
+    if len(tokens) > MAX_TOKENS:
+        reason = f"{len(tokens)} tokens; at most {MAX_TOKENS} are compared"
+        return RewardResult(max_penalty, RewardStatus.UNPARSED_ANSWER, reason=reason)
     total = len(tokens) - ngram_size + 1
     if total <= 0:
-        return 0.0
+        return RewardResult(0.0)
     unique = len(set(zip(*(tokens[start : start + total] for start in range(ngram_size)), strict=True)))
-    return (1.0 - unique / total) * max_penalty
+    return RewardResult((1.0 - unique / total) * max_penalty)
 
 
 @reward(range=(-1.0, 0.0))
@@ -316,10 +317,7 @@ def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
 def _tokens(ids: Sequence[Any] | None, response: str | None) -> Sequence[Any]:
     if ids is None and response is None:
         raise RewardFieldError("repetition_penalty_reward needs ids or final_response")
-    tokens = read_response(response, MAX_RESPONSE).lower().split() if ids is None else ids
-    if len(tokens) > MAX_TOKENS:
-        raise WorkLimitError(f"{len(tokens)} tokens; at most {MAX_TOKENS} are compared")
-    return tokens
+    return read_response(response).lower().split() if ids is None else ids
 
 
 def _is_count(value: object) -> bool:

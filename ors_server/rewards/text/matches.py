@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTimeoutError
 from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.text.numerals import numeric_match_reward
@@ -19,7 +20,7 @@ from ors_server.rewards.text.texts import (
     MAX_RESPONSE,
     BadGoldError,
     TextForm,
-    WorkLimitError,
+    UnparsedAnswerError,
     normalise_golds,
     normalise_text,
     read_golds,
@@ -30,8 +31,10 @@ from ors_server.rewards.text.texts import (
 
 MAX_RATIO: Final = 20.0
 """Words of a response per word of its longest gold, beyond which a word in it is no answer."""
-MAX_SEARCH: Final = 20_000_000
+MAX_SEARCH: Final = 100_000_000
 """Characters of a response times texts that are looked for in it."""
+MAX_OCCURRENCES: Final = 200_000
+"""Places of a response at which one of the texts may be."""
 MAX_PATTERN: Final = 1_000
 """Characters of a regular expression."""
 TIME_LIMIT: Final = 0.25
@@ -40,8 +43,8 @@ TIME_LIMIT: Final = 0.25
 Match: TypeAlias = Literal["exact", "word", "numeric"]
 RegexMode: TypeAlias = Literal["search", "fullmatch"]
 
-_BEFORE: Final = r"(?<![\w+#^&@.-])(?<!\d[,:])(?<!\w[/*'])"
-_AFTER: Final = r"(?![\w+#^&@%-]|[.'/*]\w|[,:]\d|\s?%|\s*/\s*\d|\s\d+/\d)"
+_BEFORE: Final = re.compile(r"(?<![\w+#^&@.-])(?<!\d[,:])(?<!\w[/*'])")
+_AFTER: Final = re.compile(r"(?![\w+#^&@%-]|[.'/*]\w|[,:]\d|\s?%|\s?/\s?\d|\s\d{1,400}/\d)")
 """Where words and numbers end: 4 is not in 14, 4.0, 4,000, 4:30, -4, 4/5, 4%, and C is not in C++."""
 _NEGATION: Final = re.compile(
     r"(?:\b(?:not|no|never|neither|nor|without|cannot)|n't)\s+(?:[^\s,.;:!?]{1,40}\s+)?$"
@@ -57,17 +60,36 @@ def found_words(text: str, wanted: set[str]) -> set[str]:
         wanted: What to look for, in the same form; none of it blank.
 
     Raises:
-        WorkLimitError: If there is too much of either.
+        UnparsedAnswerError: If the text is too long for so many, or has too many of them.
     """
     if len(text) * len(wanted) > MAX_SEARCH:
-        raise WorkLimitError(f"{len(wanted)} texts to look for in {len(text)} characters")
-    ordered = sorted(wanted, key=len, reverse=True)
-    pattern = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, ordered))}){_AFTER}")
-    return {
-        found[0]
-        for found in pattern.finditer(text)
-        if not _is_denied(text[max(0, found.start() - _NEGATION_CHARACTERS) : found.start()])
-    }
+        raise UnparsedAnswerError(f"an answer of {len(text)} characters, for {len(wanted)} texts to look for")
+    places = sorted(_places(text, wanted), key=lambda place: (place[0], -len(place[1])))
+    found: set[str] = set()
+    end = 0
+    for start, one in places:
+        if start < end:
+            continue
+        end = start + len(one)
+        if one not in found and not _is_denied(text[max(0, start - _NEGATION_CHARACTERS) : start]):
+            found.add(one)
+    return found
+
+
+def _places(text: str, wanted: set[str]) -> list[tuple[int, str]]:
+    """Return where each text stands as a whole word, or words."""
+    places: list[tuple[int, str]] = []
+    looked = 0
+    for one in wanted:
+        start = text.find(one)
+        while start >= 0:
+            looked += 1
+            if looked > MAX_OCCURRENCES:
+                raise UnparsedAnswerError("an answer that repeats the texts that are looked for too often")
+            if _BEFORE.match(text, start) and _AFTER.match(text, start + len(one)):
+                places.append((start, one))
+            start = text.find(one, start + 1)
+    return places
 
 
 @reward(range=(0.0, 1.0))
@@ -113,7 +135,7 @@ def normalised_match_reward(
 
     Hazards: upper and lower case are one ("US" is "us") unless `casefold=False`. No punctuation is dropped:
     "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits and fractions stay apart:
-    "10²" is "10^2", not "102". A response of more than 100,000 characters is a `limit`.
+    "10²" is "10^2", not "102".
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -152,7 +174,7 @@ def word_match_reward(
     Hazards: it cannot tell "x Paris y" from "It is Paris"; a word soon after not, no or never does not count,
     other ways to deny are not seen. Without `choices` a response may list several candidates within
     `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`:
-    "2 + 2 = 5, not 4" has a 2. A response of more than 100,000 characters is a `limit`.
+    "2 + 2 = 5, not 4" has a 2.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -196,7 +218,7 @@ def all_of_match_reward(
     """Pays for a response that has every gold answer in it as whole words, and no other choice.
 
     Hazards: without `choices` a response that lists everything earns 1; `partial` pays for a list of which a
-    part is right. Words after not, no or never do not count. More than 100,000 characters are a `limit`.
+    part is right. Words after not, no or never do not count.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -235,8 +257,9 @@ def regex_match_reward(
     r"""Pays for a response that a regular expression is found in, or matches as a whole.
 
     Hazards: `search` finds a pattern anywhere, so "4" is in "14": write `\b`, or use `fullmatch`. A pattern
-    that matches the empty text pays for silence, and is a bad gold. Backtracking that takes longer than
-    `time_limit` is a `limit`, as is a response of more than 100,000 characters. Needs the extra `text`.
+    that matches the empty text pays for silence, and is a bad gold. A response over which a search takes
+    longer than `time_limit` is wrong, or else it could choose not to be graded: write patterns that do not
+    backtrack. Needs the extra `text`.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -246,7 +269,7 @@ def regex_match_reward(
         final_response: The response.
         pattern: A regular expression, at most 1,000 characters.
         mode: `search` or `fullmatch`.
-        time_limit: Seconds.
+        time_limit: Seconds of the processor for one search.
         ignore_case: Whether case does not count.
 
     Returns:
@@ -262,12 +285,9 @@ def regex_match_reward(
         )
     response = read_response(final_response, MAX_RESPONSE)
     compiled = _compiled(pattern, ignore_case=ignore_case)
-    try:
-        if getattr(compiled, mode)("", timeout=time_limit) is not None:
-            raise BadGoldError("the pattern matches the empty text, so that silence would be right")
-        return float(getattr(compiled, mode)(response, timeout=time_limit) is not None)
-    except TimeoutError as error:
-        raise WorkLimitError(f"the pattern took longer than {time_limit:g} seconds") from error
+    if _is_found(compiled, "", mode, time_limit, BadGoldError):
+        raise BadGoldError("the pattern matches the empty text, so that silence would be right")
+    return float(_is_found(compiled, response, mode, time_limit, UnparsedAnswerError))
 
 
 @reward(range=(0.0, 1.0))
@@ -301,6 +321,13 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
 
 def _is_denied(before: str) -> bool:
     return _NEGATION.search(before.casefold()) is not None
+
+
+def _is_found(compiled: Any, text: str, mode: RegexMode, time_limit: float, blames: type[ValueError]) -> bool:
+    try:
+        return PatternBudget(time_limit).is_found(compiled, text, mode)
+    except PatternTimeoutError as error:
+        raise blames(str(error)) from error
 
 
 def _compiled(pattern: object, *, ignore_case: bool) -> Any:

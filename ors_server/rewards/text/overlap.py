@@ -7,16 +7,18 @@ beside a reward for what is true.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.text import porter
 from ors_server.rewards.text.texts import (
     BadGoldError,
     TextForm,
+    UnparsedAnswerError,
     WorkLimitError,
     normalise_golds,
     normalise_text,
@@ -25,10 +27,14 @@ from ors_server.rewards.text.texts import (
     with_statuses,
 )
 
-MAX_CHARACTERS: Final = 20_000
-"""Characters of a response."""
+MAX_CHARACTERS: Final = 300_000
+"""Characters of a response that is compared by edits or words; a longer one earns 0."""
+MAX_COUNTED: Final = 100_000
+"""Characters of a response of which BLEU and chrF count n-grams."""
 MAX_WORK: Final = 1_000_000_000
 """Characters of a response times those of all golds."""
+LITTLE: Final = 1_000
+"""Characters of a response with which even the longest golds must be compared."""
 MAX_ORDER: Final = 8
 """Words of the longest n-gram."""
 STEMMED_CHARACTERS: Final = 3
@@ -51,24 +57,31 @@ Compare: TypeAlias = Callable[[list[str], list[str]], int]
 @reads_answer()
 @with_statuses
 def edit_similarity_reward(
-    final_response: str, answer: str, method: EditMethod = "levenshtein", *, casefold: bool = False
+    final_response: str,
+    answer: str,
+    method: EditMethod = "levenshtein",
+    *,
+    casefold: bool = False,
+    normalise: bool = False,
 ) -> float:
     """Pays for few edits between the response and the nearest gold: 1 less the share of characters to change.
 
     Hazards: a wrong digit in a long answer still earns nearly 1; unlike texts of one alphabet earn 0.2 to
     0.4. `token_sort` does not see the order of words. The scores of rapidfuzz that ignore what one side has
-    more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered. More than 20,000 characters
-    are a `limit`.
+    more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
-    Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz.
+    Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose values
+    these are: every character counts, white space, quotes and indentation too, unless an option says otherwise.
 
     Args:
         final_response: The response.
         answer: A gold, or a list of which the nearest counts.
         method: `levenshtein` over characters, or `token_sort`: over the words in alphabetical order.
         casefold: Whether case does not count.
+        normalise: Whether white space around and between words, curly quotes and compatible characters do not
+            count.
 
     Returns:
         In [0, 1].
@@ -79,9 +92,12 @@ def edit_similarity_reward(
     """
     if method not in {"levenshtein", "token_sort"}:
         raise RewardDefinitionError(f"a method is levenshtein or token_sort; {method!r} came")
-    form = TextForm(casefold=casefold)
-    golds = normalise_golds(read_golds(answer), form)
-    response = normalise_text(read_response(final_response, MAX_CHARACTERS), form)
+    golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    if normalise:
+        form = TextForm(casefold=casefold)
+        golds, response = normalise_golds(golds, form), normalise_text(response, form)
+    elif casefold:
+        golds, response = [gold.casefold() for gold in golds], response.casefold()
     _check_work(len(response), golds)
     if method == "token_sort":
         similar = load_package("rapidfuzz.fuzz").token_sort_ratio
@@ -99,8 +115,7 @@ def rouge_n_reward(
     """Pays the F1 of the n-grams that the response shares with the best gold: ROUGE-1, ROUGE-2 and so on.
 
     Hazards: the right words in any order earn 1 by ROUGE-1; a copy of the source text earns much of what a
-    summary does. `ascii` sees letters a to z and digits only; for other scripts take `unicode`. More than
-    20,000 characters are a `limit`.
+    summary does. `ascii` sees letters a to z and digits only; for other scripts take `unicode`.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -111,14 +126,13 @@ def rouge_n_reward(
         answer: A gold, or a list of which the one with the greatest F1 counts.
         n: Words of an n-gram, 1 to 8.
         tokenizer: Which characters make words.
-        stem: Whether English endings do not count (Porter's stemmer, of the package snowballstemmer).
+        stem: Whether English endings do not count, by Porter's stemmer as NLTK has it.
 
     Returns:
         The F1 in [0, 1]; `precision` and `recall`.
 
     Raises:
         RewardDefinitionError: If an option is illegal.
-        MissingPackageError: If `stem` is set and its package is not installed.
     """
     if not 1 <= n <= MAX_ORDER:
         raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words; {n!r} came")
@@ -137,8 +151,7 @@ def rouge_l_reward(
 ) -> RewardResult:
     """Pays the F1 of the longest common subsequence of words with the best gold: ROUGE-L.
 
-    Hazards: those of `rouge_n_reward`, but that the order of words counts. More than 20,000 characters are a
-    `limit`. Needs the extra `text`.
+    Hazards: those of `rouge_n_reward`, but that the order of words counts. Needs the extra `text`.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -179,8 +192,8 @@ def bleu_reward(
     """Pays the sentence BLEU of the response against all golds together, divided by 100.
 
     Hazards: BLEU is a figure of a corpus; of one sentence it depends on the smoothing, so compare only what
-    has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than 20,000
-    characters are a `limit`. Tokenizers that download a model are not offered.
+    has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than
+    100,000 characters earn 0. Tokenizers that download a model are not offered.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -206,7 +219,7 @@ def bleu_reward(
             f"a tokenizer is one of {', '.join(sorted(_BLEU_TOKENIZERS))}, a smoothing one of "
             f"{', '.join(sorted(_SMOOTHINGS))}; {tokenizer!r} and {smoothing!r} came"
         )
-    golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
     metric = load_package("sacrebleu.metrics").BLEU(
         lowercase=casefold, tokenize=tokenizer, smooth_method=smoothing, effective_order=True
@@ -224,7 +237,7 @@ def chrf_reward(
 ) -> RewardResult:
     """Pays the chrF of the response against the best gold, over 100: the F2 of shared character n-grams.
 
-    Hazards: unlike texts of one language earn 0.1 to 0.2. More than 20,000 characters are a `limit`.
+    Hazards: unlike texts of one language earn 0.1 to 0.2. More than 100,000 characters earn 0.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -245,7 +258,7 @@ def chrf_reward(
     """
     if word_order not in {0, 1, 2}:
         raise RewardDefinitionError(f"a word order is 0, 1 or 2; {word_order!r} came")
-    golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
+    golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
     metric = load_package("sacrebleu.metrics").CHRF(word_order=word_order, lowercase=casefold)
     found = metric.sentence_score(response, golds)
@@ -259,14 +272,13 @@ class _Words:
         if tokenizer not in _WORDS:
             raise RewardDefinitionError(f"a tokenizer is ascii or unicode; {tokenizer!r} came")
         self._words = _WORDS[tokenizer]
-        self._stemmer: Any = load_package("snowballstemmer").stemmer("english") if stem else None
+        self._stem = stem
 
     def of(self, text: str) -> list[str]:
         words: list[str] = self._words.findall(text.lower())
-        if self._stemmer is None:
+        if not self._stem:
             return words
-        stem = self._stemmer.stemWord
-        return [stem(word) if len(word) > STEMMED_CHARACTERS else word for word in words]
+        return [porter.stem(word) if len(word) > STEMMED_CHARACTERS else word for word in words]
 
 
 def _rouge(
@@ -296,8 +308,11 @@ def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 
 def _check_work(length: int, golds: Sequence[str]) -> None:
-    if length * sum(map(len, golds)) > MAX_WORK:
-        raise WorkLimitError(f"{length} characters to compare with {len(golds)} long golds")
+    work = sum(map(len, golds))
+    if work * LITTLE > MAX_WORK:
+        raise WorkLimitError(f"golds of {work} characters together are too many to compare with")
+    if length * work > MAX_WORK:
+        raise UnparsedAnswerError(f"an answer of {length} characters is too long for golds of {work}")
 
 
 def _share(percent: float) -> float:

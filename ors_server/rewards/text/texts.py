@@ -26,6 +26,10 @@ MAX_MARKS = 30
 Normalisation sorts each run of marks, in a time that grows with its square.
 """
 
+MAX_GROWING = 2_000
+"""Ligatures that stand for words of up to 18 letters, which normalisation takes apart."""
+
+_GROWING = re.compile("[\ufdf0-\ufdfd\u3300-\u33ff]")
 _RAISED = re.compile("[⁰¹²³⁴-⁹⁺⁻]+")
 _BEFORE_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅟↉])")
 _TYPOGRAPHY = str.maketrans(
@@ -143,7 +147,7 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
         form: Which differences do not count.
 
     Raises:
-        UnparsedAnswerError: If it has more than 30 combining marks in a row.
+        UnparsedAnswerError: If it has more than 30 combining marks in a row, or 2,000 ligatures of words.
     """
     if form.nfkc:
         text = _compatible(text)
@@ -189,6 +193,8 @@ def _compatible(text: str) -> str:
     if text.isascii():
         return text
     _check_marks(text)
+    if len(_GROWING.findall(text)) > MAX_GROWING:
+        raise UnparsedAnswerError(f"a text with more than {MAX_GROWING} ligatures of whole words")
     raised = _RAISED.sub(lambda run: f"^{run[0]}", _BEFORE_FRACTION.sub(" ", text))
     return unicodedata.normalize("NFKC", raised)
 

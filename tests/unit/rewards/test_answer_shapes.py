@@ -115,6 +115,8 @@ def paid(name, response):
 
 
 def is_read(name, shape):
+    if name == "edit_similarity_reward" and shape == "white space around it":
+        return False  # every character counts, as in rapidfuzz
     if name in WITHOUT_TAGS:
         return shape not in TAGGED
     return name not in FIRST_TAG or shape not in {

@@ -187,8 +187,9 @@ def test_repetition_is_found_in_words_too():
     assert paid(repetition_penalty_reward, final_response="a b a B a b", ngram_size=2) == pytest.approx(-0.6)
     assert paid(repetition_penalty_reward, final_response="a b c d") == 0
     assert paid(repetition_penalty_reward, ids=[1, 1], final_response="a b c", ngram_size=1) == -0.5
-    assert score(repetition_penalty_reward, ids=range(1_000_001)).status == "limit"
-    assert score(repetition_penalty_reward, final_response="a " * 500_000).status == "limit"
+    beyond = score(repetition_penalty_reward, ids=range(1_000_001), max_penalty=-0.5)
+    assert (beyond.reward, beyond.status) == (-0.5, "unparsed_answer")
+    assert paid(repetition_penalty_reward, final_response="a " * 500_000) < -0.99
     assert paid(repetition_penalty_reward, final_response="a " * 50_000) < -0.99
     with pytest.raises(RewardFieldError):
         repetition_penalty_reward(ngram_size=1)
@@ -267,9 +268,10 @@ def test_an_overlap_has_bad_golds_limits_and_errors(reward):
         assert (result.reward, result.status) == (None, "bad_gold")
     for response in ("x" * (MAX_CHARACTERS + 1), "word " * 200_000):
         result = score(reward, final_response=response, answer="x")
-        assert (result.reward, result.status) == (None, "limit")
-    heavy = score(reward, final_response="x" * MAX_CHARACTERS, answer=["y" * 10_000] * 6)
-    assert heavy.status == "limit"
+        assert (result.reward, result.status) == (0.0, "unparsed_answer")
+    heavy = score(reward, final_response="x" * 60_000, answer=["y" * 10_000] * 6)
+    assert (heavy.reward, heavy.status) == (0.0, "unparsed_answer")
+    assert score(reward, final_response="x", answer=["y" * 10_000] * 101).status == "limit"
     assert score(reward, final_response=None, answer="x").status == "error"
 
 

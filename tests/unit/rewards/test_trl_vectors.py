@@ -72,13 +72,3 @@ def test_every_row_about_rouge_is_needed_by_a_case(row):
         case for case in read("rouge_score") if rouge(case).reward != pytest.approx(case["output"]["reward"])
     ]
     assert any(row.explains("rouge_score", case, rouge(case).reward) for case in differing)
-
-
-def test_stemming_departs_in_few_cases_only():
-    pairs = [
-        (rouge(case).reward, case["output"]["reward"])
-        for case in read("rouge_score")
-        if case["input"]["stem"]
-    ]
-    differing = [pair for pair in pairs if pair[0] is not None and pair[0] != pytest.approx(pair[1])]
-    assert 0 < len(differing) <= 2
