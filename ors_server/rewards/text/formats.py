@@ -1,7 +1,8 @@
 """Rewards for the form of a response alone. Each pays a wrong answer as well: gate them by correctness.
 
 `GatedReward(normalised_match_reward, think_format_reward)` pays the form where the answer is right. Every one
-of them counts and searches for fixed texts, so a response of any length is graded.
+of them counts and searches for fixed texts, in linear time; a response of more than a million characters
+earns nothing.
 """
 
 import re
@@ -9,18 +10,21 @@ from itertools import islice
 from typing import Final
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.text.texts import read_response
+from ors_server.rewards.text.texts import read_response, with_statuses
 
 THINK: Final = ("<think>", "</think>")
 ANSWER: Final = ("<answer>", "</answer>")
 ENOUGH_STEPS: Final = 3
 """Step markers that earn the whole of `reasoning_steps_reward` (open-r1)."""
 
+MAX_CHARACTERS: Final = 1_000_000
+"""Characters of a response that are looked through."""
 _TAGS: Final = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
-_STEP: Final = re.compile(r"Step \d+:|\A\d+\.|\n[-*]|First,|Second,|Next,|Finally,")
+_STEP: Final = re.compile(r"Step \d{1,9}:|\A\d{1,9}\.|\n[-*]|First,|Second,|Next,|Finally,")
 
 
 @reward(range=(0.0, 1.0))
+@with_statuses
 def think_format_reward(final_response: str) -> float:
     """Pays for a response that opens with one `<think>` block and closes it.
 
@@ -38,12 +42,13 @@ def think_format_reward(final_response: str) -> float:
         0 or 1.
     """
     opening, closing = THINK
-    response = read_response(final_response)
+    response = read_response(final_response, MAX_CHARACTERS)
     rest = response.removeprefix(opening)
     return float(response.startswith(opening) and opening not in rest and closing in rest)
 
 
 @reward(range=(0.0, 1.0))
+@with_statuses
 def answer_format_reward(final_response: str) -> float:
     """Pays for a `<think>` block, then an `<answer>` block with something in it, and nothing else.
 
@@ -61,7 +66,7 @@ def answer_format_reward(final_response: str) -> float:
     Returns:
         0 or 1.
     """
-    response = read_response(final_response).strip()
+    response = read_response(final_response, MAX_CHARACTERS).strip()
     tags = (*THINK, *ANSWER)
     if any(response.count(tag) != 1 for tag in tags):
         return 0.0
@@ -75,6 +80,7 @@ def answer_format_reward(final_response: str) -> float:
 
 
 @reward(range=(0.0, 1.0))
+@with_statuses
 def tag_count_reward(final_response: str) -> float:
     """Pays a quarter for each of the four tags of thinking and answering that is there once, on its own line.
 
@@ -91,11 +97,12 @@ def tag_count_reward(final_response: str) -> float:
     Returns:
         0, 0.25, 0.5, 0.75 or 1.
     """
-    response = read_response(final_response)
+    response = read_response(final_response, MAX_CHARACTERS)
     return sum(response.count(tag) == 1 for tag in _TAGS) / len(_TAGS)
 
 
 @reward(range=(0.0, 1.0))
+@with_statuses
 def reasoning_steps_reward(final_response: str) -> float:
     """Pays for marks of step-by-step reasoning: "Step 1:", list items, "First,"; the whole from three on.
 
@@ -111,5 +118,5 @@ def reasoning_steps_reward(final_response: str) -> float:
     Returns:
         0, 1/3, 2/3 or 1.
     """
-    found = islice(_STEP.finditer(read_response(final_response)), ENOUGH_STEPS)
+    found = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), ENOUGH_STEPS)
     return sum(1 for _ in found) / ENOUGH_STEPS

@@ -38,6 +38,9 @@ _IN_TEXT: Final = re.compile(
     rf"(?<![\w.,/^])((?:(?<!\d\s)[-+])?)[$€£]?((?:\d+ (?=\d+/))?{_DECIMAL}(?:/{_DECIMAL})?)(?![\w/^]|[.,]\d)"
 )
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]{0,400})")
+_STRICT: Final = re.compile(r"#### (-?[0-9.,]+)")
+CLIPPED: Final = 300
+"""Characters at the end of a response in which verl's method "strict" looks."""
 _GSM8K_UNITS: Final = ("$", "%")
 """Signs that GSM8K's own answers leave out."""
 _FORM: Final = TextForm(casefold=False)
@@ -50,6 +53,8 @@ class Numeral:
     value: Fraction
     is_decimal: bool
     """Whether it was written with a point or an exponent, so that a tolerance makes sense."""
+    text: str = ""
+    """As it was written, without a unit."""
 
 
 def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
@@ -67,7 +72,9 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
         return None
     bare = _without_unit(normalise_text(text, _FORM), units)
     if (mixed := _MIXED.fullmatch(bare)) is not None and (part := read_number(mixed[3])) is not None:
-        return Numeral((int(mixed[2]) + part.value) * (-1 if mixed[1] == "-" else 1), is_decimal=False)
+        return Numeral(
+            (int(mixed[2]) + part.value) * (-1 if mixed[1] == "-" else 1), is_decimal=False, text=bare
+        )
     found = _NUMBER.fullmatch(bare) if len(bare) <= MAX_CHARACTERS else None
     if found is None:
         return None
@@ -78,7 +85,7 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
         if not under:
             return None
         value /= under
-    return Numeral(value, re.search(r"[.eE]", found[0]) is not None)
+    return Numeral(value, re.search(r"[.eE]", found[0]) is not None, bare)
 
 
 def last_number(text: str) -> str | None:
@@ -109,8 +116,7 @@ def numeric_match_reward(
     Hazards: a comma before three digits is one of thousands, so "1,234" is no decimal; a gold written as an
     integer or a fraction is exact, whatever the tolerance ("10" is not 10.4, though "10.0" may be);
     `where="last"` takes the last number of a text, which need not be what the text says. Other units are
-    never converted, and `last` does not look at them. NaN and infinities are no answers. With `whole` a
-    response of any length is graded; with `last` more than 100,000 characters are a `limit`.
+    never converted, and `last` does not look at them. NaN and infinities are no answers.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
@@ -149,12 +155,14 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     """Pays for the number behind the last `####`, or the last number of the response, if it is the gold one.
 
     Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
-    for a right number in another form, so tell the model the form. More than 100,000 characters are a
-    `limit`.
+    for a right number in another form ("#### 72.0", "#### $72"), so tell the model the form.
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
-    Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`; verl's two modes.
+    Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`. `strict` is verl's
+    `compute_score` with its method "strict": digits, points and commas behind "#### " in the last 300
+    characters, compared as text. `flexible` reads the last number exactly, so that "72." is 72, which verl's
+    own "flexible" takes for another text.
 
     Args:
         final_response: The response.
@@ -170,24 +178,33 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     if mode not in {"strict", "flexible"}:
         raise RewardDefinitionError(f"a mode is strict or flexible; {mode!r} came")
     gold = _gsm8k_gold(answer)
-    response = read_response(final_response, MAX_RESPONSE)
-    text = _behind_hashes(response) if mode == "strict" else last_number(response)
+    if mode == "strict":
+        return float(_strict_answer(final_response) == _as_gsm8k_writes(gold))
+    text = last_number(read_response(final_response, MAX_RESPONSE))
     given = None if text is None else read_number(text, _GSM8K_UNITS)
     if given is None:
-        raise UnparsedAnswerError("no number behind ####" if mode == "strict" else "no number is there")
-    return float(given.value == gold)
+        raise UnparsedAnswerError("no number is there")
+    return float(given.value == gold.value)
 
 
-def _gsm8k_gold(answer: object) -> Fraction:
+def _strict_answer(response: object) -> str:
+    """Read the answer as verl's method "strict" does."""
+    found = _STRICT.findall(read_response(response)[-CLIPPED:])
+    if not found:
+        raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
+    return str(found[-1]).replace(",", "")
+
+
+def _as_gsm8k_writes(gold: Numeral) -> str:
+    """Write a gold as verl's data has it: without commas, as it was written otherwise."""
+    return gold.text.replace(",", "")
+
+
+def _gsm8k_gold(answer: object) -> Numeral:
     if isinstance(answer, str):
-        behind = _behind_hashes(answer)
-        answer = answer if behind is None else behind
-    return _gold_numbers(answer, _GSM8K_UNITS)[0].value
-
-
-def _behind_hashes(text: str) -> str | None:
-    found = _HASHES.findall(text)
-    return str(found[-1]) if found else None
+        found = _HASHES.findall(answer)
+        answer = str(found[-1]) if found else answer
+    return _gold_numbers(answer, _GSM8K_UNITS)[0]
 
 
 def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:

@@ -72,8 +72,8 @@ def edit_similarity_reward(
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
-    Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose values
-    these are: every character counts, white space, quotes and indentation too, unless an option says otherwise.
+    Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose
+    values these are: every character counts, white space and quotes too, unless an option says otherwise.
 
     Args:
         final_response: The response.

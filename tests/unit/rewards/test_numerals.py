@@ -1,5 +1,7 @@
 """Numbers and choices are read exactly, and only where they are the answer."""
 
+import random
+import re
 from fractions import Fraction
 
 import pytest
@@ -177,14 +179,23 @@ SOLUTION = "48/2 = <<48/2=24>>24 clips in May.\n48+24 = 72 altogether.\n#### 72"
     ("response", "mode", "wanted"),
     [
         ("So it is 72.\n#### 72", "strict", 1),
-        ("#### $72.", "strict", 1),
         ("#### 72%", "strict", 1),
-        ("####72.0", "strict", 1),
+        ("#### 72 dollars", "strict", 1),
+        ("#### 72<|im_end|>", "strict", 1),
+        ("#### 72\n\nIt is so.", "strict", 1),
         ("#### 71\n#### 72", "strict", 1),
+        ("<think>#### 71</think>#### 72", "strict", 1),
+        ("<think>#### 72</think>#### 71", "strict", 0),
+        ("#### 72" + " so" * 90, "strict", 1),
+        ("#### 72" + " so" * 100, "strict", None),
+        ("#### $72", "strict", None),
+        ("####72", "strict", None),
+        ("#### 72.0", "strict", 0),
+        ("#### 72.", "strict", 0),
         ("#### 72\n#### 71", "strict", 0),
         ("#### 7", "strict", 0),
         ("#### -72", "strict", 0),
-        ("#### 72, 71, 70", "strict", None),
+        ("#### 72, 71, 70", "strict", 1),
         ("72", "strict", None),
         ("####", "strict", None),
         ("It is 72.", "flexible", 1),
@@ -198,6 +209,44 @@ def test_gsm8k_reads_the_number_behind_the_marks_or_the_last_one(response, mode,
         result = score(gsm8k_reward, final_response=response, answer=gold, mode=mode)
         assert result.reward == (wanted or 0)
         assert result.status == ("unparsed_answer" if wanted is None else "graded")
+
+
+def verl_strict(response, gold):
+    """verl's formula for GSM8K, written down once more from what it does."""
+    found = re.findall(r"#### (\-?[0-9\.\,]+)", response[-300:])
+    return 0.0 if not found else float(found[-1].replace(",", "").replace("$", "") == gold)
+
+
+PIECES = (
+    "#### ",
+    "####",
+    "72",
+    "7",
+    "2",
+    "-",
+    ",",
+    ".",
+    "$",
+    " ",
+    "\n",
+    "so",
+    "<|im_end|>",
+    "1,072",
+    "72.0",
+    "x" * 290,
+)
+
+
+def test_the_strict_mode_of_gsm8k_is_verl_s():
+    draw = random.Random(7)  # noqa: S311  (the same texts in every run)
+    paid = 0
+    for _ in range(4_000):
+        response = "a" + "".join(draw.choices(PIECES, k=draw.randint(1, 9))).replace("<|im_end|>", "")
+        for gold in ("72", "1072", "-7"):
+            wanted = verl_strict(response, gold)
+            assert score(gsm8k_reward, final_response=response, answer=gold).reward == wanted, response
+            paid += wanted
+    assert paid > 50
 
 
 def test_gsm8k_knows_two_modes_and_a_solution_with_a_number():
