@@ -17,7 +17,6 @@ from typing import Any, TypeAlias, cast
 from ors_server.rewards.judges.errors import UnusableReplyError
 from ors_server.rewards.judges.replies import read_score
 from ors_server.rewards.math.grade import grade_math
-from ors_server.rewards.scoring import score
 
 Case: TypeAlias = Mapping[str, Any]
 """A recorded case, with `input` and `output`."""
