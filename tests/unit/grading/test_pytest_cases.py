@@ -165,6 +165,19 @@ async def test_so_are_tests_that_break_pytest_or_take_the_time_themselves(look_a
             await grade_pytest(evidence, slow, modules=["solution"], time_limit=0.5)
 
 
+async def test_tests_that_give_way_over_what_the_agent_s_code_gave_them_are_failed(look_at):
+    tests = {
+        "test_x.py": "import os, solution\n"
+        "def test_a(): assert solution.give() == 1\n"
+        "def test_b():\n    if solution.give(): os._exit(1)\n"
+        "def test_c(): assert solution.give() == 1\n"
+    }
+    async with look_at({"solution.py": "def give(): return 1\n"}) as evidence:
+        report = await grade_pytest(evidence, tests, modules=["solution"])
+    assert [result.passed for result in report.results] == [True, False, False]
+    assert "gave way over what the agent's code gave" in str(report.results[2].reason)
+
+
 async def test_time_that_the_agent_s_code_takes_is_the_agent_s(look_at):
     tests = {"test_x.py": "import solution\ndef test_a(): solution.hang()\ndef test_b(): solution.hang()\n"}
     async with look_at({"solution.py": "def hang():\n    while True: pass\n"}) as evidence:
