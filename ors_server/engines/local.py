@@ -380,12 +380,12 @@ async def open_local_engine(
         server_version=options.server_version,
     )
     background.spawn(manager.reap)
-    try:
-        with watch.watching():
+    with watch.watching():
+        try:
             yield LocalEngine(manager, store, watch, sandboxes.tier)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await manager.aclose()
-            await background.aclose(options.stray_time_limit)
-            await services.resources.aclose()
-            await store.aclose()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await manager.aclose()
+                await background.aclose(options.stray_time_limit)
+                await services.resources.aclose()
+                await store.aclose()

@@ -12,12 +12,15 @@ from typing_extensions import override
 
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
+from ors_server.loop_watch import UNNAMED
 from ors_server.testing.client import open_environment
 from ors_server.testing.environment_subject import NotApplicableError, Subject, expect
 from ors_server.testing.ors_manifest import Level
 
 MAX_LISTED = 5000
 """Tasks of a split up to which all of them are compared with those of other splits."""
+MOST_HELD = 0.25
+"""Seconds for which a step of async code may hold the event loop, on a busy machine too."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface takes."""
 
@@ -197,6 +200,22 @@ async def check_tools_survive(subject: Subject) -> None:
         for action in subject.trial_actions():
             played = await subject.play(task, [action])
             expect(not played.failures, f"valid arguments {action[1]} break a tool: {played.failures}")
+
+
+async def check_loop_is_free(subject: Subject) -> None:
+    """Judge `event-loop-is-free`."""
+    subject.holdings.clear()
+    for task in (await subject.sample())[:1]:
+        for actions in (subject.some_actions(task), subject.trial_actions()):
+            await subject.play(task, actions)
+    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MOST_HELD}
+    held.pop(UNNAMED, None)
+    expect(
+        not held,
+        "blocking code in async functions stops every session of the server: "
+        + ", ".join(f"{name} for {seconds:.1f} s" for name, seconds in held.items())
+        + "; await instead, or make it a plain def, which runs in a thread",
+    )
 
 
 async def check_calls_are_repeatable(subject: Subject) -> None:

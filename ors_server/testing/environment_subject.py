@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
+from ors_server.loop_watch import Holding
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.testing.client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
@@ -84,6 +85,8 @@ class Subject:
     """Sessions that were made."""
     teardowns: list[int] = field(default_factory=list[int])
     """Identity of each instance that was torn down."""
+    holdings: list[Holding] = field(default_factory=list[Holding])
+    """Code that held the event loop in the episodes that were played."""
 
     async def sample(self) -> list[Task]:
         """Return the first, the last, and evenly spaced tasks of each split.
@@ -140,8 +143,11 @@ class Subject:
             session = await client.create(split=task.split, index=task.index)
             self.made += 1
             tools = [tool.name for tool in (await session.tools()).tools]
+            await session.prompt()
             results = [await attempt(session, tool, arguments) for tool, arguments in actions]
-            return Played(results, await session.summary(), tools)
+            played = Played(results, await session.summary(), tools)
+        self.holdings += client.engine.loop.held_by
+        return played
 
     async def play_side_by_side(
         self, task: Task, one: Actions, other: Actions

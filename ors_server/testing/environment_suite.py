@@ -90,6 +90,12 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
             "no tool breaks on arguments that its schema allows",
             checks.check_tools_survive,
         ),
+        (
+            "event-loop-is-free",
+            Level.MUST,
+            "no async tool, hook or reward blocks the event loop, which all sessions share",
+            checks.check_loop_is_free,
+        ),
         ("reward-range", Level.SHOULD, "the policy declares the range of rewards", checks.check_reward_range),
         ("gold-earns-the-most", Level.MUST, "gold_actions reach the greatest reward", checks.check_gold),
         (

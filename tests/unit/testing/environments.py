@@ -1,6 +1,7 @@
 """Environments that each break one rule, for the suite to find."""
 
 import itertools
+import time
 from typing import Any, ClassVar
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
@@ -110,6 +111,16 @@ class Fragile(Good):
         raise RuntimeError("fragile")
 
 
+class Blocking(Good):
+    """Sleeps on the event loop."""
+
+    @tool
+    async def guess(self, word: str) -> ToolOutput:
+        """Guesses, at length."""
+        time.sleep(0.5)  # noqa: ASYNC251
+        return ToolOutput.final("noted", reward=float(word == self.task_spec["answer"]))
+
+
 class Unranged(Good):
     policy = EpisodePolicy()
 
@@ -171,6 +182,7 @@ class Wild(Good):
 
 
 BROKEN = {
+    Blocking: "event-loop-is-free",
     NoTasks: "tasks-exist",
     NotJson: "tasks-are-json",
     Shifting: "tasks-are-stable",
