@@ -1,7 +1,8 @@
 """A call from its beginning to its one result, which stays readable under the call's id."""
 
 import asyncio
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -10,7 +11,7 @@ import anyio
 
 from ors_server.authoring.client import CallingClient, NoClient
 from ors_server.authoring.context import ProgressListener
-from ors_server.errors import CallIdReusedError, OrsServerError, StoreError
+from ors_server.errors import CallIdReusedError, CapacityError, OrsServerError, StoreError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
 
 
@@ -59,6 +60,9 @@ class Scored:
 CallResult: TypeAlias = Completed | Refusal | Fault | Scored
 
 
+MAX_READERS = 32
+"""Requests that one call answers at once."""
+
 NO_CLIENT = NoClient()
 """The caller of whom nothing can be asked."""
 
@@ -79,6 +83,7 @@ class Call:
     is_cancelled: bool = False
     """Whether somebody asked the call to stop."""
     _readers: "list[asyncio.Future[None]] | None" = None
+    _senders: int = 0
 
     @property
     def is_unwritten(self) -> bool:
@@ -167,6 +172,21 @@ class Call:
             if timer is not None:
                 timer.cancel()
             readers.remove(reader)
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Be one of those who send the result on; so many at once, for each holds its own copy of it.
+
+        Raises:
+            CapacityError: If too many are.
+        """
+        if self._senders >= MAX_READERS:
+            raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
+        self._senders += 1
+        try:
+            yield
+        finally:
+            self._senders -= 1
 
     def seal(self) -> AbstractContextManager[object]:
         """Return the context in which the result is written; from now on a wish to stop comes too late."""

@@ -4,16 +4,16 @@ The store alone is asked, so that an episode is read alike while it is played, a
 server that shares the store.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.clock import Clock
-from ors_server.errors import OrsServerError, ShuttingDownError
+from ors_server.errors import CapacityError, OrsServerError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.store.base import RecordReader
-from ors_server.store.following import follow
+from ors_server.store.following import News, follow
 from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeRecord, EpisodeSummary
 from ors_server.transports.control_models import Problem, StepView
@@ -35,6 +35,12 @@ log = get_logger("ors_server.control")
 LAST_EVENT = "last-event-id"
 """The header with which a reader of events comes back: the number of the last step that it has."""
 
+MAX_FOLLOWERS = 256
+"""Streams of steps that are sent at once."""
+
+LONGEST_PIECE = 64 * 1024
+"""Bytes of steps that are put together into one write."""
+
 _POSITION: TypeAdapter[int] = TypeAdapter(Position)
 
 
@@ -53,6 +59,7 @@ class EpisodeHandlers:
         self._clock = clock
         self._ping_seconds = ping_seconds
         self._is_stopping = False
+        self._followers = 0
 
     def stop(self) -> None:
         """End every stream soon; the server is about to stop, and would wait for them."""
@@ -99,12 +106,15 @@ class EpisodeHandlers:
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await self._find(request)
+        if self._followers >= MAX_FOLLOWERS:
+            raise CapacityError(f"{MAX_FOLLOWERS} readers follow episodes of this server already")
         return EventStream(self._events(record.origin.episode_id, start))
 
     async def _find(self, request: Request) -> EpisodeRecord:
         return await find_episode(self._store, request.path["episode"])
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
+        self._followers += 1
         try:
             async with aclosing(self._tell(episode_id, start)) as pieces:
                 async for piece in pieces:
@@ -114,6 +124,8 @@ class EpisodeHandlers:
         except Exception:  # a stream that has begun must end with an event, whatever happened
             log.exception("tail_defect", episode_id=episode_id)
             yield tell_problem(OrsServerError("the server failed; its log has the details"))
+        finally:
+            self._followers -= 1
 
     async def _tell(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         told: EpisodeSummary | None = None
@@ -122,20 +134,29 @@ class EpisodeHandlers:
             async for news in looks:
                 if self._is_stopping:
                     raise ShuttingDownError("the server is stopping; come back with Last-Event-ID")
-                piece = b"".join(
-                    event("step", encode(StepView.of(step)), id=str(step.number)) for step in news.steps
-                )
-                if news.record.summary != told:
-                    told = news.record.summary
-                    piece += event("summary", encode(show_figures(told)))
                 now = self._clock.monotonic()
-                if not piece and now - spoke >= self._ping_seconds:
-                    piece = comment("ping")
-                if piece:
+                for piece in _pieces(news, told, is_overdue=now - spoke >= self._ping_seconds):
                     spoke = now
                     yield piece
+                told = news.record.summary
                 if news.is_last:
-                    yield event("end", encode(show_figures(news.record.summary)))
+                    yield event("end", encode(show_figures(told)))
+
+
+def _pieces(news: News, told: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
+    """Write what a look showed: the steps, and the figures if they have changed; or a sign of life."""
+    piece = b""
+    for step in news.steps:
+        piece += event("step", encode(StepView.of(step)), id=str(step.number))
+        if len(piece) > LONGEST_PIECE:
+            yield piece
+            piece = b""
+    if news.record.summary != told:
+        piece += event("summary", encode(show_figures(news.record.summary)))
+    if not news.steps and not piece and is_overdue:
+        piece = comment("ping")
+    if piece:
+        yield piece
 
 
 def read_last_event(value: str) -> int:

@@ -275,7 +275,8 @@ class ControlHandlers:
         call = await self._engine.call(
             request.session_id, wanted.name, wanted.arguments, call_id=wanted.call_id
         )
-        await call.wait()
+        with call.reading():
+            await call.wait()
         return m.CallAnswer(show_call(call, request.caller, visibility))
 
     async def cancel_call(self, request: Request) -> m.CancelAnswer:

@@ -13,11 +13,14 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
+PATIENCE = 60.0
+"""Seconds for which a reader may leave everything unread before it is left."""
+
 
 async def send_events(
     stream: EventStream, receive: http.Receive, send: http.Send, *, has_body: bool = True
 ) -> None:
-    """Send events until there are no more, or until the reader has left.
+    """Send events until there are no more, or until the reader has left or has not read for too long.
 
     Args:
         stream: The events; closed when this returns.
@@ -30,7 +33,11 @@ async def send_events(
         tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
         if has_body:
             async for piece in pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                with anyio.move_on_after(PATIENCE) as patience:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                if patience.cancelled_caught:
+                    tasks.cancel_scope.cancel()
+                    return
         await send({"type": "http.response.body", "body": b""})
         tasks.cancel_scope.cancel()
 

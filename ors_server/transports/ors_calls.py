@@ -28,6 +28,10 @@ PATIENCE = 0.1
 takes, for a second write costs a tenth of a call."""
 
 
+LONGEST_WRITE = 1024 * 1024
+"""Bytes that are handed to the connection at once."""
+
+
 class CallStreams:
     """Writes answers as event streams."""
 
@@ -48,6 +52,9 @@ class CallStreams:
         """
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while len(body) > LONGEST_WRITE:  # so that a client which does not read holds this up and not memory
+            await send({"type": "http.response.body", "body": body[:LONGEST_WRITE], "more_body": True})
+            body = body[LONGEST_WRITE:]
         await send({"type": "http.response.body", "body": body})
 
     async def follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
@@ -60,7 +67,14 @@ class CallStreams:
             caller: Who reads the answer.
             visibility: The session's setting.
             send: The ASGI channel.
+
+        Raises:
+            CapacityError: If too many others read the same call's answer.
         """
+        with call.reading():
+            await self._follow(call, caller, visibility, send)
+
+    async def _follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
         opening = event("task_id", call.id)
         if await call.wait_for(PATIENCE) is not None:
             await self.send_whole(send, opening + _encode(call, caller, visibility))

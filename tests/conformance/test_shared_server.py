@@ -15,15 +15,17 @@ import anyio
 import anyio.lowlevel
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
+from ors_server.sessions.calls import MAX_READERS
 
 pytestmark = pytest.mark.anyio
 LIMIT = 30.0
 """Seconds within which anything in these tests happens."""
 RESULT_KEY = "org.openrewardstandard/result"
+CALL_ID_KEY = "org.openrewardstandard/call_id"
 HELD = 0.8
 """Seconds for which an author's mistake holds the event loop."""
 SHORT = 0.25
@@ -136,14 +138,23 @@ class Player:
         return session_id
 
     async def call(
-        self, session_id: str, name: str, door: str | None = None, environment: str = "hall"
+        self,
+        session_id: str,
+        name: str,
+        door: str | None = None,
+        environment: str = "hall",
+        call_id: str | None = None,
     ) -> Any:
         """Calls a tool; returns (reward, error code), or the text of a fault."""
         if (door or self.door) == "mcp":
-            return await self._call_mcp(session_id, name)
+            return await self._call_mcp(session_id, name, call_id)
         answer = await self.http.post(
-            f"/{environment}/call", json={"name": name, "input": {}}, headers={"X-Session-ID": session_id}
+            f"/{environment}/call",
+            json={"name": name, "input": {}, "task_id": call_id},
+            headers={"X-Session-ID": session_id},
         )
+        if answer.status_code != 200:
+            return answer.json()["detail"]
         events = [event.split("\n") for event in answer.text.split("\n\n")]
         pieces = "".join(
             line.removeprefix("data: ")
@@ -159,13 +170,17 @@ class Player:
         output = told["output"]
         return output["reward"], (output["metadata"].get("error") or {}).get("code")
 
-    async def _call_mcp(self, session_id: str, name: str) -> Any:
+    async def _call_mcp(self, session_id: str, name: str, call_id: str | None) -> Any:
         url = f"{str(self.http.base_url).rstrip(chr(47))}/sessions/{session_id}/mcp"
         async with (
             httpx2.AsyncClient(timeout=LIMIT) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            result = await client.call_tool(name, {})
+            meta = None if call_id is None else {CALL_ID_KEY: call_id}
+            try:
+                result = await client.call_tool(name, {}, meta=meta)
+            except MCPError as error:
+                return str(error)
         figures = (result.meta or {}).get(RESULT_KEY)
         if figures is None or figures["metadata"] is None:
             return result.content[0].text
@@ -281,7 +296,29 @@ async def test_a_session_whose_tool_cannot_be_stopped_is_deleted_soon(join, serv
         session = await player.create()
         group.start_soon(player.call, session, "block", "ors")
         await until_entered(1)
-        answer = await player.http.post("/delete", headers={"X-Session-ID": session})
+        with anyio.fail_after(LIMIT / 2):
+            answer = await player.http.post("/delete", headers={"X-Session-ID": session})
         assert answer.status_code == 200
         assert not Hall.gate.is_set()
         Hall.gate.set()
+
+
+async def test_one_call_is_read_by_so_many_requests_at_once(join, server):
+    async with join(server) as player:
+        session = await player.create()
+        told: list[Any] = []
+        refused = anyio.Event()
+
+        async def ask() -> None:
+            told.append(await player.call(session, "block", "ors", call_id="same"))
+            refused.set()
+
+        async with anyio.create_task_group() as group:
+            for _ in range(MAX_READERS + 1):
+                group.start_soon(ask)
+            await refused.wait()
+            assert told == [f"{MAX_READERS} requests read the call 'same' already"]
+            assert await player.call(session, "block", call_id="same") == told[0]
+            Hall.gate.set()
+        assert told[1:] == [(0.5, None)] * MAX_READERS
+        assert await player.call(session, "block", call_id="same") == (0.5, None)

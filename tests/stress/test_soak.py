@@ -1,7 +1,7 @@
 """A server that is played on for long: its memory is flat once its caches are full.
 
 `ORS_SOAK_MINUTES` says for how long (2 by default), `ORS_SOAK_RATE` how many sessions a second (8). The
-warm-up is what SQLite keeps of the record in memory, 32 MiB for the writer and for each reader, so that it lasts
+warm-up is what SQLite keeps of the record in memory, 32 MiB for the writer and for each reader: it lasts
 until so much has been written (docs/record.md).
 """
 

@@ -170,16 +170,18 @@ class Player:
         visibility = self._engine.visibility_of(session_id)
         if not _wants_progress(client.context):
             call = await self._engine.call(session_id, tool, arguments, call_id=call_id, client=client)
-            return tool_result(call.result or await _outlive(call, call_id), visibility)
+            with call.reading():
+                return tool_result(call.result or await _outlive(call, call_id), visibility)
         reporter = Reporter(client)
         call = await self._engine.call(
             session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
         )
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(reporter.beat)
-                await _outlive(call, call_id)
-                tasks.cancel_scope.cancel()
+            with call.reading():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(reporter.beat)
+                    await _outlive(call, call_id)
+                    tasks.cancel_scope.cancel()
         finally:
             if reporter in call.listeners:
                 call.listeners.remove(reporter)

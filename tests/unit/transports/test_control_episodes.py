@@ -23,6 +23,7 @@ from ors_server.trajectory import (
     Transition,
     first_summary,
 )
+from ors_server.transports import control_episodes, control_streams
 from ors_server.transports.access import Keyring
 from ors_server.transports.control import ControlDoor
 from ors_server.transports.control_episodes import EpisodeHandlers
@@ -313,6 +314,43 @@ async def test_what_is_no_json_ends_the_stream_and_blames_the_author(reading, st
     reader = await reading()
     assert reader.names == ["error"]
     assert '"blame":"author"' in reader.text
+
+
+async def test_so_many_follow_at_once_and_whoever_leaves_makes_room(reading, door, clock, monkeypatch):
+    monkeypatch.setattr(control_episodes, "MAX_FOLLOWERS", 2)
+    first, _ = await reading(), await reading()
+    refused = await reading()
+    await refused.served.wait()
+    assert (refused.sent[0]["status"], json.loads(refused.text)["code"]) == (429, "capacity")
+    first.leave()
+    await first.served.wait()
+    admitted = await reading()
+    assert admitted.sent[0]["status"] == 200
+
+
+async def test_whoever_reads_nothing_for_too_long_is_left(door, monkeypatch, handlers):
+    monkeypatch.setattr(control_streams, "PATIENCE", 0.01)
+
+    class Sleeper(Reader):
+        async def send(self, message):
+            await super().send(message)
+            if message.get("body"):
+                await anyio.sleep_forever()
+
+    reader = Sleeper(door)
+    with anyio.fail_after(LIMIT):
+        await reader.read()
+    assert len(reader.sent) == 2
+    assert handlers._followers == 0
+
+
+async def test_long_steps_are_written_one_after_another(reading, store):
+    for number in range(1, 6):
+        await store.add(number, blocks=(TextBlock(text="x" * 50_000),))
+    reader = await reading()
+    bodies = [message["body"] for message in reader.sent[1:]]
+    assert reader.names == ["step"] * 5 + ["summary"]
+    assert max(map(len, bodies)) < 2 * control_episodes.LONGEST_PIECE
 
 
 async def test_a_head_request_gets_no_events(reading, clock):
