@@ -95,6 +95,7 @@ FAULTS = MappingProxyType(
         sandboxes.SandboxStartError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxClosedError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.FreshEndedError: Fault(503, JSONRPC_UNAVAILABLE),
+        sandboxes.SandboxStarvedError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SnapshotError: Fault(503, JSONRPC_UNAVAILABLE),
         sandboxes.SandboxCommandError: Fault(400, JSONRPC_INVALID_PARAMS),
         sandboxes.SandboxFileError: Fault(400, JSONRPC_INVALID_PARAMS),
