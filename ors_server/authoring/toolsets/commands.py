@@ -19,16 +19,12 @@ What a pattern means:
   any other and never a command: `echo 'rm -rf /'` matches `echo` only.
 """
 
-import json
-import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import anyio
-
+from ors_server import offload
 from ors_server.authoring.toolsets.shell_text import Found, find_commands
 from ors_server.authoring.toolsets.wrappers import (
     Words,
@@ -38,16 +34,16 @@ from ors_server.authoring.toolsets.wrappers import (
     written_by,
 )
 from ors_server.errors import EnvironmentFailedError
+from ors_server.offload import CrashedError, Limits, OverLimitError
 
 MOST_DEPTH = 16
 """Scripts within scripts, and wrappers around wrappers, that are looked into."""
 MOST_SCRIPTS = 200
 """Different scripts within one that are looked into."""
 TIME_LIMIT = 10.0
-"""Seconds that checking one script may take. The grammar's time can grow with the square of the length: 85 s
+"""Seconds of the processor that checking one script may take, in a worker process, for random texts crash
+tree-sitter-bash 0.25.1 now and then. The grammar's time can grow with the square of the length: 85 s
 for the worst 64 KiB that were found."""
-SEARCHER = (sys.executable, "-m", "ors_server.authoring.toolsets.commands")
-"""The process in which scripts are parsed: random texts crash tree-sitter-bash 0.25.1 now and then."""
 _MOST_FLAGS = 3
 _SYNTAX = str.maketrans("", "", "'\"\\$\n")
 
@@ -210,32 +206,32 @@ def _fed(words: Words, found: Found) -> Iterator[str]:
 
 
 async def _search_apart(patterns: list[str], script: str) -> Violation | None:
-    request = json.dumps({"patterns": patterns, "script": script}).encode()
-    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.defpath}
-    with anyio.move_on_after(TIME_LIMIT):
-        ended = await anyio.run_process(SEARCHER, input=request, env=environment, check=False)
-        if ended.returncode < 0:
-            raise UncheckableError("it breaks the parser")
-        if ended.returncode:
-            said = ended.stderr.decode(errors="replace").strip()[-500:]
-            raise EnvironmentFailedError(f"forbidden commands cannot be checked on this server: {said}")
-        answer = json.loads(ended.stdout)
-        if "uncheckable" in answer:
-            raise UncheckableError(answer["uncheckable"])
-        return None if answer["rule"] is None else Violation(answer["rule"], answer["command"])
-    raise UncheckableError(f"reading it took longer than {TIME_LIMIT:g} seconds")
-
-
-def main() -> None:
-    """Answer one request from standard input: the process in which long scripts are searched."""
-    request = json.load(sys.stdin)
+    limits = Limits(cpu_seconds=TIME_LIMIT)
     try:
-        found = search(parse_patterns(request["patterns"]), request["script"])
-        answer = {"rule": found and found.rule, "command": found and found.command}
-    except UncheckableError as error:
-        answer = {"uncheckable": str(error)}
-    json.dump(answer, sys.stdout)
+        rule, command = await offload.run(search_texts, patterns, script, limits=limits)
+    except CrashedError:
+        raise UncheckableError("it breaks the parser") from None
+    except ImportError as error:
+        raise EnvironmentFailedError(
+            f"forbidden commands cannot be checked on this server: {error}"
+        ) from None
+    except OverLimitError as error:
+        raise UncheckableError(f"reading it takes too much: {error}") from None
+    return None if rule is None else Violation(rule, command)
 
 
-if __name__ == "__main__":
-    main()
+def search_texts(patterns: list[str], script: str) -> tuple[str | None, str]:
+    """Look for a forbidden command, in a worker process.
+
+    Args:
+        patterns: Texts of patterns.
+        script: Any text.
+
+    Returns:
+        The pattern that matches and the command; None and nothing where none does.
+
+    Raises:
+        UncheckableError: It is nested too deeply.
+    """
+    found = search(parse_patterns(patterns), script)
+    return (None, "") if found is None else (found.rule, found.command)
