@@ -282,9 +282,9 @@ def test_a_script_is_searched_in_a_process_of_its_own():
     assert unasked is None
 
 
-def test_a_script_that_the_grammar_chokes_on_is_given_up_in_time(monkeypatch):
+def test_a_script_that_the_grammar_chokes_on_is_given_up(monkeypatch):
     monkeypatch.setattr(commands, "TIME_LIMIT", 2)
-    with pytest.raises(UncheckableError, match="2 seconds of processor time|2 seconds of the processor"):
+    with pytest.raises(UncheckableError, match=r"breaks the parser|takes too much"):
         anyio.run(find_violation, RM, "rm|" * 30_000)
 
 
