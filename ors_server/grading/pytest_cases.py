@@ -39,6 +39,7 @@ _CASE_SHARE = 6.0
 _GRACE = 1.0
 _LEAST = 0.001
 _OUT_OF_TIME = "the time for all tests was over"
+_TESTS_GAVE_WAY = "the tests gave way over what the agent's code gave them"
 _PASSED = {0, 1}
 _GAVE_WAY = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ChannelError)
 _NOTHING_COLLECTED = 5
@@ -300,30 +301,30 @@ class _Run:
         Raises:
             GradingError: Time ran out, and it was not the agent's code that took it.
         """
-        whole = self._suite.limits.whole
-        while verdict.ended is None:
-            try:
-                message = await self._receive(whole)
-            except OutOfTimeError:
-                if not self._has_asked:
-                    raise GradingError(
-                        "the hidden tests ran out of time, and not in the agent's code"
-                    ) from None
-                return _OUT_OF_TIME
-            except _GAVE_WAY:
-                if not self._has_asked:
-                    raise
-                return "the tests gave way over what the agent's code gave them"
-            if self._agent_s >= whole:
-                return _OUT_OF_TIME
-            if message[:1] == b"V":
-                _note(message, verdict)
-                self._has_asked = False
-            else:
-                answer = await self._answer(message)
-                with contextlib.suppress(*_GAVE_WAY):  # met where the next message is awaited
-                    await _send(self._process, answer)
+        try:
+            while verdict.ended is None:
+                message = await self._receive(self._suite.limits.whole)
+                if message[:1] != b"V":
+                    answer = await self._answer(message)
+                    with contextlib.suppress(*_GAVE_WAY):  # met where the next message is awaited
+                        await _send(self._process, answer)
+                elif self._breaks(message, verdict):
+                    return _TESTS_GAVE_WAY
+        except OutOfTimeError:
+            if not self._has_asked:
+                raise GradingError("the hidden tests ran out of time, and not in the agent's code") from None
+            return _OUT_OF_TIME
+        except _GAVE_WAY:
+            if not self._has_asked:
+                raise
+            return _TESTS_GAVE_WAY
         return None
+
+    def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
+        """Take note of a verdict; return whether pytest itself broke over the agent's answers."""
+        _note(message, verdict)
+        has_asked, self._has_asked = self._has_asked, False
+        return verdict.internal is not None and has_asked
 
     async def _answer(self, message: bytes) -> bytes:
         self._has_asked = True
@@ -356,6 +357,8 @@ class _Run:
             )
 
     async def _receive(self, time_limit: float) -> bytes:
+        if max(self._tests.spent_s, self._agent_s) >= time_limit:
+            raise OutOfTimeError
         return await self._tests.wait_for(self._read_message, max(_LEAST, time_limit - self._tests.spent_s))
 
     async def _read_message(self) -> bytes:

@@ -178,6 +178,17 @@ async def test_tests_that_give_way_over_what_the_agent_s_code_gave_them_are_fail
     assert "gave way over what the agent's code gave" in str(report.results[2].reason)
 
 
+async def test_a_test_that_never_ends_over_the_agent_s_answers_is_failed(look_at):
+    tests = {
+        "test_x.py": "import solution\n"
+        "def test_a():\n    while not solution.is_empty(): pass\n"
+        "def test_b(): assert solution.is_empty()\n"
+    }
+    async with look_at({"solution.py": "def is_empty(): return False\n"}) as evidence:
+        report = await grade_pytest(evidence, tests, modules=["solution"], time_limit=TimeLimits(1, 1))
+    assert [result.reason for result in report.results] == ["the time for all tests was over"] * 2
+
+
 async def test_time_that_the_agent_s_code_takes_is_the_agent_s(look_at):
     tests = {"test_x.py": "import solution\ndef test_a(): solution.hang()\ndef test_b(): solution.hang()\n"}
     async with look_at({"solution.py": "def hang():\n    while True: pass\n"}) as evidence:

@@ -271,15 +271,14 @@ def test_a_script_is_searched_in_a_process_of_its_own():
     async def run():
         found = await find_violation(RM, "true\nrm -rf 'x y'")
         nothing = await find_violation(RM, "echo rm -rf")
-        unasked = await find_violation((), "rm -rf x")
+        assert await find_violation((), "rm -rf x") is None
         with pytest.raises(UncheckableError, match="deep"):
             await find_violation(RM, f"rm x; {'sudo ' * 100} ls")
-        return found, nothing, unasked
+        return found, nothing
 
-    found, nothing, unasked = anyio.run(run)
+    found, nothing = anyio.run(run)
     assert (found.rule, found.command) == ("rm -rf", "rm -rf 'x y'")
     assert nothing is None
-    assert unasked is None
 
 
 def test_a_script_that_the_grammar_chokes_on_is_given_up(monkeypatch):
@@ -288,11 +287,11 @@ def test_a_script_that_the_grammar_chokes_on_is_given_up(monkeypatch):
         anyio.run(find_violation, RM, "rm|" * 30_000)
 
 
-def crash(_patterns, _script):
+def crash(*_):
     os.abort()
 
 
-def lack_a_parser(_patterns, _script):
+def lack_a_parser(*_):
     raise ModuleNotFoundError("No module named 'no_such_module'")
 
 
