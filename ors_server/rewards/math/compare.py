@@ -32,10 +32,12 @@ from ors_server.rewards.math.parts import (
     is_derivation,
     joins_otherwise,
     members,
+    peel_unit,
     prepare,
     quotients,
     rows_of,
     united,
+    value_of,
 )
 from ors_server.rewards.math.realsets import read_set
 from ors_server.rewards.math.relations import same_relation, split_name, without_remark
@@ -132,14 +134,18 @@ class Comparison:
             return False
         if isinstance(other, Relation):
             return self.same_relation(gold, answer)
-        value = with_unit.value
+        return self._same_without_unit(with_unit, other)
+
+    def _same_without_unit(self, quantity: Quantity, other: Node) -> bool:
+        value = quantity.value
         if self.same(value, other):
             return True
-        if with_unit.unit == "%":
+        peeled = peel_unit(other)
+        if peeled is not None and peeled[1] == quantity.unit:
+            return self.same(value, peeled[0])
+        if quantity.unit == "%":
             return self.same(Multiply((value, _PERCENT)), other)
-        return (
-            with_unit.unit == "°" and contains(other, Constant) and same_value(with_unit, other, self.budget)
-        )
+        return quantity.unit == "°" and contains(other, Constant) and same_value(quantity, other, self.budget)
 
     def _same_quantities(self, gold: Quantity, answer: Quantity) -> bool:
         if units.agree(gold.unit, answer.unit):
@@ -333,7 +339,7 @@ class Comparison:
         return (
             isinstance(based, Based)
             and isinstance(other, Number)
-            and based.numeral.lstrip("0") == str(other.value)
+            and (based.numeral.lstrip("0") == str(other.value) or value_of(based) == other.value)
         )
 
 

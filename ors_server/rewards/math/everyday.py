@@ -108,7 +108,8 @@ def _with_part(words: list[str]) -> int | Fraction | None:
         return _whole(words)
     if "and" in words:
         cut = words.index("and")
-        whole, top = _whole(words[:cut]), _whole(words[cut + 1 : -1] or ["one"])
+        tops = [word for word in words[cut + 1 : -1] if word != "a"]
+        whole, top = _whole(words[:cut]), _whole(tops or ["one"])
         return None if whole is None or top is None else whole + Fraction(top, part)
     top = _whole(words[:-1] or ["one"])
     return None if top is None else Fraction(top, part)

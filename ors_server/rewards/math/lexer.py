@@ -37,7 +37,7 @@ from ors_server.rewards.math.vocabulary import (
 _GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "
 _REST: Final = r"""
-  |(?P<coded>0x[0-9a-fA-F]+(?!\w)|0b[01]+(?!\w)|0o[0-7]+(?!\w)|\d[0-9A-F]*[A-F][0-9A-F]*(?=_(?:1[1-6]|\{1[1-6]\})))
+  |(?P<coded>0x[0-9a-fA-F]+(?!\w)|0b[01]+(?!\w)|0o[0-7]+(?!\w)|\d(?=\d{0,15}[A-F])[0-9A-F]{1,15}(?=_(?:1[1-6]|\{1[1-6]\})))
   |(?P<number>(?:\d+(?:_\d{3})+(?!\d)|\d+)(?:\.\d+|\.(?=\\(?:overline|bar|dot)))?(?:[eE][+-]?\d+(?![\w.]))?|\.\d+(?:[eE][+-]?\d+)?)
   |(?P<space>(?:\s|~|\\[ ,;:!>]|\\\n)+)
   |(?P<command>\\[A-Za-z]+)
@@ -246,7 +246,9 @@ class _Lexer(Scanner):
             self.add("word", run)
             return
         is_after_value = bool(self.tokens) and (
-            self.tokens[-1][0] in ("number", "word") or self.tokens[-1][1] in ")}/"
+            self.tokens[-1][0] in ("number", "word")
+            or (self.tokens[-1][0] == "constant" and self.is_spaced_before)
+            or self.tokens[-1][1] in ")}/"
         )
         if is_after_value and run.lower() in WORDS and (run[0].isupper() or run.islower() or run in MIXED):
             self.add("word", run)
@@ -273,7 +275,8 @@ class _Lexer(Scanner):
 
     def _add_letters(self, run: str) -> None:
         for letter in run:
-            self.add_letter(letter)
+            is_constant = letter in CONSTANTS
+            self.add("constant" if is_constant else "letter", CONSTANTS.get(letter, letter))
 
     def on_command(self, found: str) -> None:
         name = found[1:]

@@ -87,11 +87,18 @@ _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _GAPPED: Final = re.compile(r"(?<=\d)[ ]?\{[ ]?,[ ]?\}[ ]?(?=\d{3}(?!\d))")
 """The comma that groups digits, between braces and spaces."""
+_BASES: Final = {
+    name: number
+    for number, name in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 2)
+} | {"twelve": 12, "sixteen": 16}
+_NAMES: Final = "|".join(_BASES)
+_NAME: Final = rf"(?:in )?base[\s~-]*(\d{{1,2}}|{_NAMES})"
 _BASE: Final = re.compile(
-    r"(?<=[\dA-F])(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\s*\{[\s~]*\(?(?:in )?base[\s~-]*(\d{1,2})\)?[\s~]*\}|"
-    r"\((?:in )?base[\s~-]*(\d{1,2})\)|(?:in )?base[\s~-]*(\d{1,2}))(?=\s*(?:[.,;$}\\)]|\Z))"
+    rf"(?<=[\dA-F])(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\s*\{{[\s~]*\(?{_NAME}\)?[\s~]*\}}|"
+    rf"\({_NAME}\)|{_NAME})(?=\s*(?:[.,;$}}\\)]|\Z))"
 )
 """The base behind a numeral: `204 (base 5)`."""
+_SPELLED_BASE: Final = re.compile(rf"(?<=\d)_\{{\\(?:text|mathrm)\{{({_NAMES})()()\}}\}}", re.IGNORECASE)
 _UNIT_FRACTION: Final = re.compile(
     r"\\[dt]?frac\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}"
 )
@@ -144,13 +151,20 @@ def unify(text: str) -> str:
     return _unify_commands(_unify_words(text))
 
 
+def _subscribe(base: re.Match[str]) -> str:
+    number = base[1] or base[2] or base[3]
+    return f"_{{{_BASES.get(number.casefold(), number)}}}"
+
+
 def _unify_words(text: str) -> str:
     if "{mod" in text or "{ mod" in text:
         text = _MOD.sub(r"\\bmod ", text)
     if "mod" in text:
         text = _IN_MODULUS.sub(r"\\pmod{\1}", text)
+    if "_{\\" in text:
+        text = _SPELLED_BASE.sub(_subscribe, text)
     if "base" in text:
-        text = _BASE.sub(lambda base: f"_{{{base[1] or base[2] or base[3]}}}", text)
+        text = _BASE.sub(_subscribe, text)
     if "US" in text:
         text = _US.sub("", text)
     if "frac{\\" in text:

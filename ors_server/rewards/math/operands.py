@@ -131,7 +131,7 @@ class OperandParser(Cursor, ABC):
         written = self.take()
         if self.peek()[0] == "accent" and "." in written:
             return self._parse_repeating(written)
-        if self.is_next("_") and written.isdecimal():
+        if self.is_next("_") and written.isalnum():
             self.take()
             base = self.parse_script(is_exponent=False)
             if not (isinstance(base, Number) and isinstance(base.value, int)):

@@ -10,6 +10,7 @@ from ors_server.rewards.math.names import share_name
 from ors_server.rewards.math.realsets import ORDERS
 from ors_server.rewards.math.relations import as_assignments
 from ors_server.rewards.math.tree import (
+    Based,
     Constant,
     Group,
     Listing,
@@ -17,6 +18,7 @@ from ors_server.rewards.math.tree import (
     Multiply,
     Node,
     Number,
+    Power,
     Ratio,
     Relation,
     Set,
@@ -28,8 +30,10 @@ from ors_server.rewards.math.tree import (
     invert,
     symbols,
 )
+from ors_server.rewards.math.units import LONE_LETTERS, name_unit
 
 _BOTH: Final = 2
+_GREATEST_BASE: Final = 36
 _OTHERWISE: Final = frozenset({"otherwise", "else", "elsewhere"})
 _NAMED_SETS: Final = {
     "empty set": "empty",
@@ -185,6 +189,49 @@ def _condition(cell: Node, covered: Node | None) -> Node:
     if isinstance(cell, Words) and cell.text in _OTHERWISE and covered is not None:
         return SetOperation("∖", Constant("reals"), covered)
     return cell
+
+
+def peel_unit(node: Node) -> tuple[Node, str] | None:
+    """Give the value and the unit that a product with letters may be: `5m`, `1.5 m s^{-1}`.
+
+    Args:
+        node: An answer.
+    """
+    if not isinstance(node, Multiply):
+        return None
+    words: list[str] = []
+    factors = list(node.factors)
+    while factors and (word := _unit_word(factors[-1])):
+        words.insert(0, word)
+        del factors[-1]
+    if not words or not factors:
+        return None
+    return (factors[0] if len(factors) == 1 else Multiply(tuple(factors))), name_unit(" ".join(words))
+
+
+def _unit_word(node: Node) -> str:
+    match node:
+        case Symbol(name) if name in LONE_LETTERS:
+            return name
+        case Power(Symbol(name), Number(int(power))) if name in LONE_LETTERS:
+            return f"{name} ^{power}"
+        case Power(Symbol(name), Multiply((Number(-1), Number(int(power))))) if name in LONE_LETTERS:
+            return f"{name} ^-{power}"
+        case _:
+            return ""
+
+
+def value_of(node: Based) -> int | None:
+    """Give the value of a numeral with letters for digits, or none: without letters its base is a label.
+
+    Args:
+        node: The numeral.
+    """
+    is_coded = not node.numeral.isdecimal() and node.base <= _GREATEST_BASE
+    try:
+        return int(node.numeral, node.base) if is_coded else None
+    except ValueError:
+        return None
 
 
 def quotients(node: Node) -> list[Node] | None:
