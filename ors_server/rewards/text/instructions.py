@@ -11,6 +11,7 @@ from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import is_array
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.text.ifeval import BadInstructionError, Check, loose_variants, read_check
 
 MAX_CHARACTERS = 200_000
 MAX_INSTRUCTIONS = 50
@@ -22,16 +23,14 @@ _TITLE = re.compile(r"<<[^<>\n]+>>")
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]+\]")
 
 
-class BadInstructionError(ValueError):
-    """An instruction cannot be checked as it is written; the message says why."""
-
-
 @reward(range=(0.0, 1.0))
 @reads_answer()
 def instruction_reward(
     final_response: str,
-    instructions: Sequence[Mapping[str, Any]],
+    instructions: Sequence[Mapping[str, Any]] | None = None,
     *,
+    instruction_id_list: Sequence[str] | None = None,
+    kwargs: Sequence[Mapping[str, Any]] | None = None,
     pays: Pays = "all",
     loose: bool = False,
 ) -> RewardResult:
@@ -42,8 +41,10 @@ def instruction_reward(
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
-    Source: instructions of the kinds of IFEval (Zhou et al. 2023), prompt-level (all) and instruction-level
-    (fraction), strict and loose; written anew, with words counted as it counts them.
+    Source: IFEval (Zhou et al. 2023), prompt-level (all) and instruction-level (fraction), strict and loose.
+    With `instruction_id_list` and `kwargs`, as its data has them, all 25 instructions are checked as its
+    reference does (`ors_server.rewards.text.ifeval`; sentences nearly so). The kinds of `instructions` are
+    this library's own and stricter: JSON without a fence, the case of `ends_with`, a space behind a bullet.
 
     Args:
         final_response: The response; a blank one follows nothing, as in IFEval.
@@ -52,6 +53,8 @@ def instruction_reward(
             `at_most`, or one of them. Texts: `include` and `forbid` with `words` (whole words, any case;
             `include` also `at_least`, times each), `starts_with` and `ends_with` with `text`, `letter` with
             `letter` and bounds. Alone: `lower`, `upper`, `json`, `no_comma`, `quoted`, `title` (<<so>>).
+        instruction_id_list: IFEval's ids, such as `punctuation:no_comma`, in place of `instructions`.
+        kwargs: IFEval's arguments for each of the ids, in order.
         pays: `all` or `fraction`.
         loose: Whether it is enough that a variant follows an instruction: without the first line, the last
             one, or both, and without asterisks.
@@ -60,26 +63,28 @@ def instruction_reward(
         In [0, 1], with `fraction` and `followed`, a list in the instructions' order. Instructions that cannot
         be checked (an unknown kind or bound, no bound, bounds that exclude each other) are `bad_gold`, and so
         are none; more than 200,000 characters follow nothing.
+
+    Raises:
+        MissingPackageError: If a language is asked for and the package `langdetect` is not installed.
     """
     check_words(pays=(pays, Pays))
     try:
-        checks = _read(instructions)
+        checks = (
+            _read(instructions) if instruction_id_list is None else _read_ids(instruction_id_list, kwargs)
+        )
     except BadInstructionError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     if len(final_response) > MAX_CHARACTERS:
         reason = f"the response has more than {MAX_CHARACTERS} characters"
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=reason)
-    texts = [text for text in (_variants(final_response) if loose else [final_response]) if text.strip()]
+    texts = [text for text in (loose_variants(final_response) if loose else [final_response]) if text.strip()]
     followed = [any(check(text) for text in texts) for check in checks]
     part = sum(followed) / len(followed)
     extras = {"fraction": part, "followed": followed}
     return RewardResult(part if pays == "fraction" else float(all(followed)), extras=extras)
 
 
-_Check = Callable[[str], bool]
-
-
-def _read(instructions: object) -> list[_Check]:
+def _read(instructions: object) -> list[Check]:
     if not is_array(instructions):
         raise BadInstructionError("instructions are a list of objects")
     listed = cast("Sequence[object]", instructions)
@@ -88,7 +93,17 @@ def _read(instructions: object) -> list[_Check]:
     return [_read_one(one) for one in listed]
 
 
-def _read_one(value: object) -> _Check:
+def _read_ids(ids: object, arguments: object) -> list[Check]:
+    names = list(cast("Sequence[object]", ids)) if is_array(ids) else []
+    given = list(cast("Sequence[object]", arguments)) if is_array(arguments) else []
+    if len(names) != len(given) or not 1 <= len(names) <= MAX_INSTRUCTIONS:
+        raise BadInstructionError(
+            f"instruction_id_list and kwargs are lists of one length, 1 to {MAX_INSTRUCTIONS}"
+        )
+    return [read_check(name, one or {}) for name, one in zip(names, given, strict=True)]
+
+
+def _read_one(value: object) -> Check:
     if not isinstance(value, Mapping):
         raise BadInstructionError(f"an instruction is an object with kind, not {value!r:.80}")
     given = dict(cast("Mapping[str, Any]", value))
@@ -139,28 +154,28 @@ def _words(value: object) -> list[str]:
     return [_text(one, "a word").strip() for one in listed]
 
 
-def _counting(count: Callable[[str], int]) -> Callable[..., _Check]:
-    def make(*, at_least: object = None, at_most: object = None) -> _Check:
+def _counting(count: Callable[[str], int]) -> Callable[..., Check]:
+    def make(*, at_least: object = None, at_most: object = None) -> Check:
         fits = _between(at_least, at_most)
         return lambda text: fits(count(text))
 
     return make
 
 
-def _holding(is_so: Callable[[str], bool]) -> Callable[..., _Check]:
-    def make() -> _Check:
+def _holding(is_so: Callable[[str], bool]) -> Callable[..., Check]:
+    def make() -> Check:
         return is_so
 
     return make
 
 
-def _include(*, words: object, at_least: object = 1) -> _Check:
+def _include(*, words: object, at_least: object = 1) -> Check:
     fits = _between(at_least, None)
     wanted = _words(words)
     return lambda text: all(fits(_times(word, text)) for word in wanted)
 
 
-def _forbid(*, words: object) -> _Check:
+def _forbid(*, words: object) -> Check:
     unwanted = _words(words)
     return lambda text: not any(_times(word, text) for word in unwanted)
 
@@ -170,17 +185,17 @@ def _times(word: str, text: str) -> int:
     return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
 
 
-def _starts_with(*, text: object) -> _Check:
+def _starts_with(*, text: object) -> Check:
     wanted = _text(text, "text").strip()
     return lambda given: given.strip().startswith(wanted)
 
 
-def _ends_with(*, text: object) -> _Check:
+def _ends_with(*, text: object) -> Check:
     wanted = _text(text, "text").strip()
     return lambda given: given.strip().endswith(wanted)
 
 
-def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> _Check:
+def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> Check:
     wanted = _text(letter, "letter").casefold()
     if len(wanted) != 1:
         raise BadInstructionError(f"letter is one letter, not {letter!r:.80}")
@@ -215,14 +230,7 @@ def _count_paragraphs(text: str) -> int:
     return count
 
 
-def _variants(text: str) -> list[str]:
-    """Return the text, without its first line, its last one, and both; each with and without asterisks."""
-    lines = text.strip().split("\n")
-    cut = ["\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])]
-    return [one for variant in (text, *cut) for one in (variant, variant.replace("*", ""))]
-
-
-_KINDS: Mapping[str, Callable[..., _Check]] = MappingProxyType(
+_KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
     {
         "words": _counting(lambda text: len(_WORD.findall(text))),
         "sentences": _counting(_count_sentences),

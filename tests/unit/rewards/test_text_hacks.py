@@ -155,7 +155,7 @@ print(json.dumps([
 
 
 def test_no_package_of_the_extra_is_imported_before_it_is_needed():
-    heavy = {"numpy", "regex", "rapidfuzz", "sacrebleu", "snowballstemmer"}
+    heavy = {"numpy", "regex", "rapidfuzz", "sacrebleu", "langdetect"}
     code = f"""
 import sys
 import ors_server.app

@@ -1,0 +1,356 @@
+"""The 25 checks of IFEval, on its own data: ids of instructions and their arguments. Pure.
+
+Source: Zhou et al. 2023 (arXiv 2311.07911), with the behaviour of lm-eval 0.4.13's copy of the checks;
+written anew, so that every check is linear in the response. Where the original draws an argument at random,
+because it is missing, the data is refused here.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.text.sentences import count_sentences, split_words
+
+Check: TypeAlias = Callable[[str], bool]
+"""Whether a response that is not blank follows an instruction."""
+
+_OPTIONS: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+_POSTSCRIPTS: Final = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+_WORD: Final = re.compile(r"\w+")
+_HIGHLIGHT: Final = re.compile(r"\*[^\n*]*\*")
+_STRONG: Final = re.compile(r"\*\*[^\n*]*\*\*")
+_DIVIDER: Final = re.compile(r"\s?\*\*\*\s?")
+_STOPS: Final = re.compile(r"[.,?!'\"]")
+_PATTERN_SIGNS: Final = frozenset("*+{}()[]|\\")
+_FENCES: Final = ("```json", "```Json", "```JSON", "```")
+_RELATIONS: Final = ("less than", "at least")
+_DETECTED: Final = 20_000
+"""Characters of a response by which its language is told; langdetect itself looks at 10,000."""
+
+
+class BadInstructionError(ValueError):
+    """An instruction cannot be checked as it is written; the message says why."""
+
+
+def read_check(name: object, arguments: object) -> Check:
+    """Read one instruction.
+
+    Args:
+        name: Its id, such as `length_constraints:number_words`.
+        arguments: Its arguments by name; those that are null, empty or 0 count as missing, as in IFEval.
+
+    Raises:
+        BadInstructionError: If there is no such instruction, or its arguments are missing or wrong.
+    """
+    make = _CHECKS.get(name) if isinstance(name, str) else None
+    if make is None:
+        raise BadInstructionError(f"IFEval has no instruction {name!r:.80}")
+    if not isinstance(arguments, Mapping):
+        raise BadInstructionError(f"the arguments of {name} are an object, not {arguments!r:.80}")
+    given = {str(key): value for key, value in arguments.items() if value}
+    try:
+        return make(**given)
+    except TypeError:
+        raise BadInstructionError(f"{name} has not the arguments {sorted(given)!r:.200}") from None
+    except BadInstructionError as error:
+        raise BadInstructionError(f"{name}: {error}") from None
+
+
+def loose_variants(response: str) -> list[str]:
+    """Return what the loose rule looks at: without the first line, the last, both, and without asterisks.
+
+    Args:
+        response: The response.
+    """
+    lines = response.split("\n")
+    parts = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
+    return list(dict.fromkeys(one for text in (response, *parts) for one in (text, text.replace("*", ""))))
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadInstructionError(f"a number of at least 0 is wanted, not {value!r:.80}")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise BadInstructionError(f"a text that is not blank is wanted, not {value!r:.80}")
+    return value
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not value:
+        raise BadInstructionError(f"a list of texts is wanted, not {value!r:.80}")
+    return [_text(one) for one in value]
+
+
+def _fits(relation: object, number: object) -> Callable[[int], bool]:
+    bound = _number(number)
+    if relation not in _RELATIONS:
+        raise BadInstructionError(f"a relation is one of {', '.join(_RELATIONS)}, not {relation!r:.80}")
+    return (lambda count: count < bound) if relation == "less than" else (lambda count: count >= bound)
+
+
+def _pattern(text: str, form: str = "{}", *, ignores_case: bool = True) -> re.Pattern[str]:
+    """Read a word as IFEval does, as a regular expression; refuse one that may not be linear."""
+    if _PATTERN_SIGNS & set(text):
+        raise BadInstructionError(f"{text!r:.80} is a regular expression with repeats, groups or classes")
+    try:
+        return re.compile(form.format(text), re.IGNORECASE if ignores_case else 0)
+    except re.error as error:
+        raise BadInstructionError(f"{text!r:.80} is no regular expression: {error}") from None
+
+
+def _existence(*, keywords: object) -> Check:
+    wanted = [_pattern(one) for one in _texts(keywords)]
+    return lambda text: all(one.search(text) for one in wanted)
+
+
+def _frequency(*, keyword: object, frequency: object, relation: object) -> Check:
+    fits, wanted = _fits(relation, frequency), _pattern(_text(keyword).strip())
+    return lambda text: fits(sum(1 for _ in wanted.finditer(text)))
+
+
+def _forbidden(*, forbidden_words: object) -> Check:
+    unwanted = [_pattern(one, r"\b{}\b") for one in _texts(forbidden_words)]
+    return lambda text: not any(one.search(text) for one in unwanted)
+
+
+def _letters(*, letter: object, let_frequency: object, let_relation: object) -> Check:
+    wanted = _text(letter).strip().lower()
+    if len(wanted) != 1 or not "a" <= wanted <= "z":
+        raise BadInstructionError(f"a letter from a to z is wanted, not {letter!r:.80}")
+    fits = _fits(let_relation, let_frequency)
+    return lambda text: fits(text.lower().count(wanted))
+
+
+def _language(*, language: object) -> Check:
+    wanted = _text(language)
+    return lambda text: detect_language(text) in {wanted, None}
+
+
+def _sentences(*, num_sentences: object, relation: object) -> Check:
+    fits = _fits(relation, num_sentences)
+    return lambda text: fits(count_sentences(text))
+
+
+def _paragraphs(*, num_paragraphs: object) -> Check:
+    wanted = _number(num_paragraphs)
+
+    def check(text: str) -> bool:
+        parts = _DIVIDER.split(text)
+        inner, blank = parts[1:-1], [not part.strip() for part in parts]
+        if any(not part.strip() for part in inner):
+            return False
+        ends = blank[0] + blank[-1] if len(parts) > 1 else blank[0]
+        return len(parts) - ends == wanted
+
+    return check
+
+
+def _words(*, num_words: object, relation: object) -> Check:
+    fits = _fits(relation, num_words)
+    return lambda text: fits(sum(1 for _ in _WORD.finditer(text)))
+
+
+def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: object) -> Check:
+    count, place, wanted = _number(num_paragraphs), _number(nth_paragraph), _text(first_word).lower()
+    if not 0 < place <= count:
+        raise BadInstructionError(f"there is no paragraph {place} of {count}")
+
+    def check(text: str) -> bool:
+        parts = text.split("\n\n")
+        filled = sum(1 for part in parts if part.strip())
+        part = parts[place - 1].split(maxsplit=1) if place <= filled else []
+        if not part:
+            return False
+        word = _STOPS.split(part[0].lstrip("'").lstrip('"'), maxsplit=1)[0].lower()
+        return filled == count and word == wanted
+
+    return check
+
+
+def _placeholders(*, num_placeholders: object) -> Check:
+    least = _number(num_placeholders)
+
+    def check(text: str) -> bool:
+        count = 0
+        for line in text.split("\n"):
+            opened = line.find("[")
+            while opened >= 0 and (closed := line.find("]", opened + 1)) >= 0:
+                count += 1
+                opened = line.find("[", closed + 1)
+        return count >= least
+
+    return check
+
+
+def _postscript(*, postscript_marker: object) -> Check:
+    marker = _text(postscript_marker).strip()
+    known = _POSTSCRIPTS.get(marker)
+    wanted = re.compile(known) if known is not None else _pattern(marker.lower(), ignores_case=False)
+    return lambda text: wanted.search(text.lower()) is not None
+
+
+def _bullets(*, num_bullets: object) -> Check:
+    wanted = _number(num_bullets)
+    return lambda text: _starred(text) + _dashed(text) == wanted
+
+
+def _starred(text: str) -> int:
+    """Count lines of `*` and something else; a bare `*` takes the next line for what stands behind it."""
+    lines = text.split("\n")
+    count = skipped = 0
+    for index, line in enumerate(lines):
+        bare = line.lstrip()
+        if skipped:
+            skipped -= 1
+        elif bare == "*" and index + 1 < len(lines):
+            count, skipped = count + 1, 1
+        elif bare[:1] == "*" and bare[1:2] not in {"", "*"}:
+            count += 1
+    return count
+
+
+def _dashed(text: str) -> int:
+    return sum(1 for line in text.split("\n") if line.lstrip().startswith("-"))
+
+
+def _constrained() -> Check:
+    return lambda text: any(option in text for option in _OPTIONS)
+
+
+def _highlights(*, num_highlights: object) -> Check:
+    least = _number(num_highlights)
+
+    def check(text: str) -> bool:
+        count = sum(1 for found in _HIGHLIGHT.finditer(text) if found[0].strip("*").strip())
+        strong = (found[0].removeprefix("**").removesuffix("**") for found in _STRONG.finditer(text))
+        return count + sum(1 for found in strong if found.strip()) >= least
+
+    return check
+
+
+def _sections(*, section_spliter: object, num_sections: object) -> Check:
+    least = _number(num_sections)
+    splitter = _pattern(_text(section_spliter).strip(), r"\s?{}\s?\d+\s?", ignores_case=False)
+    return lambda text: sum(1 for _ in splitter.finditer(text)) >= least
+
+
+def _json() -> Check:
+    def check(text: str) -> bool:
+        bare = text.strip()
+        for fence in _FENCES:
+            bare = bare.removeprefix(fence)
+        try:
+            json.loads(bare.removesuffix("```").strip())
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+    return check
+
+
+def _title() -> Check:
+    def has_title(line: str) -> bool:
+        start, end = line.find("<<"), line.rfind(">>")
+        return 0 <= start <= end - 3 and bool(line[start : end + 2].lstrip("<").rstrip(">").strip())
+
+    return lambda text: any(has_title(line) for line in text.split("\n"))
+
+
+def _two_responses() -> Check:
+    def check(text: str) -> bool:
+        parts = [part.strip() for part in text.split("******")]
+        if not all(parts[1:-1]):
+            return False
+        filled = [part for part in parts if part]
+        return len(filled) == 2 and filled[0] != filled[1]  # noqa: PLR2004  (two responses)
+
+    return check
+
+
+def _repeated(*, prompt_to_repeat: object) -> Check:
+    wanted = _text(prompt_to_repeat).strip().lower()
+    return lambda text: text.strip().lower().startswith(wanted)
+
+
+def _end(*, end_phrase: object) -> Check:
+    wanted = _text(end_phrase).strip().lower()
+    return lambda text: text.strip().strip('"').lower().endswith(wanted)
+
+
+def _capital_words(*, capital_frequency: object, capital_relation: object) -> Check:
+    fits = _fits(capital_relation, capital_frequency)
+    return lambda text: fits(sum(1 for word in split_words(text) if word.isupper()))
+
+
+def _capital() -> Check:
+    return lambda text: text.isupper() and detect_language(text) in {"en", None}
+
+
+def _lowercase() -> Check:
+    return lambda text: text.islower() and detect_language(text) in {"en", None}
+
+
+def _no_comma() -> Check:
+    return lambda text: "," not in text
+
+
+def _quotation() -> Check:
+    def check(text: str) -> bool:
+        bare = text.strip()
+        return len(bare) > 1 and bare[0] == bare[-1] == '"'
+
+    return check
+
+
+def detect_language(text: str) -> str | None:
+    """Return the code of a text's language by the package langdetect; `None` if it has no letters.
+
+    Args:
+        text: Any text.
+    """
+    package = load_package("langdetect")
+    package.DetectorFactory.seed = 0  # it draws at random, and would differ from call to call
+    try:
+        return str(package.detect(text[:_DETECTED]))
+    except package.LangDetectException:
+        return None
+
+
+_CHECKS: Final[Mapping[str, Callable[..., Check]]] = MappingProxyType(
+    {
+        "keywords:existence": _existence,
+        "keywords:frequency": _frequency,
+        "keywords:forbidden_words": _forbidden,
+        "keywords:letter_frequency": _letters,
+        "language:response_language": _language,
+        "length_constraints:number_sentences": _sentences,
+        "length_constraints:number_paragraphs": _paragraphs,
+        "length_constraints:number_words": _words,
+        "length_constraints:nth_paragraph_first_word": _first_word,
+        "detectable_content:number_placeholders": _placeholders,
+        "detectable_content:postscript": _postscript,
+        "detectable_format:number_bullet_lists": _bullets,
+        "detectable_format:constrained_response": _constrained,
+        "detectable_format:number_highlighted_sections": _highlights,
+        "detectable_format:multiple_sections": _sections,
+        "detectable_format:json_format": _json,
+        "detectable_format:title": _title,
+        "combination:two_responses": _two_responses,
+        "combination:repeat_prompt": _repeated,
+        "startend:end_checker": _end,
+        "startend:quotation": _quotation,
+        "change_case:capital_word_frequency": _capital_words,
+        "change_case:english_capital": _capital,
+        "change_case:english_lowercase": _lowercase,
+        "punctuation:no_comma": _no_comma,
+    }
+)
+INSTRUCTION_IDS: Final = tuple(_CHECKS)
+"""IFEval's instructions."""
