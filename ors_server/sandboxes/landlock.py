@@ -11,11 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 from typing_extensions import override
@@ -28,6 +27,7 @@ from ors_server.sandboxes.fresh import FreshOrder
 from ors_server.sandboxes.fresh_files import SharedFolder
 from ors_server.sandboxes.host_cell import FreshPlace, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.landlock_rules import SYSTEM, System, rules
 from ors_server.sandboxes.masks import readable_around
 from ors_server.sandboxes.processes import (
     ancestors,
@@ -46,17 +46,8 @@ from ors_server.sandboxes.tier import Resource, Strength, TierReport
 
 LOCAL_SOCKETS_ONLY = (1,)
 """AF_UNIX: Landlock judges TCP only, so every other family has to go."""
-System: TypeAlias = tuple[Sequence[str], Sequence[str]]
-"""What of the system may be read whole, and which folders may only be listed."""
-_READABLE = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
-    *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
-    *("/etc/hosts", "/etc/localtime", "/etc/magic", "/etc/mime.types", "/etc/services", "/etc/protocols"),
-    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/vim"),
-)
-SYSTEM: System = (_READABLE, ())
-_USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
+_FOLDERS = ("work", "home", "tmp", "state")
 _MARK = "ORS_SANDBOX"
 _REAP_LIMIT = 1.0
 _SWEEPS = 1000
@@ -98,7 +89,7 @@ class LandlockCell(HostCell):
     @override
     def prepare(self) -> None:
         """Make the session's folders; the one above them stays the server's, so they cannot be swapped."""
-        for name in ("work", "home", "tmp", "state"):
+        for name in _FOLDERS:
             self._make_own(self._data / name)
         self.hold(str(self._data))
 
@@ -147,6 +138,8 @@ class LandlockCell(HostCell):
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         orders = self._orders(argv, str(self._data))
         orders["sees_all"] = self.owner is not None
+        if orders["paths"] is not None:
+            orders["paths"]["write"] = [str(self._data)]
         orders["entrances"] = self._cgroup.thawed_entrances if self._cgroup is not None else []
         return self._spawn(orders, Ends(stdin, stdout, subprocess.PIPE), lead=[])
 
@@ -220,7 +213,7 @@ class LandlockCell(HostCell):
         orders["status"] = ends.status
         if self._confined:
             shown = [path for path in (self.layout.work, place.files) if path is not None]
-            orders["paths"] = _rules(self._system, read=shown, write=[place.temporary])
+            orders["paths"] = rules(self._system, read=shown, write=[place.temporary])
         return self._spawn(orders, ends, lead=[])
 
     # How everything is started
@@ -246,7 +239,9 @@ class LandlockCell(HostCell):
     def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
         """Return what the launcher is told about a process of the session's own."""
         confined = self._confined
-        own = _rules(self._system, read=[self.control], use=[self.control / "io"], write=[self._data])
+        # Not the folder above them, or they could be renamed where the session's uid is the server's.
+        own_folders = [self._data / name for name in _FOLDERS]
+        own = rules(self._system, read=[self.control], use=[self.control / "io"], write=own_folders)
         return {
             "argv": argv,
             "folder": folder,
@@ -280,7 +275,7 @@ class LandlockBackend(HostedBackend):
             limits: What the session may use.
         """
         if self._system is None:
-            self._system = readable_around(_READABLE, self.state.hidden)
+            self._system = readable_around(SYSTEM[0], self.state.hidden)
         return LandlockCell(self.state, limits, system=self._system)
 
     @override
@@ -367,23 +362,6 @@ def kill_marked(mark: str) -> None:
     """
     for pid in marked_processes(mark, begins=True):
         send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
-
-
-def _rules(
-    system: System,
-    *,
-    read: Sequence[str | Path],
-    write: Sequence[str | Path | None],
-    use: Sequence[str | Path] = (),
-) -> dict[str, list[str]]:
-    """Return the launcher's rules: the system, the harmless devices, and what is named here."""
-    readable, listed = system
-    return {
-        "list": list(listed),
-        "read": [*readable, *map(str, read)],
-        "use": [*_USABLE, *map(str, use)],
-        "write": [str(path) for path in write if path is not None],
-    }
 
 
 def _as_file(content: bytes) -> int:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from ors_server.sandboxes import launcher
-from ors_server.sandboxes.landlock import SYSTEM, _rules
+from ors_server.sandboxes.landlock_rules import SYSTEM, rules
 from ors_server.sandboxes.seccomp import Policy, program
 
 
@@ -125,7 +125,7 @@ def orders(argv, *, write=(), folder="/", **changes):
         "entrances": [],
         "limits": {"RLIMIT_CORE": 0},
         "environment": {"PATH": "/usr/bin:/bin"},
-        "paths": _rules(SYSTEM, read=["/"], write=[os.getcwd(), *write]),  # noqa: PTH109 # where coverage is written
+        "paths": rules(SYSTEM, read=["/"], write=[os.getcwd(), *write]),  # noqa: PTH109 # where coverage is written
         "filter": program(Policy()),
         "status": None,
         **changes,

@@ -1,0 +1,41 @@
+"""What Landlock lets a session do, as the launcher is told it: data only."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+System: TypeAlias = tuple[Sequence[str], Sequence[str]]
+"""What of the system may be read whole, and which folders may only be listed."""
+_READABLE = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
+    *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
+    *("/etc/hosts", "/etc/localtime", "/etc/magic", "/etc/mime.types", "/etc/services", "/etc/protocols"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/vim"),
+)
+_USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SYSTEM: System = (_READABLE, ())
+"""Everything of it."""
+
+
+def rules(
+    system: System,
+    *,
+    read: Sequence[str | Path],
+    write: Sequence[str | Path | None],
+    use: Sequence[str | Path] = (),
+) -> dict[str, list[str]]:
+    """Return the launcher's rules: the system, the harmless devices, and what is named here.
+
+    Args:
+        system: What of the system may be read and listed.
+        read: Further paths to be read.
+        write: Folders to be changed.
+        use: Files and folders to be read and written, and not added to.
+    """
+    readable, listed = system
+    return {
+        "list": list(listed),
+        "read": [*readable, *map(str, read)],
+        "use": [*_USABLE, *map(str, use)],
+        "write": [str(path) for path in write if path is not None],
+    }
