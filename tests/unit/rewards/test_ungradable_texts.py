@@ -1,6 +1,7 @@
 """Whatever text an agent hands in, a reward gives a number: the least, for all of these are wrong."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ TEXTS = {
     "a query that grows": GROWING,
 }
 
-REWARDS = {
+REWARDS: dict[str, dict[str, Any]] = {
     "math_equal_reward": {"answer": "17"},
     "math_string_equal_reward_tool": {"answer": "17", "trajectory": []},
     "qa_f1_reward": {"answer": "quite another"},
