@@ -179,6 +179,7 @@ class _Lexer(Scanner):
 
     def _add_run(self, run: str) -> None:
         is_known = run in FUNCTIONS or run in CONSTANTS or run in GREEK
+        is_known |= len(run) == 2 and run.lower() in GREEK  # noqa: PLR2004  (`Nu` is a product)
         name = run if is_known or not (run.isupper() or run.istitle()) else run.lower()
         if name in FUNCTIONS and not self._is_unit(run):
             self.add("function", FUNCTIONS[name])
