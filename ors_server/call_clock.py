@@ -40,7 +40,7 @@ class CallClock:
             now: Seconds from any origin; the same as the watch's.
         """
         self.limit = math.inf if seconds is None else seconds
-        self._watch = watch
+        self.watch = watch
         self._now = watch.now if watch is not None else now
         self._began = self._now()
         self._counted = 0.0
@@ -112,7 +112,7 @@ class CallClock:
         return self._alarm
 
     def _late(self, moment: float) -> float:
-        return 0.0 if self._watch is None else self._watch.late_until(moment)
+        return 0.0 if self.watch is None else self.watch.late_until(moment)
 
     def _rearm(self) -> None:
         if self._alarm is not None:
@@ -189,13 +189,14 @@ def counting(clock: CallClock, *, shield: bool = False) -> Generator[CallClock]:
         shield: Whether a cancellation from outside waits.
     """
     with anyio.CancelScope(shield=shield) as scope:
-        alarm = clock.rings(scope)
+        alarm = None if clock.limit == math.inf else clock.rings(scope)
         before = call_clock.set(clock)
         try:
             yield clock
         finally:
             call_clock.reset(before)
-            alarm.stop()
+            if alarm is not None:
+                alarm.stop()
 
 
 @contextmanager

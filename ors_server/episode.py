@@ -307,12 +307,11 @@ def settle(
         IllegalMoveError: If the episode's phase allows no step.
     """
     number = state.steps + 1
-    state = replace(state, waived=state.waived + outcome.waived)
     charged = _penalties(policy, outcome, number)
     earned = outcome.reward
     if charged:
         earned = (earned or 0.0) + sum(charged.values())
-    stop_reason = _stop_reason(state, policy, outcome, number, now)
+    stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
     moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
     reward, held = _pay(state, policy, earned, can_pay=can_pay)
@@ -335,6 +334,7 @@ def settle(
         metrics=_add_metrics(state.metrics, outcome.metrics),
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        waived=state.waived + outcome.waived,
     )
     return counted, Charge(number, reward, earned, components, stop_reason is not None, stop_reason)
 

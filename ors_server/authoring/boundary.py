@@ -161,10 +161,10 @@ def _is_sequence(value: object) -> bool:
 
 
 async def _stepped(result: Awaitable[Any], function: Function) -> Any:
-    watch = current_watch.get()
+    clock = call_clock.get()
+    watch = current_watch.get() if clock is None else clock.watch
     if watch is None:
         return await result
-    clock = call_clock.get()
     code = author_code.get()
     name = getattr(function, "__qualname__", type(function).__name__) if code is None else str(code)
     return await watch.stepping(result, name, None if clock is None else clock.hold)

@@ -369,6 +369,7 @@ async def open_local_engine(
         ending_time_limit=options.ending_time_limit,
         turn_time_limit=options.turn_time_limit,
         sandboxes=sandboxes,
+        watch=watch,
         workers=workers,
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
     )

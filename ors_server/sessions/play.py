@@ -11,7 +11,7 @@ import anyio
 from ors_server.authoring.boundary import encodable
 from ors_server.authoring.context import CallContext, running_call
 from ors_server.authoring.definition import ToolDefinition
-from ors_server.call_clock import start_clock
+from ors_server.call_clock import CallClock
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import EnvironmentFailedError, OrsServerError
 from ors_server.logs import get_logger
@@ -144,6 +144,8 @@ class Play:
                 self._services.spawn(self._give_back_later, manner, tool.name, thread.ended)
 
     async def _wait_for_turn(self, manner: Manner) -> None:
+        if self.turns.take_now(manner):
+            return
         with anyio.CancelScope() as scope:
             self._waiting.add(scope)
             self._limit_waiting(scope)
@@ -181,7 +183,7 @@ class Play:
     ) -> CallResult:
         started = self._book.now
         time_limit = self._time_limit(tool)
-        clock = start_clock(time_limit)
+        clock = CallClock(time_limit, watch=self._services.watch)
         job = ToolJob(
             tool=tool,
             function=self._tools.bound(tool.name),
@@ -218,7 +220,8 @@ class Play:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
-        outcome = replace(run.outcome, waived=clock.waived_s)
+        waived = clock.waived_s
+        outcome = replace(run.outcome, waived=waived) if waived > 0 else run.outcome
         return await self._book.count(call, Entry(outcome, started, run.output, error=run.error))
 
     async def _count_refusal(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ors_server.admission import Admission
 from ors_server.clock import Clock
 from ors_server.logs import get_logger
+from ors_server.loop_watch import LoopWatch
 from ors_server.resources.pool import ResourcePool
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
@@ -59,6 +60,8 @@ class Services:
     """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
     gradings: Admission = field(default_factory=lambda: Admission(default_gradings()))
     """How many gradings are at work at once."""
+    watch: LoopWatch = field(default_factory=LoopWatch)
+    """Knows how late the event loop is."""
     workers: Workers = field(default_factory=Workers)
     """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)

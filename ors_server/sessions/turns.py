@@ -62,8 +62,7 @@ class Turns:
         Args:
             manner: How the call shares the session.
         """
-        if self._is_free(manner, self._waiting):
-            self._occupy(manner)
+        if self.take_now(manner):
             return
         waiter = _Waiter(manner)
         self._waiting.append(waiter)
@@ -76,6 +75,17 @@ class Turns:
                 self._waiting.remove(waiter)
                 self._grant()
             raise
+
+    def take_now(self, manner: Manner) -> bool:
+        """Take a turn that is free, which must be given back; return whether it was.
+
+        Args:
+            manner: How the call shares the session.
+        """
+        if not self._is_free(manner, self._waiting):
+            return False
+        self._occupy(manner)
+        return True
 
     def give_back(self, manner: Manner) -> None:
         """End a turn and wake whoever may go next.
