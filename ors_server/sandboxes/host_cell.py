@@ -319,7 +319,7 @@ class HostCell(Cell):
         Whoever starts in a folder must be allowed to enter it.
         """
         for name in _FOLDERS if self._files >= 0 else ():
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with contextlib.suppress(OSError):  # then what is to start there says why it cannot
                 folder = os.open(name, _PATH_ONLY, dir_fd=self._files)
                 try:
                     mode = stat.S_IMODE(os.fstat(folder).st_mode)

@@ -62,6 +62,19 @@ PUBLIC_ATTACKS = {
     ],
     "links out of the work dir": [(CODE, "links_to_its_home"), (CODE, "links_to_the_grader")],
     "pipes and folders where files are read": [(CODE, "leaves_a_pipe"), (CODE, "leaves_a_folder")],
+    "objects that return themselves and agree with everything": [
+        ("tests/contract/test_class_cheats.py", "test_a_cheat_passes_no_case_at_all")
+    ],
+    "a work dir or programs that cannot be graded": [
+        ("tests/contract/test_ungradable.py", "test_what_an_agent_does_to_its_work_dir_is_graded"),
+        ("tests/contract/test_ungradable.py", "test_what_an_agents_programs_do_is_graded"),
+    ],
+    "read the answers where they are installed": [
+        (
+            "tests/unit/sandboxes/test_masks.py",
+            "test_hidden_places_are_empty_or_closed_in_commands_and_fresh_programs",
+        )
+    ],
     "a repository whose configuration runs code": [(SHELL, "hostile_repository")],
 }
 """Attack -> where it is played; from public reports on benchmarks that were gamed, and our own."""
