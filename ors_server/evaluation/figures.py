@@ -4,8 +4,9 @@ Each is the mean over all ways to draw k of the n attempts that were made, witho
 it is an unbiased estimate of what k fresh attempts would come to. All are averages over draws; none draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from math import isnan
 
 EVERY_K = 64
 """Up to so many attempts every k is looked at; beyond, only some."""
@@ -26,6 +27,37 @@ def pass_at_k(attempts: int, successes: int) -> list[float]:
     """
     _check(attempts, successes)
     return [1.0 - none for none in _all_of(attempts, attempts - successes)]
+
+
+def mean_pass_at_k(groups: Iterable[Sequence[float | None]], k: int, threshold: float = 1.0) -> float | None:
+    """Estimate pass@k over tasks from the rewards of several attempts at each, without bias.
+
+    The estimate of a task is `pass_at_k`; the figure is the mean over the tasks that have at least k attempts
+    with a reward. Attempts without a reward are left out, as they are nowhere a failure.
+
+    Args:
+        groups: For each task the rewards of its attempts, such as those of a group of completions; `None` for
+            an attempt that was not judged.
+        k: At least 1.
+        threshold: Reward from which on an attempt is a success.
+
+    Returns:
+        In [0, 1]; `None` if no task has k attempts with a reward.
+
+    Raises:
+        ValueError: If k is below 1, or a reward or the threshold is NaN.
+    """
+    if k < 1 or isnan(threshold):
+        raise ValueError(f"k is at least 1 and the threshold a number, not {k!r} and {threshold!r}")
+    estimates: list[float] = []
+    for group in groups:
+        rewards = [one for one in group if one is not None]
+        if any(isnan(one) for one in rewards):
+            raise ValueError("a reward is a number or None, not NaN")
+        if len(rewards) >= k:
+            successes = sum(1 for one in rewards if one >= threshold)
+            estimates.append(pass_at_k(len(rewards), successes)[k - 1])
+    return sum(estimates) / len(estimates) if estimates else None
 
 
 def pass_hat_k(attempts: int, successes: int) -> list[float]:

@@ -62,6 +62,7 @@ _HOMES = MappingProxyType(
         "ors_server.rewards.text.formats": (
             "think_format_reward",
             "answer_format_reward",
+            "code_format_reward",
             "tag_count_reward",
             "reasoning_steps_reward",
         ),
@@ -80,6 +81,8 @@ _HOMES = MappingProxyType(
             "bleu_reward",
             "chrf_reward",
         ),
+        "ors_server.rewards.text.summaries": ("rouge_lsum_reward",),
+        "ors_server.rewards.voting": ("majority_vote_reward", "group_rank_reward"),
         "ors_server.rewards.structures.structured": (
             "json_valid_reward",
             "json_schema_reward",
@@ -96,6 +99,7 @@ _HOMES = MappingProxyType(
             "code_functions_reward",
             "code_pytest_reward",
         ),
+        "ors_server.rewards.evidence.completions": ("code_completion_reward",),
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""

@@ -69,8 +69,11 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     async def judge_group(**named: Any) -> list[float]:
         lists = {name: named[name] for name in _GROUP_NAMES if named.get(name) is not None}
         size = max(map(len, lists.values()), default=0)
-        rows = [_row({name[:-1]: values[at] for name, values in lists.items()}) for at in range(size)]
         states: list[Any] = lists.get("states") or [None] * size
+        rows = [
+            _row({**_columns(states[at]), **{name[:-1]: values[at] for name, values in lists.items()}})
+            for at in range(size)
+        ]
         results = await evaluate_groups(asked, rows)
         return [_number(result, asked.name, state) for result, state in zip(results, states, strict=True)]
 
@@ -147,6 +150,12 @@ def _row(named: Mapping[str, Any]) -> dict[str, Any]:
         return conversation_fields(prompt, completion, others)
     fields = conversation_fields(None, list(trace.messages), others)
     return {**fields, "prompt": prompt, "final_response": str(trace.last_reply)}
+
+
+def _columns(state: object) -> Mapping[str, Any]:
+    """Return the data set's columns, which a function of groups finds in the state only."""
+    given: Any = cast("Mapping[str, Any]", state).get("input") if isinstance(state, Mapping) else None
+    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 
 
 def _tokens(state: object) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ors_server.rewards.judges.errors import (
     UnusableReplyError,
 )
 from ors_server.rewards.judges.pairwise import Comparison, PairwiseJudge
+from ors_server.rewards.judges.probabilities import brier_score, calibration_error
 from ors_server.rewards.judges.recording import RecordingJudge, ReplayingJudge
 from ors_server.rewards.judges.rubric import Criterion, Rubric
 from ors_server.rewards.judges.rubric_judge import RubricJudge
@@ -56,6 +57,8 @@ __all__ = [
     "UnusableReplyError",
     "Usage",
     "ask",
+    "brier_score",
     "calibrate",
+    "calibration_error",
     "probe",
 ]

@@ -9,6 +9,7 @@ import anyio
 
 from ors_server.rewards.define import Reward
 from ors_server.rewards.judges.hardening import MASTER_KEYS
+from ors_server.rewards.judges.probabilities import brier_score, calibration_error
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.scoring import evaluate
 
@@ -51,6 +52,11 @@ class Calibration:
     true_negatives: int
     false_negatives: int
     unjudged: int
+    brier: float | None = None
+    """Mean squared distance of the rewards from the labels, 1 or 0; `None` if nothing was judged, and where a
+    reward is not in [0, 1]."""
+    calibration_error: float | None = None
+    """Expected calibration error over ten bins, the rewards taken as probabilities; `None` as above."""
 
     @property
     def judged(self) -> int:
@@ -108,12 +114,17 @@ async def calibrate(reward: Reward, labelled: Sequence[Labelled], *, threshold: 
     )
     said = [(one.is_right, result.reward) for one, result in zip(labelled, results, strict=True)]
     cells = [(is_right, paid >= threshold) for is_right, paid in said if paid is not None]
+    paid = [paid for _, paid in said if paid is not None]
+    labels = [is_right for is_right, paid in said if paid is not None]
+    are_shares = all(0.0 <= one <= 1.0 for one in paid)
     return Calibration(
         true_positives=cells.count((True, True)),
         false_positives=cells.count((False, True)),
         true_negatives=cells.count((False, False)),
         false_negatives=cells.count((True, False)),
         unjudged=len(said) - len(cells),
+        brier=brier_score(paid, labels) if are_shares else None,
+        calibration_error=calibration_error(paid, labels) if are_shares else None,
     )
 
 

@@ -1,9 +1,9 @@
 """Which of the calls that were wanted were made: names, arguments, tolerance, order. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from ors_server.rewards.reading.json_values import (
     NotJSONError,
@@ -18,6 +18,10 @@ MAX_ARGUMENT_CHARACTERS = 1_000_000
 """Characters of all arguments of an episode's calls."""
 MAX_WANTED = 100
 """Calls that a gold may have."""
+
+
+Change: TypeAlias = Callable[[Any], Any]
+"""What is done with a value before it is compared."""
 
 
 class BadCallsError(ValueError):
@@ -49,11 +53,12 @@ class MadeCall:
     texts: Mapping[str, str]
 
 
-def read_made(calls: Sequence[ToolCall]) -> list[MadeCall]:
+def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[MadeCall]:
     """Prepare the calls of an episode; those whose arguments are no JSON object are given none and no name.
 
     Args:
         calls: In order.
+        change: Made with every argument before it is compared.
 
     Raises:
         TooManyArgumentsError: If all arguments together have more than 1,000,000 characters.
@@ -62,7 +67,10 @@ def read_made(calls: Sequence[ToolCall]) -> list[MadeCall]:
     size = 0
     for call in calls:
         try:
-            texts = {name: canonical_text(value) for name, value in (call.arguments or {}).items()}
+            arguments = {
+                name: change(value) if change else value for name, value in (call.arguments or {}).items()
+            }
+            texts = {name: canonical_text(value) for name, value in arguments.items()}
         except NotJSONError:
             call, texts = replace(call, arguments=None), {}  # noqa: PLW2901  (what it counts as)
         size += sum(map(len, texts.values()))
@@ -80,6 +88,8 @@ class CallRules:
 
     tolerance: Mapping[str, float] | float = 0.0
     """How far a number may be off, absolutely; of all arguments, or by argument."""
+    name: Callable[[str], str] = str
+    """What of the functions' names is compared."""
 
     def wrong_arguments(self, wanted: WantedCall, made: MadeCall) -> list[str]:
         """Return the names of a call's arguments that are wrong, missing or too many.
@@ -113,12 +123,13 @@ def _is_near(wanted: Any, given: Any, allowed: float) -> bool:
     return type(wanted) is type(given) and canonical_text(wanted) == canonical_text(given)
 
 
-def read_wanted(answer: Any) -> list[WantedCall]:
+def read_wanted(answer: Any, change: Change | None = None) -> list[WantedCall]:
     """Read a gold: a list of calls, or one.
 
     Args:
         answer: Objects with `name` and `arguments`; `alternatives`, argument to a list of other values that
             will do; `optional`, a list of arguments that may be left out.
+        change: Made with every value before it is compared.
 
     Raises:
         BadCallsError: If it is none.
@@ -128,10 +139,10 @@ def read_wanted(answer: Any) -> list[WantedCall]:
         raise BadCallsError(
             f"the gold is a list of up to {MAX_WANTED} calls, objects with name and arguments"
         )
-    return [_wanted(one) for one in listed]
+    return [_wanted(one, change) for one in listed]
 
 
-def _wanted(value: Any) -> WantedCall:
+def _wanted(value: Any, change: Change | None) -> WantedCall:
     if not isinstance(value, Mapping):
         raise BadCallsError(f"a call is an object with name and arguments, not {value!r:.80}")
     call = cast("Mapping[str, Any]", value)
@@ -154,7 +165,10 @@ def _wanted(value: Any) -> WantedCall:
     if not all(accepted.values()) or not set(optional) <= set(accepted):
         raise BadCallsError(f"{name}: an argument without any value that will do")
     try:
-        texts = {key: frozenset(map(canonical_text, values)) for key, values in accepted.items()}
+        texts = {
+            key: frozenset(canonical_text(change(value) if change else value) for value in values)
+            for key, values in accepted.items()
+        }
     except NotJSONError as error:
         raise BadCallsError(f"{name}: {error}") from None
     return WantedCall(name, accepted, frozenset(optional), texts)
@@ -198,7 +212,7 @@ def pair_calls(
 
 
 def _fits(wanted: WantedCall, made: MadeCall, rules: CallRules) -> bool:
-    if made.call.name != wanted.name or made.call.arguments is None:
+    if rules.name(made.call.name) != rules.name(wanted.name) or made.call.arguments is None:
         return False
     return not rules.wrong_arguments(wanted, made)
 

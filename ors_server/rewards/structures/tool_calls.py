@@ -10,6 +10,7 @@ from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.structures.bfcl import loosen, loosen_name
 from ors_server.rewards.structures.call_match import (
     BadCallsError,
     CallReport,
@@ -26,6 +27,8 @@ MAX_CALLS = 500
 """Calls of an agent's that are compared; an episode with more has not made the wanted ones."""
 MAX_REPORTED = 50
 
+Strictness: TypeAlias = Literal["exact", "lenient"]
+"""How texts and names are compared."""
 Extra: TypeAlias = Literal["refused", "allowed"]
 """Whether calls beside the wanted ones spoil the match."""
 
@@ -39,6 +42,7 @@ def tool_call_match_reward(
     extra: Extra = "refused",
     tolerance: Mapping[str, float] | float = 0.0,
     pays: Pays = "all",
+    **rest: Any,
 ) -> RewardResult:
     """Pays if the calls that were wanted were made, with the right arguments.
 
@@ -48,7 +52,8 @@ def tool_call_match_reward(
     Source: the comparison of syntax trees of the Berkeley Function Calling Leaderboard (several values that
     will do, arguments that may be left out, batches without an order) and the `{name, arguments}` of the
     xLAM function-calling data. Stricter than the leaderboard: values are compared as JSON (1 is 1.0, 1 is not
-    "1", true is not 1), and texts as they stand, case and marks included.
+    "1", true is not 1), and texts as they stand, case and marks included; `strictness="lenient"` compares
+    texts and names as the leaderboard does. `from_bfcl` turns its possible answers into golds.
 
     Args:
         trajectory: The episode: its messages' `tool_calls`, or else its steps.
@@ -59,16 +64,21 @@ def tool_call_match_reward(
         tolerance: How far numbers may be off, absolutely: one number for all, or by argument.
         pays: `all`: 0 or 1. `fraction`: the part of the wanted calls that was made; where extra calls are
             refused, of the wanted or of the made ones, whichever are more.
+        **rest: Of which `strictness` is read. `exact`: texts as they stand. `lenient`: in texts neither case
+            nor spaces nor the marks `,./-_*^` count, and both kinds of quotes are one; in a function's name a
+            dot is an underscore.
 
     Returns:
         In [0, 1], with `matched`, `wanted`, `made`, the names of `missing` and `extra` calls, and
         `wrong_arguments`: of a missing call that was made with others, which. A gold that is no list of
         calls, or an empty one to which extra calls are allowed, is `bad_gold`.
     """
-    check_words(extra=(extra, Extra), pays=(pays, Pays))
-    rules = CallRules(_tolerance(tolerance))
+    strictness: Strictness = rest.get("strictness", "exact")
+    check_words(extra=(extra, Extra), pays=(pays, Pays), strictness=(strictness, Strictness))
+    change, name = (loosen, loosen_name) if strictness == "lenient" else (None, str)
+    rules = CallRules(_tolerance(tolerance), name)
     try:
-        wanted = read_wanted(parse_json(answer, exact=True) if isinstance(answer, str) else answer)
+        wanted = read_wanted(parse_json(answer, exact=True) if isinstance(answer, str) else answer, change)
     except (BadCallsError, JSONTextError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     if not wanted and extra == "allowed":
@@ -78,7 +88,7 @@ def tool_call_match_reward(
         reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
         return RewardResult(0.0, extras={"made": len(made)}, reason=reason)
     try:
-        report = pair_calls(wanted, read_made(made), rules, is_ordered=ordered)
+        report = pair_calls(wanted, read_made(made, change), rules, is_ordered=ordered)
     except TooManyArgumentsError as error:
         return RewardResult(0.0, extras={"made": len(made)}, reason=str(error))
     return RewardResult(_paid(report, extra, pays), extras=_extras(report, rules))

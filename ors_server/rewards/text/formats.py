@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 from ors_server.rewards.define import reward
+from ors_server.rewards.reading.fences import FENCE
 from ors_server.rewards.text.texts import read_response, with_statuses
 
 THINK: Final = ("<think>", "</think>")
@@ -77,6 +78,38 @@ def answer_format_reward(final_response: str) -> float:
     return float(
         is_whole and thinking < thought < opening < closing and not between.strip() and bool(answer.strip())
     )
+
+
+@reward(range=(0.0, 1.0))
+@with_statuses
+def code_format_reward(final_response: str, language: str = "python") -> float:
+    """Pays for a `<think>` block and then an `<answer>` block with a fenced program in it.
+
+    Hazards: neither the program nor the answer is looked at, and an empty fence earns 1; gate it by a reward
+    that runs the program. Text after a line that begins with `</answer>` is free, as there.
+
+    Reads: the raw response, reasoning included.
+
+    Source: `code_format_reward` of open-r1 at 0056faa, with its line breaks, in one pass.
+
+    Args:
+        final_response: The response.
+        language: The word after the opening fence.
+
+    Returns:
+        0 or 1.
+    """
+    response = read_response(final_response)
+    if not response.startswith("<think>\n"):
+        return 0.0
+    place = len("<think>\n")
+    for mark in ("\n</think>\n<answer>\n", f"{FENCE}{language}", FENCE):
+        found = response.find(mark, place)
+        if found < 0:
+            return 0.0
+        place = found + len(mark)
+    closing = f"\n{ANSWER[1]}"
+    return float(f"{closing}\n" in response[place:] or response.endswith(closing, place))
 
 
 @reward(range=(0.0, 1.0))

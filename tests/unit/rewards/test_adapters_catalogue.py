@@ -34,7 +34,7 @@ NEEDS_TOKENS = {"soft_overlong_reward", "cosine_length_reward", "token_cost_rewa
 def task_of(name):
     """The fields of a task, as a row of a data set has them."""
     fields = {key: value for key, value in fields_of(name, KIT).items() if key not in OWN}
-    return {**fields, **({"max_penalty": -1.0} if name == "repetition_penalty_reward" else {})}
+    return {**fields, **({"score": 0.5} if name == "group_rank_reward" else {})}
 
 
 def spoken(text):

@@ -1,0 +1,205 @@
+"""A reward for the program in a completion: taken from its last fenced block, run in a sandbox of its own.
+
+Nothing of the program runs in this process: it is written into a fresh sandbox, and judged there as
+`ors_server.rewards.evidence.code` judges what an agent left behind.
+"""
+
+import itertools
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from ors_server.grading.evidence import Evidence, gather_evidence
+from ors_server.rewards.define import Reward, reward
+from ors_server.rewards.evidence.code import (
+    code_functions_reward,
+    code_pytest_reward,
+    code_stdio_reward,
+)
+from ors_server.rewards.reading.answer_text import find_answer, read_source
+from ors_server.rewards.reading.fences import fenced_blocks
+from ors_server.rewards.reading.json_values import is_array
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.sandboxes.base import Backend
+from ors_server.sandboxes.choose import choose
+
+MAX_PROGRAM: Final = 200_000
+"""Characters of a program."""
+LANGUAGES: Final = ("python", "python3", "py", "")
+FILE: Final = "solution.py"
+_NUMBERS = itertools.count(1)
+_JUDGES: Final[Mapping[str, Reward]] = {
+    "stdio": code_stdio_reward,
+    "functions": code_functions_reward,
+    "pytest": code_pytest_reward,
+}
+
+
+class BadTestsError(ValueError):
+    """The tests of a task's row cannot be read."""
+
+
+@reward(range=(0.0, 1.0))
+async def code_completion_reward(
+    final_response: str,
+    tests: Any = None,
+    verification_info: Mapping[str, Any] | str | None = None,
+    backend: Backend | None = None,
+    **options: Any,
+) -> RewardResult:
+    """Pays for a program that passes its tests: the last fenced Python block of a completion.
+
+    Hazards: those of `code_stdio_reward`: few cases are guessed. A completion with several blocks is judged
+    by the last one. Without a sandbox that isolates, the reward refuses to run anything.
+
+    Reads: the text without its reasoning, so a draft in `<think>` is no answer.
+
+    Source: the code rewards of open-r1 (`verification_info`), PRIME and verl (`inputs`, `outputs`,
+    `fn_name`), with the graders of this library in place of an interpreter beside the tests.
+
+    Args:
+        final_response: The completion.
+        tests: A list of cases with `stdin` and `stdout`, or with `arguments` and `expected` and then
+            `function`; an object with `inputs`, `outputs` and perhaps `fn_name`; or the text of a pytest
+            file, which imports the module `solution`. An object or a list may come as JSON text.
+        verification_info: open-r1's column: `test_cases` with `input`, `output`, and perhaps `fn_name`.
+        backend: Where sandboxes are made; by default the strongest that works here, found for each
+            call. Hand one over where many completions are judged.
+        **options: Of which are read: `function`, `pays` (`all` or `fraction`) and `time_limit`, as the
+            rewards in `rewards/evidence/code` have them.
+
+    Returns:
+        As `code_stdio_reward`. A completion without a closed block has no answer: 0, `unparsed_answer`. Tests
+        that cannot be read are `bad_gold`.
+
+    Raises:
+        SandboxUnavailableError: No sandbox that isolates works here.
+        SandboxError: The sandbox gave way.
+    """
+    try:
+        kind, fields = _read_tests(tests, verification_info, options.get("function"))
+    except BadTestsError as error:
+        return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
+    found = find_answer(final_response, read_source(None, "text"))
+    blocks = fenced_blocks(found.text, LANGUAGES)
+    if not blocks or found.problem is not None:
+        reason = found.problem or "there is no closed block of Python, between ```python and ```"
+        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=reason)
+    program = blocks[-1]
+    if len(program) > MAX_PROGRAM:
+        return RewardResult(0.0, reason=f"the program has more than {MAX_PROGRAM} characters")
+    chosen: dict[str, Any] = {name: options[name] for name in ("pays", "time_limit") if name in options}
+    judge = {"stdio": code_stdio_reward, "functions": code_functions_reward, "pytest": code_pytest_reward}[
+        kind
+    ]
+    async with _left_behind(program, backend) as evidence:
+        asked: dict[str, Any] = {"evidence": evidence, **fields, **chosen}
+        result = judge.read(await judge.judge(asked))
+    return replace(result, extras={**result.extras, "program_characters": len(program)})
+
+
+@asynccontextmanager
+async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
+    """Make a sandbox with the program in it."""
+    chosen = None if backend is not None else await choose()
+    try:
+        made = backend if chosen is None else chosen.backend
+        sandbox = await cast("Backend", made).start(f"completion-{next(_NUMBERS)}")
+        try:
+            await sandbox.write_file(FILE, program.encode(errors="replace"))
+            async with gather_evidence(sandbox, final=True) as evidence:
+                yield evidence
+        finally:
+            await sandbox.aclose()
+    finally:
+        if chosen is not None:
+            await chosen.aclose()
+
+
+def _read_tests(
+    tests: Any, info: Mapping[str, Any] | str | None, function: object
+) -> tuple[str, dict[str, Any]]:
+    """Return which grader judges, and what it takes."""
+    if info is not None:
+        read: Any = _from_json(info)
+        cases = cast("Mapping[str, Any]", read).get("test_cases") if isinstance(read, Mapping) else None
+        return _from_cases(_from_json(cases), function)
+    given = _from_json(tests)
+    if isinstance(given, str) and given.strip():
+        return "pytest", {"tests": given}
+    if isinstance(given, Mapping):
+        return _from_columns(cast("Mapping[str, Any]", given), function)
+    return _from_cases(given, function)
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _from_columns(given: Mapping[str, Any], function: object) -> tuple[str, dict[str, Any]]:
+    inputs, outputs = _listed(given.get("inputs")), _listed(given.get("outputs"))
+    if not inputs or len(inputs) != len(outputs):
+        raise BadTestsError("tests that are an object have inputs and outputs, lists of one length")
+    cases = [{"input": one, "output": other} for one, other in zip(inputs, outputs, strict=True)]
+    return _from_cases(cases, given.get("fn_name") or function)
+
+
+def _from_cases(cases: Any, function: object) -> tuple[str, dict[str, Any]]:
+    listed = [_case(one) for one in _listed(cases)]
+    if not listed:
+        raise BadTestsError("there are no tests: a list of cases, inputs and outputs, or a test file's text")
+    named = function or listed[0].get("fn_name")
+    if any("arguments" in one for one in listed) or named:
+        if not isinstance(named, str) or not named:
+            raise BadTestsError("cases with arguments need the name of a function")
+        return "functions", {"cases": [_as_call(one) for one in listed], "function": named, "file": FILE}
+    return "stdio", {"cases": [_as_run(one) for one in listed], "program": FILE}
+
+
+def _case(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadTestsError(f"a case is an object, not {value!r:.80}")
+    return dict(cast("Mapping[str, Any]", value))
+
+
+def _as_call(case: dict[str, Any]) -> dict[str, Any]:
+    """Spell a case of a function as the grader does; arguments are a list, or lines of JSON."""
+    if "arguments" in case:
+        return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
+    given, wanted = case.get("input"), case.get("output")
+    if isinstance(given, str):
+        given = [_parsed(line) for line in given.split("\n") if line.strip()]
+    only = _listed(wanted)
+    if len(only) == 1:
+        wanted = only[0]  # PRIME keeps what is returned in a list
+    return {"arguments": given, "expected": _parsed(wanted) if isinstance(wanted, str) else wanted}
+
+
+def _as_run(case: dict[str, Any]) -> dict[str, Any]:
+    if "input" in case or "output" in case:
+        return {"stdin": _text(case.get("input")), "stdout": _text(case.get("output"))}
+    return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if is_array(value) else []
+
+
+def _text(value: Any) -> Any:
+    if is_array(value):
+        return "\n".join(str(line) for line in value)
+    return "" if value is None else value
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

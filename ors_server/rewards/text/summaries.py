@@ -1,0 +1,162 @@
+"""ROUGE-Lsum of a summary, and the BLEU of a whole corpus."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ors_server.rewards.answering import reads_answer
+from ors_server.rewards.define import reward
+from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.text.overlap import BleuTokenizer, Smoothing
+from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, with_statuses
+
+MAX_GOLD_WORDS: Final = 2_000
+"""Words of one gold summary."""
+MAX_CELLS: Final = 4_000_000
+"""Words of a response times those of all golds."""
+_WORD: Final = re.compile("[a-z0-9]+")
+
+Sentences = list[list[str]]
+
+
+@reward(range=(0.0, 1.0))
+@reads_answer()
+@with_statuses
+def rouge_lsum_reward(final_response: str, answer: str) -> RewardResult:
+    """Pays the F1 of what the lines of a summary share with those of the best gold: ROUGE-Lsum.
+
+    Each line of the gold is compared with every line of the response, and its words that stand in some
+    longest common subsequence count, each once. Put one sentence on a line.
+
+    Hazards: those of `rouge_l_reward`. Only letters a to z and digits make words. A response whose words
+    times those of the golds are more than 4,000,000 earns 0.
+
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+
+    Source: Lin 2004, section 3.2, as the package rouge-score 0.1.2 computes `rougeLsum` without stemming.
+
+    Args:
+        final_response: The summary.
+        answer: A gold, or a list of which the one with the greatest F1 counts.
+
+    Returns:
+        The F1 in [0, 1]; `precision` and `recall`. A gold of no words, or more than 2,000, is `bad_gold`.
+    """
+    golds = [_sentences(text) for text in read_golds(answer)]
+    sizes = [sum(map(len, gold)) for gold in golds]
+    if min(sizes) < 1 or max(sizes) > MAX_GOLD_WORDS:
+        raise BadGoldError(f"a gold summary has 1 to {MAX_GOLD_WORDS} words of letters a to z and digits")
+    given = _sentences(read_response(final_response))
+    if sum(map(len, given)) * sum(sizes) > MAX_CELLS:
+        return RewardResult(0.0, reason="the response is far too long for a summary of the gold's length")
+    f1, precision, recall = max(_compare(gold, given) for gold in golds)
+    return RewardResult(f1, extras={"precision": precision, "recall": recall})
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusBleu:
+    """The BLEU of a corpus."""
+
+    score: float
+    """In [0, 1]: the usual number over 100."""
+    brevity_penalty: float
+    precisions: tuple[float, ...]
+    """Of 1-grams to 4-grams, in [0, 1]."""
+    signature: str
+    """What a report should have beside the score."""
+
+
+def corpus_bleu(
+    responses: Sequence[str],
+    golds: Sequence[str | Sequence[str]],
+    tokenizer: BleuTokenizer = "13a",
+    smoothing: Smoothing = "exp",
+    *,
+    casefold: bool = False,
+) -> CorpusBleu:
+    """Compute the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
+
+    It is no mean of sentences' BLEU, so it is no reward of one response; report it beside `bleu_reward`.
+
+    Source: Papineni et al. 2002, by the package sacrebleu (Post 2018).
+
+    Args:
+        responses: At least one.
+        golds: For each response a reference, or a list of references; the lists may differ in length.
+        tokenizer: One of sacrebleu's that needs no model.
+        smoothing: `exp`, `floor`, `add-k` or `none`.
+        casefold: Whether case does not count.
+
+    Raises:
+        RewardFieldError: If there is no response, or not at least one reference for each.
+        RewardDefinitionError: If the tokenizer or the smoothing is another one.
+        MissingPackageError: If the package `sacrebleu` is not installed.
+    """
+    lists = [[gold] if isinstance(gold, str) else list(gold) for gold in golds]
+    if not responses or len(lists) != len(responses) or not all(lists):
+        raise RewardFieldError(
+            f"a corpus has responses, and for each at least one gold; {len(responses)} and {len(lists)} came"
+        )
+    try:
+        metric = load_package("sacrebleu.metrics").BLEU(
+            lowercase=casefold, tokenize=tokenizer, smooth_method=smoothing
+        )
+    except (AssertionError, ValueError, KeyError) as error:
+        raise RewardDefinitionError(f"sacrebleu has no such tokenizer or smoothing: {error}") from error
+    most = max(map(len, lists))
+    columns = [[one[place] if place < len(one) else None for one in lists] for place in range(most)]
+    found = metric.corpus_score(list(responses), columns)
+    return CorpusBleu(
+        score=min(1.0, float(found.score) / 100),
+        brevity_penalty=float(found.bp),
+        precisions=tuple(float(one) / 100 for one in found.precisions),
+        signature=str(metric.get_signature()),
+    )
+
+
+def _sentences(text: str) -> Sentences:
+    return [words for line in text.lower().split("\n") if (words := _WORD.findall(line))]
+
+
+def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
+    left = Counter(word for line in gold for word in line)
+    right = Counter(word for line in given for word in line)
+    total, said = left.total(), right.total()
+    hits = 0
+    for line in gold:
+        found = sorted(set[int]().union(*(_subsequence(line, other) for other in given)))
+        for word in (line[place] for place in found):
+            if left[word] > 0 and right[word] > 0:
+                hits += 1
+                left[word] -= 1
+                right[word] -= 1
+    if not hits:
+        return 0.0, 0.0, 0.0
+    precision, recall = hits / said, hits / total
+    return 2 * precision * recall / (precision + recall), precision, recall
+
+
+def _subsequence(gold: Sequence[str], given: Sequence[str]) -> list[int]:
+    """Return the places in the gold of a longest common subsequence; of several, that of rouge-score."""
+    table = [[0] * (len(given) + 1)]
+    for word in gold:
+        above = table[-1]
+        row = [0]
+        for place, other in enumerate(given):
+            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
+        table.append(row)
+    found: list[int] = []
+    i, j = len(gold), len(given)
+    while i and j:
+        if gold[i - 1] == given[j - 1]:
+            i, j = i - 1, j - 1
+            found.append(i)
+        elif table[i][j - 1] > table[i - 1][j]:
+            j -= 1
+        else:
+            i -= 1
+    return found
