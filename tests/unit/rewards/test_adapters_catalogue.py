@@ -27,6 +27,11 @@ OWN = {"final_response", "prediction", "trajectory", "rollouts", "length"}
 """Fields that come with each rollout, and not with the task."""
 UNGRADED = {"code_functions_reward", "code_pytest_reward"}
 """Rewards that get no number here: a scripted interpreter does not speak as theirs must."""
+MORE = {
+    "group_rank_reward": {"score": 0.5},
+    "instruction_reward": {"instructions": [{"kind": "no_comma"}]},
+}
+"""What a task of a reward has beside the fields that it must have."""
 NEEDS_TOKENS = {"soft_overlong_reward", "cosine_length_reward", "token_cost_reward"}
 """Rewards that count tokens, which verl does not hand over."""
 
@@ -34,7 +39,7 @@ NEEDS_TOKENS = {"soft_overlong_reward", "cosine_length_reward", "token_cost_rewa
 def task_of(name):
     """The fields of a task, as a row of a data set has them."""
     fields = {key: value for key, value in fields_of(name, KIT).items() if key not in OWN}
-    return {**fields, **({"score": 0.5} if name == "group_rank_reward" else {})}
+    return {**fields, **MORE.get(name, {})}
 
 
 def spoken(text):
