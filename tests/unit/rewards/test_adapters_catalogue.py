@@ -27,7 +27,7 @@ OWN = {"final_response", "prediction", "trajectory", "rollouts", "length"}
 """Fields that come with each rollout, and not with the task."""
 UNGRADED = {"code_functions_reward", "code_pytest_reward"}
 """Rewards that get no number here: a scripted interpreter does not speak as theirs must."""
-MORE = {
+MORE: dict[str, dict[str, Any]] = {
     "group_rank_reward": {"score": 0.5},
     "instruction_reward": {"instructions": [{"kind": "no_comma"}]},
 }
