@@ -154,6 +154,7 @@ class Runner:
         self._folder = folder
         self._conduct = conduct or Conduct()
         self._clock = clock or SystemClock()
+        self._turn = anyio.Lock()
         if self._conduct.concurrency < 1:
             raise RunError(f"at least 1 attempt is played at a time, not {self._conduct.concurrency}")
 
@@ -183,11 +184,11 @@ class Runner:
             return await self._go_on(run, budget, policy or {})
 
     async def _go_on(self, run: Run, budget: Budget, policy: Mapping[str, Any]) -> Run:
-        progress = self._progress(run)
+        progress = await anyio.to_thread.run_sync(self._progress, run)
         if progress.tally.ended == run.planned and run.ended_at is not None:
             return run
         run = replace(run, ended_at=None, stop_reason=None)
-        self._folder.write(run)
+        await anyio.to_thread.run_sync(self._folder.write, run)
         whole = self._conduct.budget
         manner = Manner(
             run.run_id,
@@ -205,7 +206,7 @@ class Runner:
             ended_at=self._clock.now(),
             stop_reason=None if is_complete or spent is None else str(spent),
         )
-        self._folder.write(ended)
+        await anyio.to_thread.run_sync(self._folder.write, ended)
         return ended
 
     def _check(self, budget: Budget) -> None:
@@ -250,14 +251,18 @@ class Runner:
     ) -> None:
         try:
             attempt, log = await player.play(place)
-            if log:
-                self._keep(place, log)
-            self._folder.append(attempt)
+            async with self._turn:  # on the disk before it counts, in the order of the record
+                await anyio.to_thread.run_sync(self._write, place, attempt, log)
             progress.add(attempt)
             if self._conduct.on_attempt is not None:
                 self._conduct.on_attempt(attempt, progress.tally)
         finally:
             slots.release()
+
+    def _write(self, place: Place, attempt: Attempt, log: list[str]) -> None:
+        if log:
+            self._keep(place, log)
+        self._folder.append(attempt)
 
     def _keep(self, place: Place, log: list[str]) -> None:
         path = log_path(self._folder.path, place)

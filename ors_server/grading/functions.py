@@ -5,17 +5,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 import anyio
-import anyio.to_thread
 
+from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.answers import MAX_SHOWN, Answer, read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
-from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, from_text, to_text
-from ors_server.grading.equality import same
+from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.errors import GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.offload import OverLimitError
 from ors_server.sandboxes.errors import SandboxStarvedError
 
 WHOLE = 30.0
@@ -140,7 +141,7 @@ class _Grader:
             raise _Failed("the time for all cases was over")
         if self._worker is None:
             await self._start()
-        await self._compare(case, await self._ask(case.call))
+        self._compare(case, await self._ask(case.call, case.expected))
 
     async def aclose(self) -> None:
         """End the worker."""
@@ -157,18 +158,21 @@ class _Grader:
         except _Failed as failed:
             self._unloadable = f"while the file was loaded, {failed}"
         else:
-            if "value" not in answer:
+            if not answer.has_value:
                 self._unloadable = f"loading the file {_what_happened(answer)}"
         if self._unloadable is not None:
             await self.aclose()
             raise _Failed(self._unloadable)
 
-    async def _ask(self, question: bytes) -> dict[str, Any]:
+    async def _ask(self, question: bytes, expected: Any = None) -> Answer:
         if self._worker is None:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
         try:
-            return await _read(await worker.ask(question, min(self._limit, max(_LEAST, self._left))))
+            text = await worker.ask(question, min(self._limit, max(_LEAST, self._left)))
+            return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
+        except OverLimitError as error:
+            raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None
         except (WorkerLostError, DecodingError) as error:
             await self.aclose()
             nonsense = "answered nonsense: " if isinstance(error, DecodingError) else ""
@@ -179,14 +183,14 @@ class _Grader:
         finally:
             self._left -= worker.spent_s - spent
 
-    async def _compare(self, case: _Prepared, answer: dict[str, Any]) -> None:
+    def _compare(self, case: _Prepared, answer: Answer) -> None:
         if case.case.raises is not None:
             if not _is_raised(case.case.raises, answer):
                 raise _Failed(self._explain(case, f"raised no such error: {_what_happened(answer)}"))
             return
-        if "value" not in answer:
+        if not answer.has_value:
             raise _Failed(self._explain(case, _what_happened(answer)))
-        if not await _in_thread_if_long(answer, same, case.expected, answer["value"], self._tolerance):
+        if not answer.is_expected:
             raise _Failed(self._explain(case, "returned another value"))
 
     def _explain(self, prepared: _Prepared, reason: str) -> str:
@@ -197,43 +201,17 @@ class _Grader:
         return f"{reason}; called with {case.arguments!r} {dict(case.keywords)!r}, expected {wanted}"
 
 
-async def _read(answer: bytes) -> dict[str, Any]:
-    tree = await anyio.to_thread.run_sync(from_text, answer) if len(answer) > _INLINE else from_text(answer)
-    if not isinstance(tree, dict):
-        raise DecodingError("wrote something else where an answer was awaited")
-    return cast("dict[str, Any]", tree)
-
-
-async def _in_thread_if_long(answer: dict[str, Any], function: Any, *arguments: Any) -> Any:
-    value = answer["value"]
-    if isinstance(value, dict | list):
-        return await anyio.to_thread.run_sync(function, *arguments)
-    return function(*arguments)
-
-
-def _is_raised(wanted: str, answer: dict[str, Any]) -> bool:
+def _is_raised(wanted: str, answer: Answer) -> bool:
     """Return whether the error's class, or one above it, has the wanted name.
 
     Beyond the agent's own classes only the nearest of Python's counts, with what is above that one.
     """
-    names = _names(answer)
-    if not names:
+    if not answer.names:
         return False
     if _error_class(wanted) is None:
-        return wanted in names[:-1]
-    known = _error_class(names[-1])
+        return wanted in answer.names[:-1]
+    known = _error_class(answer.names[-1])
     return known is not None and wanted in [kind.__name__ for kind in known.__mro__]
-
-
-def _names(answer: dict[str, Any]) -> list[str]:
-    """Return the names of a raised error's class and of those above it, as the worker tells them."""
-    if "stop" in answer:
-        return ["StopIteration"]
-    raised: Any = answer.get("raised")
-    try:
-        return [str(name) for name in raised["names"]]
-    except (TypeError, KeyError):
-        return []
 
 
 def _error_class(name: str) -> type[BaseException] | None:
@@ -241,10 +219,9 @@ def _error_class(name: str) -> type[BaseException] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
 
 
-def _what_happened(answer: dict[str, Any]) -> str:
-    if names := _names(answer):
-        text: Any = answer["raised"].get("text", "") if "raised" in answer else ""
-        return f"raised {names[0][:_MAX_SHOWN]}: {str(text)[:_MAX_SHOWN]}"
-    if "unfit" in answer:
-        return f"returned what cannot be compared: {str(answer['unfit'])[:_MAX_SHOWN]}"
-    return "returned a value" if "value" in answer else "gave no answer"
+def _what_happened(answer: Answer) -> str:
+    if answer.names:
+        return f"raised {answer.names[0][:MAX_SHOWN]}: {answer.text}"
+    if answer.unfit is not None:
+        return f"returned what cannot be compared: {answer.unfit}"
+    return "returned a value" if answer.has_value else "gave no answer"

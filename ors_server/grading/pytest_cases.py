@@ -16,12 +16,15 @@ import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
+from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.answers import read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.offload import OverLimitError
 from ors_server.sandboxes.errors import SandboxStarvedError
 from ors_server.sandboxes.processes import lower_priority
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
@@ -270,7 +273,7 @@ class _Run:
         counted = _Verdict()
         with contextlib.suppress(OutOfTimeError):
             while counted.counted is None and counted.internal is None:
-                _note(await self._receive(COUNT_LIMIT), counted)
+                await _note(await self._receive(COUNT_LIMIT), counted)
         self._tests.spent_s = 0.0
         if counted.uncollected:
             name, text = counted.uncollected[0]
@@ -285,15 +288,15 @@ class _Run:
         """Start a worker and load the modules; return why they cannot be loaded."""
         self._worker = await AgentWorker.start(self._evidence)
         try:
-            answer: Any = from_text(await self._ask(self._worker, self._load))
-        except (WorkerLostError, DecodingError) as lost:
+            text = await self._ask(self._worker, self._load)
+            answer = await offload.run_sized(len(text), read_answer, text, None, 0.0)
+        except (WorkerLostError, DecodingError, OverLimitError) as lost:
             return f"while its modules were loaded, the agent's code {lost}"
-        try:
-            if "value" in answer:
-                return None
-            return f"loading the modules raised {str(answer['raised']['names'][0])[:100]}"
-        except (KeyError, TypeError, IndexError):
-            return "loading the modules failed"
+        if answer.has_value:
+            return None
+        if answer.names:
+            return f"loading the modules raised {answer.names[0][:100]}"
+        return "loading the modules failed"
 
     async def _relay(self, verdict: _Verdict) -> str | None:
         """Carry questions and answers until the end; return what of the agent's cut the tests short.
@@ -308,7 +311,7 @@ class _Run:
                     answer = await self._answer(message)
                     with contextlib.suppress(*_GAVE_WAY):  # met where the next message is awaited
                         await _send(self._process, answer)
-                elif self._breaks(message, verdict):
+                elif await self._breaks(message, verdict):
                     return _TESTS_GAVE_WAY
         except OutOfTimeError:
             if not self._has_asked:
@@ -320,9 +323,9 @@ class _Run:
             return _TESTS_GAVE_WAY
         return None
 
-    def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
+    async def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
         """Take note of a verdict; return whether pytest itself broke over the agent's answers."""
-        _note(message, verdict)
+        await _note(message, verdict)
         has_asked, self._has_asked = self._has_asked, False
         return verdict.internal is not None and has_asked
 
@@ -375,8 +378,8 @@ class _Run:
         return taken
 
 
-def _note(message: bytes, verdict: _Verdict) -> None:
-    told: dict[str, Any] = from_text(message[1:])
+async def _note(message: bytes, verdict: _Verdict) -> None:
+    told: dict[str, Any] = await offload.run_sized(len(message), from_text, message[1:])
     verdict.names += told.get("collected", [])
     if "result" in told:
         verdict.problems[told["result"]] = told["problem"]

@@ -6,11 +6,13 @@ from importlib.resources import files
 
 import anyio
 
+from ors_server import offload
 from ors_server.grading.agent_worker import isolated_python
 from ors_server.grading.cases import CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
 from ors_server.grading.errors import GraderFailedError
 from ors_server.grading.evidence import Evidence
-from ors_server.grading.text import TextComparison
+from ors_server.grading.text import TextComparison, texts_agree
+from ors_server.offload import OverLimitError
 from ors_server.sandboxes.base import KIB
 from ors_server.sandboxes.fresh import FreshRun
 
@@ -130,21 +132,25 @@ class _Grader:
         self._left -= run.spent_s
         if self._is_python and run.exit_code in _NOT_FOUND:
             await self._require_python()
-        reason = self._problem(case, run)
+        reason = await self._problem(case, run)
         if reason is not None and case.shown:
             reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {run.stdout.text[:_SHOWN]!r}"
         return CaseResult(name, passed=reason is None, reason=reason)
 
-    def _problem(self, case: StdioCase, run: FreshRun) -> str | None:
+    async def _problem(self, case: StdioCase, run: FreshRun) -> str | None:
         if run.timed_out:
             return "ran out of time"
         if run.output_limit:
             return "printed too much"
         if case.exit_code is not None and run.exit_code != case.exit_code:
             return f"ended with status {run.exit_code}"
-        if not self._compare.agrees(case.stdout, run.stdout.kept):
-            return "printed something else"
-        return None
+        printed = run.stdout.kept
+        size = len(printed) + len(case.stdout)
+        try:
+            agrees = await offload.run_sized(size, texts_agree, self._compare, case.stdout, printed)
+        except OverLimitError as error:
+            return f"printed what cannot be compared: {error}"
+        return None if agrees else "printed something else"
 
     async def _require_python(self) -> None:
         run = await self._evidence.run(["python3", "-I", "-c", ""])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
@@ -155,13 +155,19 @@ class PythonTools(Toolset):
         said = await self.sandbox.exec(
             f'\\builtin printf %s "$(<{place}/report)" 2>/dev/null', time_limit=_STEP_SECONDS
         )
-        try:
-            report: JSONObject = json.loads(said.stdout.text)
-        except ValueError:
-            report = {}
+        report = _read_report(said.stdout.text)
         if report.get("id") != request["id"]:
             report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
         return _Run(result, report, was_lost=False)
+
+
+def _read_report(text: str) -> JSONObject:
+    """Return what the interpreter wrote down, or nothing: the agent can write there too."""
+    try:
+        report: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("JSONObject", report) if isinstance(report, dict) else {}
 
 
 @cache

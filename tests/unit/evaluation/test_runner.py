@@ -1,6 +1,7 @@
 """A run plays every attempt once, whatever interrupts it."""
 
 import json
+import threading
 
 import anyio
 import pytest
@@ -36,6 +37,32 @@ async def test_every_attempt_is_played_once_with_its_own_seed(target, tmp_path):
     assert run.stop_reason is None
     assert run.ended_at is not None
     assert read_run(tmp_path) == run
+
+
+class WatchedFolder(RunFolder):
+    """Notes which threads write."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.writers = []
+
+    def append(self, attempt):
+        self.writers.append(threading.get_ident())
+        super().append(attempt)
+
+    def write(self, run):
+        self.writers.append(threading.get_ident())
+        super().write(run)
+
+
+async def test_the_disk_is_not_waited_for_on_the_event_loop(target, tmp_path):
+    folder = WatchedFolder(tmp_path)
+    run = make_run()
+    folder.begin(run)
+    folder.writers.clear()
+    await Runner(target, OracleAgent(), folder, Conduct(concurrency=4)).play(run)
+    assert len(folder.writers) == len(EVERY_PLACE) + 2
+    assert threading.get_ident() not in folder.writers
 
 
 async def test_every_task_is_played_before_any_is_played_again(target, tmp_path):

@@ -10,6 +10,7 @@ from ors_server.grading.functions import grade_functions
 from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.output import Output
 from ors_server.sandboxes.scripted import ScriptedBackend
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +111,21 @@ async def test_a_reason_quotes_expected_values_only_where_the_case_is_shown(look
     hidden, seen = report.results
     assert (hidden.name, hidden.reason) == ("hidden", "returned another value")
     assert seen.reason == "returned another value; called with (42,) {'y': 1}, expected 'told'"
+
+
+async def test_a_long_answer_is_compared_without_holding_up_anybody(look_at):
+    many = 300_000
+    solution = "def many(n): return [[i] for i in range(n)]\n"
+    cases = [
+        FunctionCase((many,), expected=[[number] for number in range(many)]),
+        FunctionCase((many + 1,), expected=[[number] for number in range(many)]),
+        FunctionCase((many,), raises="ValueError"),
+    ]
+    async with look_at({"solution.py": solution}) as evidence:
+        with measured_slices() as slices:
+            report = await grade_functions(evidence, "solution.py", "many", cases, time_limit=60.0)
+    assert outcomes(report) == [True, False, False]
+    assert slices.worst < 4 * yardstick(), slices.where  # the expected value is turned into a tree here
 
 
 async def test_what_cannot_be_loaded_fails_every_case(look_at):
