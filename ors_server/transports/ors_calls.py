@@ -1,6 +1,9 @@
 """Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+
+from anyio.lowlevel import checkpoint
 
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
@@ -8,9 +11,16 @@ from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusa
 from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.redaction import redact
-from ors_server.transports.sse import comment, compact_json, event, result_events
+from ors_server.transports.sse import (
+    comment,
+    compact_json,
+    event,
+    result_events,
+    result_parts,
+    text_json,
+)
 from ors_server.visibility import Visibility
-from ors_server.wire import TextBlock, ToolOutput
+from ors_server.wire import ImageBlock, TextBlock, ToolOutput
 
 log = get_logger("ors_server.ors")
 
@@ -22,6 +32,9 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
+
+LONG = 1 << 18
+"""Characters of texts and images above which a result is sent in parts."""
 
 PATIENCE = 0.1
 """Seconds that the call's id is held back for a call that may end with it: more than a step of a busy server
@@ -76,7 +89,7 @@ class CallStreams:
 
     async def _follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
         opening = event("task_id", call.id)
-        if await call.wait_for(PATIENCE) is not None:
+        if await call.wait_for(PATIENCE) is not None and not _is_long(call.result):
             await self.send_whole(send, opening + _encode(call, caller, visibility))
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -84,7 +97,26 @@ class CallStreams:
         while await call.wait_for(self._ping_seconds) is None:
             ping = comment(f"ping - {datetime.now(UTC)}")
             await send({"type": "http.response.body", "body": ping, "more_body": True})
+        if isinstance(call.result, Completed) and _is_long(call.result):
+            await _send_long(send, redact(call.result.output, caller, visibility))
+            return
         await send({"type": "http.response.body", "body": _encode(call, caller, visibility)})
+
+
+def _is_long(result: CallResult | None) -> bool:
+    """Say whether writing a result at once would hold up others."""
+    if not isinstance(result, Completed):
+        return False
+    contents = (block.text if isinstance(block, TextBlock) else block.data for block in result.output.blocks)
+    return sum(map(len, contents)) > LONG
+
+
+async def _send_long(send: http.Send, output: ToolOutput) -> None:
+    """Send a result piece by piece, so that others run between them."""
+    for part in result_parts(output_json(output)):
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        await checkpoint()
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _encode(call: Call, caller: Caller, visibility: Visibility) -> bytes:
@@ -111,20 +143,23 @@ def encode_result(result: CallResult, caller: Caller, visibility: Visibility) ->
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    return result_events(_output_json(redact(result.output, caller, visibility)))
+    return result_events("".join(output_json(redact(result.output, caller, visibility))))
 
 
-def _output_json(output: ToolOutput) -> str:
-    blocks = [
-        {"text": block.text, "detail": block.detail, "type": "text"}
-        if isinstance(block, TextBlock)
-        else {"data": block.data, "mimeType": block.mimeType, "detail": block.detail, "type": "image"}
-        for block in output.blocks
-    ]
-    body = {
-        "blocks": blocks,
-        "metadata": output.metadata,
-        "reward": output.reward,
-        "finished": output.finished,
-    }
-    return compact_json({"ok": True, "output": body})
+def output_json(output: ToolOutput) -> Iterator[str]:
+    """Write an output as compact ASCII JSON, in parts of bounded length.
+
+    Args:
+        output: What the caller may see.
+    """
+    yield '{"ok":true,"output":{"blocks":['
+    for number, block in enumerate(output.blocks):
+        yield "," if number else ""
+        is_text = isinstance(block, TextBlock)
+        yield '{"text":' if is_text else '{"data":'
+        yield from text_json(block.text if isinstance(block, TextBlock) else block.data)
+        if isinstance(block, ImageBlock):
+            yield f',"mimeType":{compact_json(block.mimeType)}'
+        yield f',"detail":{compact_json(block.detail)},"type":{compact_json(block.type)}}}'
+    rest = {"metadata": output.metadata, "reward": output.reward, "finished": output.finished}
+    yield f"],{compact_json(rest)[1:]}}}"

@@ -6,11 +6,14 @@ an escape.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 PIECE = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client's line reader takes."""
+
+TEXT_PART = 1 << 16
+"""Characters of a text that are written at once."""
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -52,20 +55,44 @@ def compact_json(value: Any) -> str:
     return _COMPACT.encode(value)
 
 
+def text_json(text: str) -> Iterator[str]:
+    """Write a text as compact ASCII JSON, in parts.
+
+    Args:
+        text: Any text.
+    """
+    yield '"'
+    for start in range(0, len(text), TEXT_PART):
+        yield compact_json(text[start : start + TEXT_PART])[1:-1]
+    yield '"'
+
+
 def result_events(payload: str) -> bytes:
     """Write a result as `chunk` events and a last `end` event.
 
     Args:
         payload: Compact ASCII JSON.
     """
-    return b"".join(_pieces(payload))
+    return b"".join(result_parts((payload,)))
 
 
-def _pieces(payload: str) -> Iterator[bytes]:
-    last = max(0, (len(payload) - 1) // PIECE) * PIECE
-    for start in range(0, last + 1, PIECE):
-        piece = payload[start : start + PIECE]
-        if piece.startswith(" "):
-            piece = "\\u0020" + piece[1:]
-        name = "end" if start == last else "chunk"
-        yield f"event: {name}\ndata: {piece}\n\n".encode("ascii")
+def result_parts(payload: Iterable[str]) -> Iterator[bytes]:
+    """Write a result as `chunk` events and a last `end` event, as its payload comes.
+
+    Args:
+        payload: Compact ASCII JSON, in parts.
+    """
+    rest = ""
+    for part in payload:
+        rest += part
+        last = max(0, (len(rest) - 1) // PIECE) * PIECE
+        if last:
+            yield b"".join(_piece("chunk", rest[at : at + PIECE]) for at in range(0, last, PIECE))
+            rest = rest[last:]
+    yield _piece("end", rest)
+
+
+def _piece(name: str, piece: str) -> bytes:
+    if piece.startswith(" "):
+        piece = "\\u0020" + piece[1:]
+    return f"event: {name}\ndata: {piece}\n\n".encode("ascii")

@@ -18,7 +18,8 @@ from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, encode_result
 from ors_server.transports.ors_creates import LOST_KEPT, Creations, fingerprint_of
 from ors_server.visibility import Visibility
-from ors_server.wire import GroupScore
+from ors_server.wire import GroupScore, TextBlock
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
 KEY = "trainer-key-0123456789"
@@ -343,3 +344,18 @@ def test_fingerprints_keep_parts_apart():
         fingerprint_of(*parts) for parts in [("ab", "c"), ("a", "bc"), (None, "abc"), ("", "abc"), (b"abc",)]
     }
     assert len(prints) == 5
+
+
+async def test_a_long_result_is_sent_in_parts_between_which_others_run():
+    output = ToolOutput(blocks=[TextBlock(text="\x01" * (6 << 20))], metadata={"a": 1}, reward=1.0)
+    call = Call("c", "say", {})
+    call.resolve(Completed(output, 1))
+    parts: list[bytes] = []
+
+    async def send(message):
+        parts.append(message.get("body", b""))
+
+    with measured_slices() as slices:
+        await CallStreams(10.0).follow(call, Caller(Role.TRAINER), Visibility.VISIBLE, send)
+    assert slices.worst < yardstick(), slices.where
+    assert b"".join(parts).endswith(encode_result(call.result, Caller(Role.TRAINER), Visibility.VISIBLE))

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.transports.sse import END_OF_LIFE, PIECE, comment, compact_json, event, result_events
+from ors_server.transports.sse import (
+    END_OF_LIFE,
+    PIECE,
+    TEXT_PART,
+    comment,
+    compact_json,
+    event,
+    result_events,
+    result_parts,
+    text_json,
+)
 
 
 def read(stream: bytes) -> list[tuple[str, str]]:
@@ -81,3 +91,13 @@ def test_a_comment_is_no_event():
 def test_no_nonsense_is_written(value):
     with pytest.raises(ValueError, match=r"JSON compliant|float"):
         compact_json({"reward": value})
+
+
+@given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=3 * PIECE), max_size=6))
+def test_a_payload_in_parts_is_written_as_it_is_in_one(parts):
+    assert b"".join(result_parts(parts)) == result_events("".join(parts))
+
+
+@pytest.mark.parametrize("text", ["", "a", "é\ud800\x00", "😀" * (TEXT_PART + 1), '"' * 3 * TEXT_PART])
+def test_a_text_in_parts_is_the_same_json(text):
+    assert "".join(text_json(text)) == json.dumps(text)
