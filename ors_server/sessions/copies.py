@@ -1,11 +1,15 @@
 """The server's own copies of JSON that somebody else wrote."""
 
 import json
+from typing import cast
 
 from pydantic_core import from_json
 
 from ors_server.authoring.boundary import encodable
 from ors_server.wire import JSONObject
+
+MAX_VALUES = 50_000
+"""Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
 
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -44,6 +48,30 @@ def read_json(text: str) -> JSONObject:
     except ValueError as error:
         raise NotJSONError(str(error)) from error
     return value
+
+
+def check_size(value: JSONObject) -> None:
+    """Refuse a value that would take too long to copy.
+
+    Args:
+        value: What somebody gave.
+
+    Raises:
+        NotJSONError: If it has more than 50,000 values, keys and containers.
+    """
+    pending: list[object] = [value]
+    count = 0
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            items = cast("dict[object, object]", item)
+            count += 2 * len(items)
+            pending += items.values()
+        elif isinstance(item, list | tuple):
+            count += len(cast("list[object]", item))
+            pending += cast("list[object]", item)
+        if count > MAX_VALUES:
+            raise NotJSONError(f"it has more than {MAX_VALUES} values, keys and containers")
 
 
 def copy_json(value: JSONObject) -> JSONObject:

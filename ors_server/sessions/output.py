@@ -7,11 +7,14 @@ from ors_server.authoring.boundary import encodable
 from ors_server.episode import Charge, EpisodeState, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
-from ors_server.sessions.copies import NotJSONError, read_json, write_json
+from ors_server.sessions.copies import NotJSONError, check_size, read_json, write_json
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 BLOCK_OVERHEAD = 64
 """Bytes that a block counts for besides its content."""
+
+MAX_BLOCKS = 10_000
+"""Blocks of one output: more would hold the event loop."""
 
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's standing, over any author's."""
@@ -30,8 +33,11 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         that UTF-8 cannot express replaced.
 
     Raises:
-        ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON.
+        ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON, or of
+            more than 50,000 values.
     """
+    if len(output.blocks) > MAX_BLOCKS:
+        raise ToolOutputError(f"the output has {len(output.blocks)} blocks; at most {MAX_BLOCKS} are allowed")
     size = sum(map(_size, output.blocks))
     if size > max_bytes:
         msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
@@ -121,6 +127,7 @@ def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObjec
     if value is None:
         return None
     try:
+        check_size(value)
         text = write_json(value)
         copied = read_json(text)
     except NotJSONError as error:

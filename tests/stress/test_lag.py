@@ -1,7 +1,7 @@
 """No probe holds the event loop: a process asks for the server's health while each one runs.
 
-Run alone it prints a table: `pytest -m stress -s tests/stress/test_lag.py`. The bound is in what the server's own
-threads took, without what the machine kept them from running, so that a busy machine changes little.
+Run alone it prints a table: `pytest -m stress -s tests/stress/test_lag.py`. The bound leaves out what the
+machine kept the server's main thread and the asking process from running.
 """
 
 import pytest

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ors_server.sessions.copies import NotJSONError, copy_json, read_json, write_json
+from ors_server.sessions.copies import MAX_VALUES, NotJSONError, check_size, copy_json, read_json, write_json
 
 
 def nest(depth):
@@ -63,3 +63,26 @@ def test_nesting_is_bounded(depth, is_fine):
 def test_text_that_is_no_json_is_refused():
     with pytest.raises(NotJSONError):
         read_json("{")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [0] * MAX_VALUES},
+        {"a": [[]] * MAX_VALUES},
+        {str(number): number for number in range(MAX_VALUES)},
+        {"a": ({"b": 0},) * (MAX_VALUES // 3 + 1)},
+    ],
+    ids=["numbers", "lists", "keys", "objects"],
+)
+def test_a_value_of_too_many_parts_is_refused_and_a_smaller_one_is_not(value):
+    with pytest.raises(NotJSONError, match="more than 50000"):
+        check_size(value)
+    check_size({"a": [0] * (MAX_VALUES - 4), "text": "," * MAX_VALUES})
+
+
+def test_a_value_that_holds_itself_is_too_large():
+    value = {}
+    value["a"] = [value, value]
+    with pytest.raises(NotJSONError):
+        check_size(value)

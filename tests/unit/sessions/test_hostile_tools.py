@@ -127,6 +127,8 @@ async def test_a_tool_that_returns_something_else_fails(player, stage, result):
         ToolOutput.model_construct(blocks=[], reward=float("nan"), finished=False, metadata=None),
         ToolOutput.model_construct(blocks=[], reward="much", finished=False, metadata=None),
         ToolOutput(metadata={"nan": float("nan")}),
+        ToolOutput(metadata={"many": [0] * 60_000}),
+        ToolOutput(blocks=[TextBlock(text="")] * 10_001),
         ToolOutput(metadata={"object": object()}),
         ToolOutput(blocks=[TextBlock(text="x", detail={"set": {1}})]),
         ToolOutput(blocks=[ImageBlock(data="é", mimeType="image/png")]),
