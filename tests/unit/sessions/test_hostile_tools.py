@@ -138,7 +138,7 @@ async def test_a_tool_that_returns_something_else_fails(player, stage, result):
         ToolOutput(blocks=[TextBlock(text="")] * 200_000),
         ToolOutput(metadata={"big": "x" * 9_000_000}),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 async def test_an_illegal_or_oversized_output_fails_its_call_and_pays_nothing(player, stage, output):
     stage.acts["return"] = lambda env, context: output
