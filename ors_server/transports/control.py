@@ -1,7 +1,9 @@
 """The control API, below `/_ors`: finds the row of a request, enforces it, and writes the answer."""
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
+from anyio.lowlevel import checkpoint
 from pydantic import BaseModel
 
 from ors_server.engines.base import Engine
@@ -74,7 +76,7 @@ class ControlDoor:
         try:
             status, answer = await self._answer(scope, receive)
             if not isinstance(answer, EventStream):
-                await http.send_bytes(send, status, encode(answer).encode(), b"application/json")
+                await http.send_pieces(send, status, await _encode_sliced(answer), b"application/json")
                 return
         except http.ClientGoneError:
             return
@@ -133,6 +135,20 @@ def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
 
 OPEN_CALLER = Caller(Role.AGENT)
 """Who asks for what needs no credential."""
+
+
+async def _encode_sliced(answer: BaseModel) -> list[bytes]:
+    """Write an answer as JSON, in pieces; others run between two of its steps, which may be long."""
+    steps: object = getattr(answer, "steps", None)
+    if not isinstance(steps, list):
+        return [encode(answer).encode()]
+    frame = encode(answer.model_copy(update={"steps": []})).encode()
+    before, mark, after = frame.partition(b'"steps":[')
+    pieces = [before, mark]
+    for number, step in enumerate(cast("list[BaseModel]", steps)):
+        pieces.append((b"," if number else b"") + encode(step).encode())
+        await checkpoint()
+    return [*pieces, after]
 
 
 async def _send_problem(send: http.Send, error: OrsServerError) -> None:

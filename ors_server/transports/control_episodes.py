@@ -7,6 +7,7 @@ server that shares the store.
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
+from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.clock import Clock
@@ -138,6 +139,7 @@ class EpisodeHandlers:
                 for piece in _pieces(news, told, is_overdue=now - spoke >= self._ping_seconds):
                     spoke = now
                     yield piece
+                    await checkpoint()  # others run between two long pieces
                 told = news.record.summary
                 if news.is_last:
                     yield event("end", encode(show_figures(told)))

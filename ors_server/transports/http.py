@@ -1,7 +1,7 @@
 """The little of HTTP that the doors share: reading a bounded body, answering, guarding hosts and origins."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -93,11 +93,32 @@ async def send_bytes(
         content_type: Its type.
         extra: Further headers.
     """
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    await send_pieces(send, status, (body,), content_type, extra)
+
+
+async def send_pieces(
+    send: Send,
+    status: int,
+    pieces: Sequence[bytes],
+    content_type: bytes,
+    extra: Mapping[str, str] | None = None,
+) -> None:
+    """Send a whole answer that is in pieces, so that a long one need not be put together.
+
+    Args:
+        send: The ASGI channel.
+        status: HTTP status.
+        pieces: The body; at least one.
+        content_type: Its type.
+        extra: Further headers.
+    """
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % sum(map(len, pieces)))]
     if extra:
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    for piece in pieces[:-1]:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": pieces[-1]})
 
 
 async def send_json(

@@ -82,7 +82,7 @@ def test_a_value_of_too_many_parts_is_refused_and_a_smaller_one_is_not(value):
 
 
 def test_a_value_that_holds_itself_is_too_large():
-    value = {}
+    value: dict[str, Any] = {}
     value["a"] = [value, value]
     with pytest.raises(NotJSONError):
         check_size(value)
