@@ -30,7 +30,6 @@ from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_models import StepView
 from ors_server.transports.control_models_episodes import EpisodeRecordView, step_of
 from ors_server.wire import ImageBlock, TextBlock
-from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
 
@@ -230,20 +229,6 @@ async def test_a_client_that_leaves_leaves_nothing_behind(reading, store, clock)
     await clock.advance(100)
     assert store.asked == asked
     assert not reader.is_over
-
-
-@pytest.mark.parametrize("below", ["events", "steps"])
-async def test_others_run_between_two_long_steps(reading, store, below):
-    long = TextBlock(text="\x01" * 100_000)
-    await store.add(*range(1, 81), blocks=(long,))
-    await store.close(ID, first_summary(ORIGIN))
-    with measured_slices() as slices:
-        reader = await reading(path=f"/_ors/episodes/{ID}/{below}")
-        await reader.served.wait()
-    assert slices.worst < yardstick(), slices.where
-    assert len(reader.text) > 80 * 600_000
-    if below == "steps":
-        assert [step["number"] for step in json.loads(reader.text)["steps"]] == list(range(1, 81))
 
 
 async def test_a_silent_stream_says_that_it_is_alive(reading, clock):
