@@ -280,11 +280,10 @@ def _graded(response: object, gold: object) -> RewardResult:
     verdict = grade_math(read_response(response), gold)
     if verdict.status == "bad_gold":
         return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason)
-    if verdict.status == "limit":
-        return RewardResult.without(RewardStatus.LIMIT, verdict.reason)
     if verdict.status == "unparsed_answer":
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=verdict.reason)
-    return RewardResult(float(verdict.is_equal))
+    reason = verdict.reason if verdict.status == "limit" else None
+    return RewardResult(float(verdict.is_equal), reason=reason)
 
 
 def _bounds(rest: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -175,7 +175,8 @@ def test_the_cosine_grades_the_answer_where_nobody_has():
     for gold in ("", 4):
         assert score(cosine_length_reward, final_response="4", answer=gold, **fields).status == "bad_gold"
     huge = "\\boxed{" + "1+" * 3000 + "1}"
-    assert score(cosine_length_reward, final_response=huge, answer="4", **fields).status == "limit"
+    beyond = score(cosine_length_reward, final_response=huge, answer="4", **fields)
+    assert (beyond.reward, beyond.status) == (-1, "graded")
     for missing in ({}, {"answer": "4"}, {"final_response": "4"}):
         with pytest.raises(RewardFieldError):
             cosine_length_reward(**missing, **fields)
