@@ -326,6 +326,8 @@ def _grade(response: str, gold: object) -> MathVerdict:
 
 
 def _math(verdict: MathVerdict, extras: Mapping[str, Any], paid: float | None = None) -> RewardResult:
+    if verdict.method == "algebra":
+        extras = {**extras, "method": verdict.method}
     if verdict.status == "bad_gold":
         return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason, extras)
     reward_ = float(verdict.is_equal) if paid is None else paid

@@ -1,15 +1,17 @@
 """The math grader: one answer, one gold, one verdict.
 
 The answer is found in the response, both texts are read by the grader's own parser, and the trees are
-compared. No text is ever evaluated as code, no signal, clock, process or global state is used; the verdict
-is the same in any thread. How a gold was read is
-kept for its next answers. Work is bounded before it is done (`ors_server.rewards.math.limits`).
+compared. No text is ever evaluated as code, no signal, clock or global state is used; the verdict is the same
+in any thread. How a gold was read is kept for its next answers. Work is bounded before it is done
+(`ors_server.rewards.math.limits`). What trees cannot decide is asked of a computer algebra system, in a
+process of its own (`ors_server.rewards.math.algebra`).
 """
 
 import functools
 from fractions import Fraction
 
 from ors_server.rewards.math import choices
+from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.compare import Comparison
 from ors_server.rewards.math.everyday import date_of
@@ -40,6 +42,9 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
 
     Returns:
         The verdict. Nothing that stands in either text raises.
+
+    Raises:
+        WorkerLostError: The machine failed where algebra was asked for.
     """
     try:
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
@@ -48,14 +53,17 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
+    response = unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:]
+    return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
+
+
+def _grade_by_trees(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
     try:
-        return _grade(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:], reference, options)
+        return _grade(response, gold, options)
     except (LimitError, RecursionError) as error:
-        if _is_beyond(reference, options):
-            return _refuse(
-                "bad_gold", f"the gold is beyond the grader: {_why(error)}", reference.text, answer
-            )
-        return _refuse("limit", _why(error), reference.text, answer)
+        if _is_beyond(gold, options):
+            return _refuse("bad_gold", f"the gold is beyond the grader: {_why(error)}", gold.text, response)
+        return _refuse("limit", _why(error), gold.text, response)
 
 
 def _why(error: LimitError | RecursionError) -> str:

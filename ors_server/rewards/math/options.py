@@ -21,6 +21,9 @@ class MathOptions:
     """Whether 5 m is 500 cm."""
     rounds_to_gold: bool = False
     """Whether a decimal gold is met by every number that rounds to it at its last printed digit."""
+    takes_unevaluated: bool = True
+    """Whether an integral, a sum, a limit or a derivative that is left to be worked out stands for its value
+    where the gold has none. Equal values are equal, but such an answer may only restate the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,5 @@ class MathVerdict:
     wrong."""
     forms: tuple[str, str]
     """The texts that were compared: the gold's, the answer's."""
+    method: Literal["trees", "algebra"] = "trees"
+    """How it was decided: by the fast comparison, or by the computer algebra system."""

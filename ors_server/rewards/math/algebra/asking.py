@@ -1,0 +1,152 @@
+"""Asks a worker process about answers that the fast comparison found different, or could not read.
+
+Only what it cannot decide is asked: integrals, sums, limits, derivatives, special functions, matrices with
+letters, general solutions, sets given by conditions. Opinions are kept: no question is asked twice.
+"""
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ors_server import offload
+from ors_server.rewards.math.algebra.constants import constants
+from ors_server.rewards.math.algebra.families import parameters
+from ors_server.rewards.math.algebra.judge import Opinion
+from ors_server.rewards.math.algebra.statements import Statement, read_statement
+from ors_server.rewards.math.algebra.vocabulary import SPECIAL
+from ors_server.rewards.math.limits import MathError
+from ors_server.rewards.math.normalise import unfence
+from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, children, contains
+
+CPU_SECONDS: Final = 1.5
+"""Processor time of the worker for each of the two rounds."""
+_KEPT: Final = 4_096
+_MOST_CHARS: Final = 1_000
+"""Characters of an answer that is worth the while."""
+_LIMITS: Final = offload.Limits(cpu_seconds=CPU_SECONDS)
+_BY_NUMBERS: Final = offload.Place("ors_server.rewards.math.algebra.judge:by_numbers")
+_BY_ALGEBRA: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_algebra")
+_BY_ITSELF: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_itself")
+_SIGNS: Final = re.compile(
+    r"\\(?:i*int|sum|prod|lim|Gamma|zeta|psi|det|begin|partial|operatorname|in|forall|mid|binom|le|leq|ge|geq|ne|neq)"
+    r"(?![A-Za-z])|\\mathrm|\\[{|]|d\s*/\s*d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]|[A-Z]\s*_?\s*\{?\w*\}?\s*\("
+    r"|\\frac\s*\{?\s*\\?(?:mathrm)?\s*\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{\s*-\s*1\s*\}"
+)
+_TURNS: Final = re.compile(r"pi|π|circ|degree|°")
+_WHOLE: Final = re.compile(
+    r"(?<![A-Za-z\\])[knmlNK](?![A-Za-z])|(?<=\d)[knml]|[knml]\\pi|\\pi\s*[knml](?![a-z])"
+)
+"""Letters that whole numbers go by, beside a turn or a half of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What was found about two texts."""
+
+    opinion: Opinion
+    answer: str
+    """The text that was taken for the answer."""
+    is_over: bool = False
+    """Whether the worker was ended for what it took."""
+    is_gold_beyond: bool = False
+    """Whether the gold alone takes too much."""
+
+
+def second_opinion(gold: str, answers: tuple[str, ...]) -> SecondOpinion | None:
+    """Compare an answer with the gold by algebra; nothing where that has nothing to add.
+
+    Args:
+        gold: The gold answer, unified.
+        answers: What may be the answer, likeliest first; the first that can be read is.
+
+    Raises:
+        WorkerLostError: The machine failed, twice.
+    """
+    if len(gold) > _MOST_CHARS:
+        return None
+    has_sign = _has_sign(gold)
+    for text in dict.fromkeys(map(unfence, answers)):
+        if not 0 < len(text) <= _MOST_CHARS or not (has_sign or _has_sign(text)):
+            continue
+        if _read(text) is not None:
+            return _ask(gold, text)
+    return None
+
+
+def _has_sign(text: str) -> bool:
+    return bool(_SIGNS.search(text)) or bool(_TURNS.search(text) and _WHOLE.search(text))
+
+
+@functools.lru_cache(_KEPT)
+def _read(text: str) -> Statement | None:
+    try:
+        return read_statement(text)
+    except (MathError, RecursionError):
+        return None
+
+
+@functools.lru_cache(_KEPT)
+def _ask(gold: str, answer: str) -> SecondOpinion | None:
+    mine, theirs = _read(gold), _read(answer)
+    if mine is None or theirs is None or not _is_worth_while(mine, theirs):
+        return None
+    try:
+        opinion: Opinion = _call(_BY_NUMBERS, mine, theirs)
+        if opinion.is_equal is None and opinion.rule != "none":
+            opinion = _call(_BY_ALGEBRA, mine, theirs)
+    except offload.OverLimitError as error:
+        return SecondOpinion(
+            Opinion(None, "none", str(error)), answer, is_over=True, is_gold_beyond=_is_beyond(mine)
+        )
+    return SecondOpinion(opinion, answer)
+
+
+def _call(place: offload.Place, *statements: Statement) -> Any:
+    try:
+        return offload.call(place, *statements, limits=_LIMITS)
+    except offload.WorkerLostError:
+        return offload.call(place, *statements, limits=_LIMITS)
+
+
+def _is_beyond(gold: Statement) -> bool:
+    try:
+        _call(_BY_ITSELF, gold)
+    except offload.OverLimitError:
+        return True
+    return False
+
+
+def _is_worth_while(gold: Statement, answer: Statement) -> bool:
+    if parameters(gold, answer) is not None or constants(gold, answer) is not None:
+        return True
+    if "condition" in (gold.kind, answer.kind):
+        return True
+    return any(_is_advanced(item) for item in (*gold.items, *answer.items))
+
+
+def _is_advanced(node: Node) -> bool:
+    if isinstance(node, Binder | Matrix) or (isinstance(node, Function) and node.name in SPECIAL | {"det"}):
+        return True
+    return any(map(_is_advanced, children(node)))
+
+
+def restates(gold: str, answer: str) -> bool:
+    """Say whether an answer leaves something to be worked out that the gold does not.
+
+    Args:
+        gold: The gold answer, unified.
+        answer: The answer, unified.
+    """
+    mine, theirs = _read(unfence(gold)), _read(unfence(answer))
+    return theirs is not None and _is_open(theirs) and (mine is None or not _is_open(mine))
+
+
+def _is_open(statement: Statement) -> bool:
+    return any(contains(item, Binder) for item in statement.items)
+
+
+def forget() -> None:
+    """Forget every opinion."""
+    _read.cache_clear()
+    _ask.cache_clear()

@@ -1,0 +1,342 @@
+"""General solutions: functions that are the same up to the names and the choice of their constants.
+
+Where the constants enter linearly, two families of functions are the same if they are the same affine space.
+Otherwise members of one are fitted by members of the other. Equations with one constant (`x^2 + y^2 = C`) are
+the same if their level lines are.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.numbers import fp, mp, mpf
+from ors_server.rewards.math.algebra.places import agree, is_real, places_for
+from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.tree import Add, Node, Symbol, Unknown, negate
+
+_USUAL: Final = re.compile(r"[Cc](?:_\w+)?|K(?:_\w+)?|[ck]_\d")
+"""Names that are constants wherever a variable stands beside them."""
+_POSSIBLE: Final = re.compile(
+    r"[A-HKMNPQR](?:_\w+)?|[abcdk](?:_\w+)?|alpha|beta|varphi|phi|delta|lambda|mu|[st]"
+)
+"""Names that are constants where the other side has usual ones, or where they are declared."""
+_VARIABLES: Final = re.compile(r"[t-zrs](?:_\w+)?|theta|phi|rho")
+_MOST: Final = 4
+_TINY: Final = mpf(10) ** -18
+_LEVELS: Final = mpf(10) ** -9
+_TARGETS: Final = ((2.3, 1.7), (-1.4, 0.6), (0.7, -2.1))
+_STARTS: Final = (-2.5, -0.8, 0.9, 2.6)
+_ROUNDS: Final = 40
+_FITTED: Final = 1e-9
+
+Vector = list[Any]
+Curve = Callable[[Mapping[str, Any]], Vector]
+
+
+def constants(gold: Statement, answer: Statement) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Give the constants of both sides, or nothing if the gold is no general solution.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+    """
+    names, others = _names(gold), _names(answer)
+    mine, theirs = _declared(gold, names), _declared(answer, others)
+    mine |= {name for name in names if _is_usual(name, names)}
+    theirs |= {name for name in others if _is_usual(name, others)}
+    if not mine and not theirs:
+        return None
+    mine |= {name for name in names - others if theirs and _POSSIBLE.fullmatch(name)}
+    theirs |= {name for name in others - names if mine and _POSSIBLE.fullmatch(name)}
+    if not mine or len(mine) > _MOST or len(theirs) > _MOST:
+        return None
+    variables = (names - mine) | (others - theirs)
+    is_vector = gold.is_ordered and bool(_declared(gold, names) or _declared(answer, others))
+    if not is_vector and not (variables and all(map(_VARIABLES.fullmatch, variables))):
+        return None
+    return tuple(sorted(mine)), tuple(sorted(theirs))
+
+
+def _names(statement: Statement) -> frozenset[str]:
+    return frozenset[str]().union(*map(free_names, statement.items))
+
+
+def _declared(statement: Statement, names: frozenset[str]) -> set[str]:
+    return {name for name in statement.declared.constants if name in names}
+
+
+def _is_usual(name: str, names: frozenset[str]) -> bool:
+    is_one_of_three = name == "c" and bool(names & {"a", "b"})
+    return _USUAL.fullmatch(name) is not None and not is_one_of_three
+
+
+def same_general(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Say whether two general solutions are the same.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+        mine: The gold's constants.
+        theirs: The answer's.
+
+    Raises:
+        UnsureError: That cannot be said.
+    """
+    if gold.kind == "equation" or answer.kind == "equation":
+        return _same_levels(gold, answer, mine, theirs)
+    if len(gold.items) != len(answer.items) or (len(gold.items) > 1 and not gold.is_ordered):
+        raise UnsureError("several solutions with constants")
+    with mp.workdps(DIGITS):
+        first, second = _Family(gold.items, mine), _Family(answer.items, theirs)
+        places = _common_places(first, second, (_names(gold) - set(mine)) | (_names(answer) - set(theirs)))
+        if first.is_affine(places) and second.is_affine(places):
+            return _same_span(first, second, places)
+    if len(mine) != len(theirs) or len(mine) > len(_TARGETS[0]):
+        return False
+    return _fits(gold, answer, mine, theirs) and _fits(answer, gold, theirs, mine)
+
+
+class _Family:
+    """Functions with constants, read at some places."""
+
+    def __init__(self, items: Sequence[Node], names: Sequence[str]) -> None:
+        self.names = names
+        self._readers = [Evaluator().read(item) for item in items]
+
+    def at(self, places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Vector:
+        """Give all values, one function after another, for some values of the constants."""
+        found: Vector = []
+        for place in places:
+            for reader in self._readers:
+                value = value_of(reader, {**place, **values})
+                found += list(value) if isinstance(value, mp.matrix) else [value]
+        return found
+
+    def base(self, places: Sequence[Mapping[str, Any]]) -> tuple[Vector, list[Vector]]:
+        """Give the function without constants and those that each of them goes with."""
+        nothing = dict.fromkeys(self.names, mp.zero)
+        origin = self.at(places, nothing)
+        steps = [_minus(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
+        return origin, steps
+
+    def is_affine(self, places: Sequence[Mapping[str, Any]]) -> bool:
+        """Say whether the constants enter linearly."""
+        try:
+            origin, steps = self.base(places)
+            for shift in (mpf("2.7"), mpf("-1.3")):
+                values = {name: shift * (index + 1) + index for index, name in enumerate(self.names)}
+                found = self.at(places, values)
+                guess = origin
+                for name, step in zip(self.names, steps, strict=True):
+                    guess = [one + values[name] * two for one, two in zip(guess, step, strict=True)]
+                if any(
+                    not abs(one - two) <= _TINY * (1 + abs(one))
+                    for one, two in zip(found, guess, strict=True)
+                ):
+                    return False
+        except UnsureError:
+            return False
+        return True
+
+
+def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> list[dict[str, Any]]:
+    """Give places at which both have a value, enough of them to part two spaces."""
+    found: list[dict[str, Any]] = []
+    for number in range(2 * _MOST):
+        shift = mpf(number) / 7
+        for place in places_for(names, frozenset()):
+            moved = {name: value + shift for name, value in place.items()}
+            try:
+                for family in (first, second):
+                    family.at([moved], dict.fromkeys(family.names, mpf("1.25")))
+            except UnsureError:
+                continue
+            found.append(moved)
+        if len(found) > 2 * _MOST:
+            break
+    if not found:
+        raise UnsureError("no place at which both have a value")
+    return found
+
+
+def _minus(first: Vector, second: Vector) -> Vector:
+    if len(first) != len(second):
+        raise UnsureError("vectors of different lengths")
+    return [one - two for one, two in zip(first, second, strict=True)]
+
+
+def _same_span(first: _Family, second: _Family, places: Sequence[Mapping[str, Any]]) -> bool:
+    (origin, steps), (other_origin, other_steps) = first.base(places), second.base(places)
+    if len(origin) != len(other_origin):
+        return False
+    mine, theirs = _basis(steps), _basis(other_steps)
+    if len(mine) != len(theirs):
+        return False
+    return all(_is_in(step, mine) for step in other_steps) and _is_in(_minus(other_origin, origin), mine)
+
+
+def _basis(vectors: Sequence[Vector]) -> list[Vector]:
+    """Give an orthonormal basis of what vectors span (Gram and Schmidt)."""
+    found: list[Vector] = []
+    for vector in vectors:
+        rest = _without(vector, found)
+        size = _norm(rest)
+        if size > mpf(10) ** -12 * (_norm(vector) + _TINY):
+            found.append([value / size for value in rest])
+    return found
+
+
+def _without(vector: Vector, basis: Sequence[Vector]) -> Vector:
+    rest = vector
+    for unit in (*basis, *basis):
+        part = mp.fsum(mp.conj(one) * two for one, two in zip(unit, rest, strict=True))
+        rest = [one - part * two for one, two in zip(rest, unit, strict=True)]
+    return rest
+
+
+def _norm(vector: Vector) -> Any:
+    return mp.sqrt(mp.fsum(abs(value) ** 2 for value in vector))
+
+
+def _is_in(vector: Vector, basis: Sequence[Vector]) -> bool:
+    return bool(_norm(_without(vector, basis)) <= mpf(10) ** -15 * (1 + _norm(vector)))
+
+
+# Constants that enter in other ways.
+
+
+def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Say whether each of some members of the one is a member of the other."""
+    variables = sorted((_names(gold) - set(mine)) | (_names(answer) - set(theirs)))
+    places = [
+        {name: float(value) + 0.03 * number for name, value in place.items()}
+        for number in range(2)
+        for place in places_for(frozenset(variables), frozenset())
+    ]
+    tried = 0
+    for target in _TARGETS:
+        try:
+            wanted = _curve(gold, places)(dict(zip(mine, target, strict=False)))
+        except UnsureError:
+            continue
+        tried += 1
+        if not _is_fitted(_curve(answer, places), wanted, theirs):
+            return False
+    if not tried:
+        raise UnsureError("no member of a general solution has values")
+    return True
+
+
+def _curve(statement: Statement, places: Sequence[Mapping[str, Any]]) -> Curve:
+    readers = [Evaluator(fp).read(item) for item in statement.items]
+
+    def curve(values: Mapping[str, Any]) -> Vector:
+        found = [value_of(reader, {**place, **values}) for place in places for reader in readers]
+        if not all(map(is_real, found)):
+            raise UnsureError("a member that is not real")
+        return [float(mp.re(value)) for value in found]
+
+    return curve
+
+
+def _is_fitted(curve: Curve, wanted: Vector, names: Sequence[str]) -> bool:
+    return any(
+        _descend(curve, wanted, names, start) for start in itertools.product(_STARTS, repeat=len(names))
+    )
+
+
+def _descend(curve: Curve, wanted: Vector, names: Sequence[str], start: Sequence[float]) -> bool:
+    """Fit by Gauss and Newton, from one start."""
+    values = list(start)
+    for _ in range(_ROUNDS):
+        try:
+            gap = _minus(curve(dict(zip(names, values, strict=True))), wanted)
+            if all(abs(one) <= _FITTED * (1 + abs(two)) for one, two in zip(gap, wanted, strict=True)):
+                return True
+            slopes = [_slope(curve, names, values, index, gap, wanted) for index in range(len(names))]
+            step = _least_squares(slopes, gap)
+        except (UnsureError, ZeroDivisionError, OverflowError):
+            return False
+        values = [value - max(-1.5, min(1.5, change)) for value, change in zip(values, step, strict=True)]
+    return False
+
+
+def _slope(
+    curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, wanted: Vector
+) -> Vector:
+    moved = [value + 1e-7 * (place == index) for place, value in enumerate(values)]
+    other = _minus(curve(dict(zip(names, moved, strict=True))), wanted)
+    return [(one - two) / 1e-7 for one, two in zip(other, gap, strict=True)]
+
+
+def _least_squares(slopes: list[Vector], gap: Vector) -> list[float]:
+    """Solve the normal equations of one or two unknowns."""
+
+    def dot(one: Vector, two: Vector) -> float:
+        return float(sum(a * b for a, b in zip(one, two, strict=True)))
+
+    if len(slopes) == 1:
+        return [dot(slopes[0], gap) / dot(slopes[0], slopes[0])]
+    a, b, d = dot(slopes[0], slopes[0]), dot(slopes[0], slopes[1]), dot(slopes[1], slopes[1])
+    first, second = dot(slopes[0], gap), dot(slopes[1], gap)
+    scale = a * d - b * b
+    return [(first * d - second * b) / scale, (a * second - b * first) / scale]
+
+
+# Equations.
+
+
+def _same_levels(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    if len(mine) != 1 or len(theirs) != 1:
+        raise UnsureError("an equation with several constants")
+    first, second = _as_gap(gold), _as_gap(answer)
+    names = sorted((free_names(first) - {mine[0]}) | (free_names(second) - {theirs[0]}))
+    if len(names) != 2:  # noqa: PLR2004  (lines in a plane)
+        raise UnsureError("an equation of other than two variables")
+    agreed = 0
+    with mp.workdps(DIGITS):
+        for place in places_for(frozenset(names), frozenset()):
+            try:
+                one = _level_slope(first, mine[0], names, place)
+                other = _level_slope(second, theirs[0], names, place)
+            except UnsureError:
+                continue
+            if not agree(one, other, _LEVELS):
+                return False
+            agreed += 1
+    if agreed < 2:  # noqa: PLR2004  (one place may agree by chance)
+        raise UnsureError("too few places at which both have a slope")
+    return True
+
+
+def _as_gap(statement: Statement) -> Node:
+    if statement.kind == "equation":
+        left, right = statement.items
+        return Add((left, negate(right)))
+    name = statement.name
+    if isinstance(name, Unknown):
+        name = Symbol(name.name)
+    if statement.kind != "values" or len(statement.items) != 1 or not isinstance(name, Symbol):
+        raise UnsureError("no equation")
+    return Add((name, negate(statement.items[0])))
+
+
+def _level_slope(tree: Node, constant: str, names: Sequence[str], place: Mapping[str, Any]) -> Any:
+    """Give the slope at a place of the line on which the constant keeps its value."""
+    reader = Evaluator().read(tree)
+
+    def level(first: Any, second: Any) -> Any:
+        here = {names[0]: first, names[1]: second}
+        at_zero, at_one, at_two = (value_of(reader, {**here, constant: mpf(value)}) for value in (1, 2, 3))
+        if not abs(at_two - 2 * at_one + at_zero) <= _TINY * (abs(at_one) + 1) or at_one == at_zero:
+            raise UnsureError("a constant that enters in another way")
+        return 1 - at_zero / (at_one - at_zero)
+
+    first, second = (mpf(place[name]) for name in names)
+    across, up = mp.diff(level, (first, second), (1, 0)), mp.diff(level, (first, second), (0, 1))
+    if not (is_real(across) and is_real(up)) or not up:
+        raise UnsureError("no slope")
+    return across / up

@@ -1,0 +1,73 @@
+"""The second round, with SymPy; runs in a worker process, which alone imports this module.
+
+SymPy loads much at its first integral, limit and sum. That is done when the worker starts, and counts against
+no answer.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ors_server.rewards.math.algebra.judge import Opinion, Tools, judge
+from ors_server.rewards.math.algebra.numbers import mpf
+from ors_server.rewards.math.algebra.solutions import same_set
+from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.symbolic import closed_form, value_at
+from ors_server.rewards.math.algebra.values import Side
+from ors_server.rewards.math.tree import (
+    ONE,
+    Add,
+    Binder,
+    Constant,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Symbol,
+)
+
+_ZERO, _INFINITY, _X = Number(0), Constant("inf"), Symbol("x")
+_FIRST: tuple[Node, ...] = (
+    Binder("int", "x", (_ZERO, _INFINITY), Multiply((Function("sin", (_X,)), Power(_X, Number(-1))))),
+    Binder("int", "x", (_ZERO, ONE), Power(Add((ONE, _X)), Number(-1))),
+    Binder("sum", "x", (ONE, _INFINITY), Power(_X, Number(-2))),
+    Binder("lim", "x", (_INFINITY,), Function("atan", (_X,))),
+)
+"""What is worked out when the worker starts."""
+
+
+def _closed(node: Node, whole: frozenset[str]) -> Callable[[Mapping[str, Any]], Any]:
+    expression, names = closed_form(node, whole)
+    return lambda places: value_at(expression, names, places)
+
+
+_TOOLS = Tools(_closed, same_set)
+
+
+def by_algebra(gold: Statement, answer: Statement) -> Opinion:
+    """Judge with SymPy.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+    """
+    return judge(gold, answer, _TOOLS)
+
+
+def by_itself(statement: Statement) -> bool:
+    """Say whether a statement has values that can be computed.
+
+    Args:
+        statement: The gold answer.
+    """
+    try:
+        return all(
+            Side(item, frozenset(), _closed).at(dict.fromkeys(free_names(item), mpf("0.7"))) is not None
+            for item in statement.items
+        )
+    except RecursionError:
+        return False
+
+
+for _node in _FIRST:
+    closed_form(_node, frozenset())

@@ -1,0 +1,151 @@
+"""Whether two trees have the same value wherever both have one; runs in a worker process."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ors_server.rewards.math.algebra.antiderivatives import is_indefinite, same_slope
+from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.numbers import mp
+from ors_server.rewards.math.algebra.places import (
+    agree,
+    has_unit,
+    is_real,
+    places_for,
+    tolerance,
+    whole_names,
+)
+from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.tree import Constant, Node, Quantity, contains
+
+_NAMED: Final[Mapping[str, Any]] = {"gamma": mp.euler, "G": mp.catalan, "phi": mp.phi, "varphi": mp.phi}
+"""Constants that are written as letters; read so where only one side has the letter."""
+_ENOUGH: Final = 2
+
+ClosedForm = Callable[[Node, frozenset[str]], Callable[[Mapping[str, Any]], Any]]
+"""Gives what SymPy makes of a tree, as a function of the values of its names, some of them whole numbers."""
+
+
+class Side:
+    """One tree and its values, by numbers or, where these are unsure, in closed form."""
+
+    def __init__(self, node: Node, whole: frozenset[str], closed_form: ClosedForm | None) -> None:
+        """Compute nothing yet.
+
+        Args:
+            node: The tree.
+            whole: Names that stand for whole numbers.
+            closed_form: SymPy's, if it may be asked.
+        """
+        self._node = node
+        self._whole = whole
+        self._closed_form = closed_form
+        self._closed: Callable[[Mapping[str, Any]], Any] | None = None
+        self._doubts = 0
+
+    def at(self, places: Mapping[str, Any]) -> Any:
+        """Give its value, or nothing.
+
+        Args:
+            places: The values of the names.
+        """
+        if self._doubts < _ENOUGH:
+            try:
+                return value_of(Evaluator().read(self._node), places)
+            except UnsureError:
+                self._doubts += 1 if self._closed_form is None else _ENOUGH
+        if self._closed_form is None:
+            return None
+        try:
+            if self._closed is None:
+                self._closed = self._closed_form(self._node, self._whole)
+            return self._closed(places)
+        except UnsureError:
+            return None
+
+
+def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: ClosedForm | None) -> bool:
+    """Say whether two trees have the same value.
+
+    Args:
+        gold: One tree.
+        answer: The other.
+        whole: Names that are declared to be of whole numbers.
+        closed_form: SymPy's, if it may be asked where numbers are unsure.
+
+    Raises:
+        UnsureError: That cannot be said.
+    """
+    if gold == answer:
+        return True
+    gold, answer = _without_units(gold, answer)
+    if is_indefinite(gold) or is_indefinite(answer):
+        return same_slope(gold, answer)
+    mine, theirs = free_names(gold), free_names(answer)
+    names = (mine | theirs) - ((mine ^ theirs) & _NAMED.keys())
+    integers = (whole_names(gold) | whole_names(answer) | frozenset(whole)) & names
+    sides = [Side(node, integers, closed_form) for node in (gold, answer)]
+    part, is_complex = tolerance(gold, answer), has_unit(gold, answer)
+    agreed = 0
+    with mp.workdps(DIGITS):
+        named = {name: +_NAMED[name] for name in mine ^ theirs if name in _NAMED}
+        for places in places_for(names, integers):
+            first, second = (side.at({**places, **named}) for side in sides)
+            if first is None or second is None or not (is_complex or _are_real(first, second)):
+                continue
+            if not agree(first, second, part):
+                return False
+            agreed += 1
+            if agreed == _ENOUGH:
+                break
+    if agreed < min(_ENOUGH, len(names) + 1):
+        raise UnsureError("too few places at which both have a value")
+    return True
+
+
+def _are_real(*values: Any) -> bool:
+    return all(isinstance(value, mp.matrix) or is_real(value) for value in values)
+
+
+def _without_units(*nodes: Node) -> tuple[Node, ...]:
+    """Drop a unit that only one side has; degrees keep their sign where the other side is in radians."""
+    units = [node.unit if isinstance(node, Quantity) else "" for node in nodes]
+    if all(units):
+        if units[0] != units[1]:
+            raise UnsureError("two units")
+        return tuple(node.value if isinstance(node, Quantity) else node for node in nodes)
+    has_pi = any(not isinstance(node, Quantity) and contains(node, Constant) for node in nodes)
+    return tuple(
+        node.value if isinstance(node, Quantity) and not (has_pi and node.unit == "°") else node
+        for node in nodes
+    )
+
+
+def same_values(
+    gold: Statement, answer: Statement, whole: Iterable[str], closed_form: ClosedForm | None
+) -> bool:
+    """Say whether two statements have the same values, in order if they have one.
+
+    Args:
+        gold: One statement.
+        answer: The other.
+        whole: Names of whole numbers.
+        closed_form: As for `same_value`.
+
+    Raises:
+        UnsureError: That cannot be said.
+    """
+    if len(gold.items) != len(answer.items):
+        return False
+    if gold.is_ordered:
+        pairs = zip(gold.items, answer.items, strict=True)
+        return all(same_value(one, other, whole, closed_form) for one, other in pairs)
+    left = list(answer.items)
+    for item in gold.items:
+        found = next(
+            (index for index, other in enumerate(left) if same_value(item, other, whole, closed_form)), None
+        )
+        if found is None:
+            return False
+        del left[found]
+    return True

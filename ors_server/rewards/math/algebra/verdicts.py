@@ -1,0 +1,61 @@
+"""Verdicts that a second opinion changes."""
+
+from dataclasses import replace
+
+from ors_server.rewards.math.algebra.asking import restates, second_opinion
+from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
+from ors_server.rewards.math.options import MathOptions, MathVerdict
+
+_UNEVALUATED = "equal, but left unevaluated"
+
+
+def reconsider(verdict: MathVerdict, gold: str, response: str, options: MathOptions) -> MathVerdict:
+    """Give the verdict, or another where algebra knows better.
+
+    What the fast comparison found equal stays so, unless it is left unevaluated where the task forbids that.
+
+    Args:
+        verdict: Of the fast comparison.
+        gold: The gold answer, unified.
+        response: The response, unified.
+        options: The task's conventions.
+
+    Raises:
+        WorkerLostError: The machine failed.
+    """
+    if verdict.is_equal:
+        return verdict if options.takes_unevaluated else _checked(verdict, gold, verdict.forms[1])
+    answers = () if options.choices else _answers(verdict, response, options)
+    second = second_opinion(gold, answers)
+    if second is None or (second.opinion.is_equal is None and not second.is_over):
+        return verdict
+    forms = (gold, second.answer)
+    if second.is_gold_beyond:
+        reason = f"the gold is beyond the grader: {second.opinion.why}"
+        return MathVerdict(is_equal=False, reason=reason, status="bad_gold", forms=forms, method="algebra")
+    if second.is_over:
+        return MathVerdict(
+            is_equal=False, reason=second.opinion.why, status="limit", forms=forms, method="algebra"
+        )
+    is_equal = bool(second.opinion.is_equal)
+    reason = f"{'equal' if is_equal else 'different'} ({second.opinion.rule}, by algebra)"
+    found = MathVerdict(is_equal=is_equal, reason=reason, status="ok", forms=forms, method="algebra")
+    return found if options.takes_unevaluated else _checked(found, gold, second.answer)
+
+
+def _checked(verdict: MathVerdict, gold: str, answer: str) -> MathVerdict:
+    if verdict.is_equal and gold != answer and restates(gold, answer):
+        return replace(verdict, is_equal=False, reason=_UNEVALUATED)
+    return verdict
+
+
+def _answers(verdict: MathVerdict, response: str, options: MathOptions) -> tuple[str, ...]:
+    """Give what may be the answer: the box, or a response that is nothing else, or what was found in it."""
+    boxes = find_boxes(response)
+    found = () if verdict.status == "limit" else (verdict.forms[1],)
+    if len(boxes) > 1 and options.boxes == "agree":
+        return found if verdict.status == "ok" else ()
+    if boxes:
+        content = boxed(response)
+        return () if content is None else (unbox(content),)
+    return (response, *found)

@@ -1,0 +1,222 @@
+"""Answers that a computer algebra system decides: labelled pairs, conventions, and who pays for what."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ors_server import offload
+from ors_server.rewards import math_equal_reward, score
+from ors_server.rewards.math import MathOptions, grade_math
+from ors_server.rewards.math.algebra import asking
+from ors_server.rewards.math.algebra.judge import Opinion
+
+GROUPS = json.loads((Path(__file__).parents[3] / "data" / "algebra_pairs.json").read_text())["groups"]
+SAMPLE = 9
+
+
+def pairs_of(half):
+    return [
+        (group["gold"], form["prediction"], form["equal"])
+        for group in GROUPS
+        if group["half"] == half
+        for form in group["forms"]
+    ]
+
+
+def judged_wrongly(pairs):
+    verdicts = [(gold, answer, is_equal, grade_math(answer, gold)) for gold, answer, is_equal in pairs]
+    wrong = [row for row in verdicts if row[3].is_equal != row[2]]
+    return wrong, [row for row in wrong if row[3].is_equal]
+
+
+@pytest.mark.parametrize("half", ["development", "test"])
+def test_every_few_pairs_are_judged_as_labelled(half):
+    pairs = pairs_of(half)[::SAMPLE]
+    wrong, paid = judged_wrongly(pairs)
+    assert paid == []
+    assert len(wrong) <= 0.05 * len(pairs), wrong
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("half", ["development", "test"])
+def test_95_in_100_pairs_are_judged_as_labelled_and_at_most_one_is_paid_though_wrong(half):
+    pairs = pairs_of(half)
+    wrong, paid = judged_wrongly(pairs)
+    assert len(paid) <= 1, paid
+    assert len(wrong) <= 0.05 * len(pairs), wrong
+
+
+def test_an_answer_that_algebra_decides_names_its_method():
+    verdict = grade_math(r"\frac{\sqrt{\pi}}{2}", r"\Gamma\left(\frac32\right)")
+    assert (verdict.is_equal, verdict.status, verdict.method) == (True, "ok", "algebra")
+    result = score(math_equal_reward, final_response=r"\boxed{\sqrt\pi}", answer=r"\Gamma(1/2)")
+    assert (result.reward, result.extras["method"]) == (1.0, "algebra")
+
+
+def test_an_answer_in_a_box_and_a_sentence_is_found():
+    response = r"Substituting, the solutions are $\boxed{x = \frac{\pi}{2} + k\pi,\ k \in \mathbb{Z}}$."
+    assert grade_math(response, r"x=\frac{\pi}{2}+n\pi, n\in\mathbb{Z}").is_equal
+    assert not grade_math(response, r"x=\frac{\pi}{2}+2n\pi, n\in\mathbb{Z}").is_equal
+
+
+IS_DECIDED = True
+
+
+class FakeCall:
+    """Answers in place of the worker pool."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.calls = 0
+
+    def __call__(self, place, *arguments, limits):
+        self.calls += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    def use(*answers):
+        fake = FakeCall(*answers)
+        monkeypatch.setattr(offload, "call", fake)
+        asking.forget()
+        return fake
+
+    yield use
+    asking.forget()
+
+
+ORDINARY = [
+    ("42", "41"),
+    (r"\frac{1}{2}", r"\frac{2}{3}"),
+    ("x^2+1", "x^2-1"),
+    (r"\sqrt{2}", r"\sqrt{3}"),
+    (r"\frac{n(n+1)}{2}", r"\frac{n(n-1)}{2}"),
+    (r"(1,2)", "(2,1)"),
+    ("2\\pi r", "\\pi r^2"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", "5"),
+    ("180(n-2)", "180n"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), ORDINARY[:7])
+def test_ordinary_wrong_answers_start_no_worker(pool, gold, answer):
+    fake = pool()
+    assert not grade_math(answer, gold).is_equal
+    assert fake.calls == 0
+
+
+def test_the_same_question_is_asked_once(pool):
+    fake = pool(Opinion(is_equal=True, rule="values"))
+    for _ in range(3):
+        assert grade_math(r"\zeta(2)", r"\frac{\pi^2}{6}").is_equal
+    assert fake.calls == 1
+
+
+def test_numbers_are_asked_before_the_algebra_system(pool):
+    fake = pool(Opinion(None, "values", "unsure"), Opinion(is_equal=True, rule="values"))
+    assert grade_math(r"\frac{\pi}{2}", r"\int_0^\infty \frac{\sin x}{x}\,dx").is_equal
+    assert fake.calls == 2
+
+
+def test_an_answer_that_takes_too_much_is_wrong_with_the_reason(pool):
+    pool(Opinion(None, "values"), offload.OverCpuError("it takes more than 1.5 seconds"), IS_DECIDED)
+    verdict = grade_math(r"\zeta(7)", r"\frac{\pi^2}{6}")
+    assert (verdict.is_equal, verdict.status, verdict.reason) == (
+        False,
+        "limit",
+        "it takes more than 1.5 seconds",
+    )
+    pool(offload.OverMemoryError("it takes more than 5 bytes of memory"), IS_DECIDED)
+    result = score(math_equal_reward, final_response=r"\zeta(7)", answer=r"\frac{\pi^2}{6}")
+    assert (result.reward, result.status.value) == (0.0, "graded")
+    assert result.reason == "it takes more than 5 bytes of memory"
+
+
+def test_a_gold_that_alone_takes_too_much_is_a_bad_gold(pool):
+    over = offload.OverCpuError("it takes more than 1.5 seconds")
+    pool(over, over)
+    assert grade_math("5", r"\zeta(\zeta(7))").status == "bad_gold"
+
+
+def test_a_lost_worker_is_asked_again_and_then_the_machines_failure(pool):
+    lost = offload.WorkerDiedError("ended from outside")
+    pool(lost, Opinion(is_equal=True, rule="values"))
+    assert grade_math(r"\zeta(2)", r"\frac{\pi^2}{6}").is_equal
+    pool(lost, lost, lost, lost)
+    with pytest.raises(offload.WorkerLostError):
+        grade_math(r"\zeta(2)", r"\frac{\pi^2}{6}")
+    result = score(math_equal_reward, final_response=r"\boxed{\zeta(2)}", answer=r"\frac{\pi^2}{6}")
+    assert (result.reward, result.status.value) == (None, "error")
+
+
+def test_grading_loads_no_computer_algebra_into_this_process():
+    program = (
+        "import sys\n"
+        "from ors_server.rewards.math import grade_math\n"
+        "assert grade_math('1', r'\\lim_{x\\to\\infty} \\frac{x+\\sin x}{x}').is_equal\n"
+        "print({'sympy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+UNEVALUATED = [
+    (r"\frac{1}{3}", r"\int_0^1 x^2\,dx"),
+    (r"\frac{\pi^2}{6}", r"\sum_{n=1}^\infty \frac{1}{n^2}"),
+    ("1", r"\lim_{x\to 0}\frac{\sin x}{x}"),
+    ("2x", r"\frac{d}{dx} x^2"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), UNEVALUATED)
+def test_an_answer_that_restates_the_question_is_paid_unless_the_task_forbids_it(gold, answer):
+    assert grade_math(answer, gold).is_equal
+    strict = MathOptions(takes_unevaluated=False)
+    assert not grade_math(answer, gold, options=strict).is_equal
+    assert grade_math(gold, gold, options=strict).is_equal
+    assert grade_math(gold, answer, options=strict).is_equal
+    assert grade_math(answer, answer, options=strict).is_equal
+
+
+HOSTILE = [
+    r"\int_0^1 x^{10^{10^{10}}}\,dx",
+    r"\sum_{k=1}^{10^9}\frac{1}{k^2}",
+    r"\sum_{k=1}^{10^{9}} k^k",
+    r"\prod_{k=1}^{1000000000} \left(1+\frac{1}{k}\right)",
+    "".join(rf"\int_0^{{{step}}}" for step in range(1, 13))
+    + "x"
+    + "".join(f" dx_{{{step}}}" for step in range(12)),
+    r"\int_0^1\int_0^1\int_0^1\int_0^1\int_0^1 \sin(xyzuv) dx dy dz du dv",
+    r"\Gamma(10^{100})",
+    r"\Gamma(\Gamma(\Gamma(\Gamma(9))))",
+    r"\zeta(1)",
+    r"9^{9^{9^{9}}}\int_0^1 x dx",
+    r"\lim_{x\to 0} " + r"\sin(" * 40 + "x" + ")" * 40 + r"/x",
+    r"\int_0^\infty " + r"\sin(" * 15 + "x" + ")" * 15 + r"\,dx",
+    r"\begin{vmatrix}" + r"\\".join("&".join("abcdefgh"[:8]) for _ in range(8)) + r"\end{vmatrix}",
+    r"\int_0^1 \frac{1}{0}\,dx",
+    r"\frac{d^{8}}{dx^{8}} x^{x^{x^{x}}}",
+    r"\binom{10^{50}}{10^{49}}\zeta(3)",
+    r"x = \frac{\pi}{10^{400}}k, k\in\mathbb{Z}",
+    r"\{x : x^{5000} < 2\}",
+    r"\{x : \sin(1/x) > 0\}",
+    r"y = C_1^{C_2^{C_3}} x",
+    r"\sum_{a=1}^{2000}\sum_{b=1}^{2000}\sum_{c=1}^{2000} abc",
+    r"J_{1000000}(10^{50})",
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_a_hostile_answer_is_graded_as_wrong(answer):
+    for gold in (r"\frac{\pi^2}{6}", r"x = k\pi, k\in\mathbb{Z}"):
+        verdict = grade_math(answer, gold)
+        assert not verdict.is_equal
+        assert verdict.status != "bad_gold"
