@@ -17,13 +17,18 @@ from ors_server.rewards.math.algebra.statements import Statement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Node, Symbol, Unknown, negate
 
-_USUAL: Final = re.compile(r"[Cc](?:_\w+)?|K(?:_\w+)?|[ck]_\d")
+_NUMBERED: Final = re.compile(r"[CcKk]_\d")
 """Names that are constants wherever a variable stands beside them."""
+_USUAL: Final = frozenset({"C", "c", "K"})
+"""Names that are constants in `y = …`, and at the end of an integral, `… + C`."""
 _POSSIBLE: Final = re.compile(
     r"[A-HKMNPQR](?:_\w+)?|[abcdk](?:_\w+)?|alpha|beta|varphi|phi|delta|lambda|mu|[st]"
 )
-"""Names that are constants where the other side has usual ones, or where they are declared."""
+"""Names that are constants where the other side has some by another name."""
 _VARIABLES: Final = re.compile(r"[t-zrs](?:_\w+)?|theta|phi|rho")
+_PLAIN_VARIABLES: Final = frozenset("xtyzun") | {"theta"}
+_SOLVED: Final = re.compile(r"[yxuvwzrfgNPQT](?:_\w+)?|theta")
+"""Names of what is solved for."""
 _MOST: Final = 4
 _TINY: Final = mpf(10) ** -18
 _LEVELS: Final = mpf(10) ** -9
@@ -44,9 +49,9 @@ def constants(gold: Statement, answer: Statement) -> tuple[tuple[str, ...], tupl
         answer: The answer.
     """
     names, others = _names(gold), _names(answer)
-    mine, theirs = _declared(gold, names), _declared(answer, others)
-    mine |= {name for name in names if _is_usual(name, names)}
-    theirs |= {name for name in others if _is_usual(name, others)}
+    mine, theirs = _known(gold, names), _known(answer, others)
+    if not mine and not theirs and _end_in_constants(gold, answer):
+        mine, theirs = _last(gold), _last(answer)
     if not mine and not theirs:
         return None
     mine |= {name for name in names - others if theirs and _POSSIBLE.fullmatch(name)}
@@ -54,7 +59,7 @@ def constants(gold: Statement, answer: Statement) -> tuple[tuple[str, ...], tupl
     if not mine or len(mine) > _MOST or len(theirs) > _MOST:
         return None
     variables = (names - mine) | (others - theirs)
-    is_vector = gold.is_ordered and bool(_declared(gold, names) or _declared(answer, others))
+    is_vector = bool(_declared(gold, names) or _declared(answer, others)) and not variables
     if not is_vector and not (variables and all(map(_VARIABLES.fullmatch, variables))):
         return None
     return tuple(sorted(mine)), tuple(sorted(theirs))
@@ -68,9 +73,35 @@ def _declared(statement: Statement, names: frozenset[str]) -> set[str]:
     return {name for name in statement.declared.constants if name in names}
 
 
-def _is_usual(name: str, names: frozenset[str]) -> bool:
-    is_one_of_three = name == "c" and bool(names & {"a", "b"})
-    return _USUAL.fullmatch(name) is not None and not is_one_of_three
+def _known(statement: Statement, names: frozenset[str]) -> set[str]:
+    """Give the constants that are such without a look at the other side."""
+    known = _declared(statement, names) | {name for name in names if _NUMBERED.fullmatch(name)}
+    usual = names & _USUAL
+    is_plain = len(usual) == 1 and names - usual - known <= _PLAIN_VARIABLES
+    return known | usual if is_plain and _is_solved(statement) else known
+
+
+def _is_solved(statement: Statement) -> bool:
+    """Say whether a statement is `y = …`, or an equation in two variables."""
+    if statement.kind == "equation":
+        return True
+    name = statement.name.name if isinstance(statement.name, Symbol | Unknown) else ""
+    return _SOLVED.fullmatch(name) is not None
+
+
+def _last(statement: Statement) -> set[str]:
+    r"""Give the constant of integration: the last term of `\ln x + C`."""
+    match statement.items:
+        case (Add((*_, Symbol(name))),) if name in _USUAL:
+            return {name}
+        case _:
+            return set()
+
+
+def _end_in_constants(gold: Statement, answer: Statement) -> bool:
+    mine, theirs = _last(gold), _last(answer)
+    variables = (_names(gold) - mine) | (_names(answer) - theirs)
+    return bool(mine and theirs) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
 
 
 def same_general(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:

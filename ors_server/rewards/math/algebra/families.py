@@ -14,7 +14,17 @@ from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.places import places_for
 from ors_server.rewards.math.algebra.statements import Statement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
-from ors_server.rewards.math.tree import Constant, Multiply, Node, Number, Power, Quantity, Symbol, children
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Multiply,
+    Node,
+    Number,
+    Power,
+    Quantity,
+    Symbol,
+    children,
+)
 
 _PARAMETERS: Final = frozenset("knmljpqrstzNKMZ")
 _ANGLES: Final = frozenset({"x", "theta", "t", "z", "alpha", "phi", "varphi", "beta", "y", "u", "w"})
@@ -66,28 +76,40 @@ def _like(known: Least, names: frozenset[str], others: frozenset[str]) -> Least:
 def _undeclared(
     gold: Statement, answer: Statement, names: frozenset[str], others: frozenset[str]
 ) -> tuple[Least, Least]:
+    """Find parameters that nobody declares; nothing else may be a letter then."""
     mine = {name for item in gold.items for name in _turning(item)}
     theirs = {name for item in answer.items for name in _turning(item)}
     is_renamed = mine and theirs and not mine & others and not theirs & names
     is_angle = isinstance(gold.name, Symbol) and gold.name.name in _ANGLES
-    if mine and theirs and (is_renamed or is_angle):
+    if mine == names and theirs == others and mine and theirs and (is_renamed or is_angle):
         return dict.fromkeys(sorted(mine)), dict.fromkeys(sorted(theirs))
     return {}, {}
 
 
 def _turning(node: Node) -> set[str]:
-    """Give the letters that stand beside π or a sign of degrees, or in an exponent of -1."""
-    found: set[str] = set()
+    """Give the letters that multiply π or a sign of degrees, or stand in an exponent of -1."""
     match node:
-        case Multiply(factors) if any(_is_turn(factor) for factor in factors):
-            found |= free_names(node) & _PARAMETERS
+        case Multiply(factors) if any(map(_is_turn, factors)):
+            return {name for factor in factors for name in _linear(factor)}
         case Quantity(inner, "°"):
-            found |= free_names(inner) & _PARAMETERS
+            return _linear(inner) | _turning(inner)
         case Power(Number(-1), exponent):
-            found |= free_names(exponent) & _PARAMETERS
+            return _linear(exponent)
+        case Add() | Multiply():
+            return set[str]().union(*map(_turning, children(node)))
         case _:
-            pass
-    return found.union(*map(_turning, children(node)))
+            return set()
+
+
+def _linear(node: Node) -> set[str]:
+    """Give the parameters of `k`, `2k + 1`, `3(k - 1)`, `k/4`."""
+    match node:
+        case Symbol(name):
+            return {name} & _PARAMETERS
+        case Add(parts) | Multiply(parts):
+            return set[str]().union(*map(_linear, parts))
+        case _:
+            return set()
 
 
 def _is_turn(node: Node) -> bool:
