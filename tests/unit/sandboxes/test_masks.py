@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.importing import import_file
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.choose import Choice, Wanted, choose
 from ors_server.sandboxes.errors import SandboxUnavailableError
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.masks import Hidden, find_visible, readable_around, source_places
 from ors_server.sandboxes.state import ServerState
+from ors_server.testing.client import open_environment
 
 pytestmark = pytest.mark.anyio
 SYSTEM = Path("/usr/local/share")
@@ -101,3 +103,32 @@ def test_a_module_s_source_is_its_package_or_its_file_with_what_was_compiled_of_
     compiled.touch()
     assert source_places(str(tmp_path / "quiz.py")) == [tmp_path / "quiz.py", compiled]
     assert source_places(str(tmp_path / "quiz" / "main.py"), [str(tmp_path / "quiz")]) == [tmp_path / "quiz"]
+
+
+QUIZ = """
+from ors_server import Environment
+class Quiz(Environment):
+    name = "hidden-quiz"
+    toolsets = ("bash", "submit")
+    answer = "forty-" + "two"  # answered: forty-two
+    @classmethod
+    def list_splits(cls): return ["test"]
+    @classmethod
+    def list_tasks(cls, split): return [{}]
+    def get_prompt(self): return "What is the answer?"
+    async def grade_submission(self, submission): return float(submission.answer == self.answer)
+"""
+
+
+@pytest.mark.parametrize("choice", [Choice.BUBBLEWRAP, Choice.LANDLOCK])
+async def test_an_agent_cannot_read_the_environment_that_it_plays(installed, choice):
+    file = installed / "hidden_quiz.py"
+    file.write_text(QUIZ)
+    quiz = import_file(file, f"hidden_quiz_{choice}").Quiz
+    async with open_environment(quiz, sandbox=Wanted(choice)) as client:
+        session = await client.create(split="test", index=0)
+        output = await session.submit(
+            "bash", {"command": f"cat {file} {installed}/quiz.md; grep -r forty {installed}"}
+        )
+    assert "nothing hidden" in output.blocks[0].text
+    assert "forty-two" not in output.blocks[0].text
