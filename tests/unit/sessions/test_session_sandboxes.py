@@ -116,6 +116,7 @@ async def test_a_sandbox_is_ready_before_setup_and_outlives_teardown():
         (sandbox,) = backend.sandboxes
         assert sandbox.session_id == status.origin.session_id
         assert sandbox.limits == Limits(pids=7)
+        assert sandbox.gate.key == (status.origin.environment, status.origin.credential_id)
         await engine.delete(status.origin.session_id)
         assert Sandboxed.left == [b"prepared"]
         with pytest.raises(SandboxClosedError):
