@@ -6,6 +6,7 @@ is the machine's, and so is the time by which this server looks late. A program 
 as it needs, up to a backstop, and to reach that is a failure of the machine.
 """
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
@@ -49,7 +50,7 @@ class ProgramClock:
             clock: The source of time.
         """
         self.spent_s = 0.0
-        self._counted = 0.0
+        self._counted = self._idle = 0.0
         self._meter = meter
         self._clock = clock or SystemClock()
 
@@ -95,15 +96,15 @@ class ProgramClock:
         began = clock.monotonic()
         backstop = began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
         await clock.sleep(min(_UNWATCHED, limit / 4))
-        since, first = clock.monotonic(), self._meter()
+        first, self._idle = self._meter(), 0.0
+        since = clock.monotonic()  # after the look: what was waited before it is not counted either
         before += since - began
         left, late = limit, 0.0
         while left > 0:
-            due = clock.monotonic() + min(left, _LOOK_EVERY)
+            # At no time that a program could foresee, to be ready to run just then.
+            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311
             await clock.sleep(due - clock.monotonic())
             late += clock.monotonic() - due
-            if left <= _LOOK_EVERY:
-                await clock.sleep(_GRACE)
             self._counted = clock.monotonic()
             spent, left = self._spent(first, self._counted - since - late, limit)
             self.spent_s = before + spent
@@ -112,6 +113,7 @@ class ProgramClock:
                     f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
                     f"{self._counted - began:.0f} seconds: the machine is too busy"
                 )
+        await clock.sleep(_GRACE)
         raise OutOfTimeError("ran out of time")
 
     def _spent(self, first: Usage | None, passed: float, limit: float) -> tuple[float, float]:
@@ -121,5 +123,7 @@ class ProgramClock:
             return passed, UNCOUNTED_PATIENCE * limit - passed
         used = now.since(first)
         idle = max(0.0, passed - used.delayed_s)
+        self._idle = min(idle, self._idle) if now.is_ready else idle
+        idle = self._idle
         patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
         return max(used.processor_s, idle), min(limit - used.processor_s, patience * limit - idle)

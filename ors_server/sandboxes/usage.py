@@ -18,6 +18,7 @@ _OF_CHILDREN = slice(13, 15)
 _NICE = 16
 _POLICY = 38
 _DEPTHS = 2
+_READY = b"R"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Usage:
 
     A thread that gave up priority has no entry: it waits because it chose to.
     """
+    is_ready: bool = False
+    """Whether one of these threads is ready to run just now; the kernel counts its wait when that is over."""
 
     def since(self, before: "Usage") -> "Spent":
         """Return what was used after an earlier look.
@@ -77,18 +80,21 @@ def usage_of(guardian: int, child: int = -1) -> Usage | None:
     Returns:
         What it used; None where the kernel does not count, or nothing is left to look at.
     """
-    rank = _rank(guardian, guardian)
+    rank = _rank_of(_stat(f"/proc/{guardian}/task/{guardian}/stat"))
     depths = _depths(guardian, child)
     processor = ended = 0.0
     delays: dict[tuple[int, int], float] = {}
+    is_ready = False
     for pid, depth in depths.items():
         times = _times(pid)
         if times is None:
             continue
         processor += sum(times)
         ended += sum(times[2:])
-        delays.update({(depth, thread): delay for thread, delay in _delays(pid, rank)})
-    return Usage(processor, ended, delays) if delays else None
+        for thread, delay, state in _delays(pid, rank):
+            delays[depth, thread] = delay
+            is_ready = is_ready or state == _READY
+    return Usage(processor, ended, delays, is_ready) if delays else None
 
 
 def _depths(guardian: int, child: int) -> dict[int, int]:
@@ -114,22 +120,27 @@ def _times(pid: int) -> list[float] | None:
     return None if fields is None else [int(ticks) / _TICKS_PER_SECOND for ticks in fields[_TIMES]]
 
 
-def _rank(pid: int, thread: int) -> tuple[bytes, bytes] | None:
-    fields = _stat(f"/proc/{pid}/task/{thread}/stat")
+def _rank_of(fields: list[bytes] | None) -> tuple[bytes, bytes] | None:
     return None if fields is None else (fields[_NICE], fields[_POLICY])
 
 
-def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, float]]:
+def _keeps(rank: tuple[bytes, bytes] | None, fields: list[bytes]) -> bool:
+    """Return whether a thread has at least the priority that its program was given."""
+    return rank is not None and fields[_POLICY] == rank[1] and int(fields[_NICE]) <= int(rank[0])
+
+
+def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, float, bytes]]:
     threads: list[str] = []
     with contextlib.suppress(OSError):
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 # a hot path
     for name in threads:
         thread = int(name)
-        if _rank(pid, thread) != rank:
+        fields = _stat(f"/proc/{pid}/task/{thread}/stat")
+        if fields is None or not _keeps(rank, fields):
             continue
         delay = _delay(f"/proc/{pid}/task/{thread}/schedstat")
         if delay is not None:
-            yield thread, delay
+            yield thread, delay, fields[0]
 
 
 def _delay(path: str) -> float | None:

@@ -27,14 +27,14 @@ class Machine:
         self.clock = FakeClock()
         self.share = share
         self.delayed = delayed
-        self.children_end = False
+        self.children_end = self.is_ready = False
         self.is_known = is_known
 
     def meter(self) -> Usage | None:
         now = self.clock.monotonic()
         ended = self.share * now if self.children_end else 0.0
         delays = {GUARDIAN: 0.0, PROGRAM: self.delayed * now}
-        return Usage(self.share * now, ended, delays) if self.is_known else None
+        return Usage(self.share * now, ended, delays, self.is_ready) if self.is_known else None
 
     async def run(self, limit: float, *, answers_after: float | None = None) -> tuple[str, float, float]:
         """Return what came of it, what was spent, and the wall time it took."""
@@ -116,6 +116,14 @@ async def test_an_error_of_the_work_comes_out_as_it_is() -> None:
 
     with pytest.raises(KeyError):
         await ProgramClock(lambda: None, FakeClock()).wait_for(fail, 1)
+
+
+async def test_a_wait_that_is_not_over_is_no_sleep() -> None:
+    machine = Machine(share=0.01)
+    machine.is_ready = True
+    outcome, _, wall = await machine.run(2)
+    assert outcome == "SandboxStarvedError"
+    assert wall > BACKSTOP_LEAST
 
 
 class LateServer(FakeClock):

@@ -3,15 +3,18 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
 from ors_server.grading.cases import FunctionCase, StdioCase, TimeLimits
+from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.grading.functions import grade_functions
 from ors_server.grading.stdio import PythonProgram, grade_stdio
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.state import ServerState
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.stress]
 BURN = """
 import time
 
@@ -36,7 +39,23 @@ def busy(loops: int = 8) -> Generator[None]:
             process.wait()
 
 
-async def test_a_function_that_computes_for_half_its_limit_passes_beside_busy_loops(look_at):
+@contextlib.asynccontextmanager
+async def look_at(files: dict[str, str]) -> AsyncGenerator[Evidence]:
+    """Open evidence of files in a sandbox of its own."""
+    state = ServerState()
+    backend = BubblewrapBackend(state)
+    try:
+        sandbox = await backend.start("graded")
+        for name, text in files.items():
+            await sandbox.write_file(name, text.encode())
+        async with gather_evidence(sandbox) as evidence:
+            yield evidence
+    finally:
+        await backend.aclose()
+        state.close()
+
+
+async def test_a_function_that_computes_for_half_its_limit_passes_beside_busy_loops():
     cases = [FunctionCase(arguments=(0.5,), expected="done", name=name) for name in "ab"]
     with busy():
         async with look_at({"solution.py": BURN}) as evidence:
@@ -44,7 +63,7 @@ async def test_a_function_that_computes_for_half_its_limit_passes_beside_busy_lo
     assert [result.reason for result in report.results] == [None, None]
 
 
-async def test_so_does_a_program(look_at):
+async def test_so_does_a_program():
     with busy():
         async with look_at({"main.py": f"{BURN}\nprint(burn(0.5))\n"}) as evidence:
             case = StdioCase(stdin="", stdout="done")
@@ -52,7 +71,7 @@ async def test_so_does_a_program(look_at):
     assert report.results[0].reason is None
 
 
-async def test_a_function_that_computes_for_longer_than_its_limit_fails_there_too(look_at):
+async def test_a_function_that_computes_for_longer_than_its_limit_fails_there_too():
     with busy(2):
         async with look_at({"solution.py": BURN}) as evidence:
             case = FunctionCase(arguments=(60,), expected="done")
@@ -72,7 +91,7 @@ async def test_a_function_that_computes_for_longer_than_its_limit_fails_there_to
         "subprocess.run(['sleep', '1000'])",
     ],
 )
-async def test_a_function_that_waits_for_ever_fails_beside_busy_loops_too(look_at, sleep):
+async def test_a_function_that_waits_for_ever_fails_beside_busy_loops_too(sleep):
     text = f"import os, subprocess, threading, time\n\ndef wait():\n    {sleep}\n"
     with busy(2):
         async with look_at({"solution.py": text}) as evidence:
