@@ -170,7 +170,7 @@ class LoopWatch:
         self._claimed = 0.0
         """Seconds that named code held the loop since the last heartbeat."""
         self._lost_before = 0.0
-        self._running: str | None = None
+        self._running: AuthorCode | str | None = None
         self._seen: str | None = None
         self._machine: _Machine | None = None
         self._loop_thread = 0
@@ -207,7 +207,7 @@ class LoopWatch:
 
     @coroutine
     def stepping(
-        self, awaitable: Awaitable[T], name: str, on_hold: Callable[[float], None] | None = None
+        self, awaitable: Awaitable[T], name: AuthorCode | str, on_hold: Callable[[float], None] | None = None
     ) -> Generator[Any, Any, T]:
         """Await something and note under a name each step of it that holds the loop.
 
@@ -236,7 +236,11 @@ class LoopWatch:
                 argument, resume = error, steps.throw
 
     def _step(
-        self, step: Callable[[Any], Any], argument: Any, name: str, on_hold: Callable[[float], None] | None
+        self,
+        step: Callable[[Any], Any],
+        argument: Any,
+        name: AuthorCode | str,
+        on_hold: Callable[[float], None] | None,
     ) -> Any:
         outer, self._running = self._running, name
         claimed, lost = self._claimed, self._lost_s()
@@ -249,7 +253,7 @@ class LoopWatch:
             if ended - began > TOLERANCE:
                 if on_hold is not None:
                     on_hold(max(0.0, ended - max(began, self._due)))
-                self._note_step(name, ended - began - (self._claimed - claimed), lost)
+                self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
 
     def _note_step(self, name: str, held: float, lost: float) -> None:
         if self._machine is not None:
@@ -313,7 +317,9 @@ class LoopWatch:
             self._seen = _place(_frames_of_threads().get(self._loop_thread))
             if now - due > STUCK and logged != due:
                 logged = due
-                log.warning("event_loop_stuck", by=self._running, seconds=round(now - due, 3), at=self._seen)
+                log.warning(
+                    "event_loop_stuck", by=str(self._running), seconds=round(now - due, 3), at=self._seen
+                )
 
 
 def _plain_step(steps: Any) -> Callable[[Any], Any]:

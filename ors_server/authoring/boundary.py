@@ -166,7 +166,7 @@ async def _stepped(result: Awaitable[Any], function: Function) -> Any:
     if watch is None:
         return await result
     code = author_code.get()
-    name = getattr(function, "__qualname__", type(function).__name__) if code is None else str(code)
+    name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
     return await watch.stepping(result, name, None if clock is None else clock.hold)
 
 

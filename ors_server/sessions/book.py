@@ -226,7 +226,8 @@ class EpisodeBook:
     @property
     def _played_until(self) -> float:
         """Now, less what the calls that run have waited for the server."""
-        return self.now - max((clock.waived_s for clock in self.clocks), default=0.0)
+        now = self.now
+        return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
 
     async def _write(self) -> _Page | None:
         page = self._unwritten

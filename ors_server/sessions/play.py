@@ -15,7 +15,7 @@ from ors_server.call_clock import CallClock
 from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import EnvironmentFailedError, OrsServerError
 from ors_server.logs import get_logger
-from ors_server.loop_watch import running_code
+from ors_server.loop_watch import AuthorCode, author_code
 from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments
 from ors_server.sessions.book import Entry, EpisodeBook
 from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
@@ -204,10 +204,10 @@ class Play:
             grade=self._grade,
         )
         running = running_call.set(job.context)
+        code = author_code.set(AuthorCode(self._book.origin.environment, f"tool {tool.name!r}"))
         self._book.clocks.add(clock)
         try:
-            with running_code(self._book.origin.environment, f"tool {tool.name!r}"):
-                run = await run_tool(job, thread)
+            run = await run_tool(job, thread)
         except anyio.get_cancelled_exc_class():
             outcome = Outcome(OutcomeKind.CANCELLED, waived=clock.waived_s)
             with anyio.CancelScope(shield=True):
@@ -215,6 +215,7 @@ class Play:
             raise
         finally:
             self._book.clocks.discard(clock)
+            author_code.reset(code)
             running_call.reset(running)
         if run.error is not None:
             log.warning(
