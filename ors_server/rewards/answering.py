@@ -37,10 +37,11 @@ def reads_answer(
 
         @wraps(function)
         def judged(*args: Any, answer_from: AnswerFrom = None, **fields: Any) -> Any:
-            fields.update(zip(names, args, strict=False))
+            if args:
+                fields.update(zip(names, args, strict=False))
             source = read_source(answer_from, place)
             response = fields.get(field)
-            if is_conversation(response):
+            if not isinstance(response, str) and is_conversation(response):
                 response = fields[field] = last_message(cast("Sequence[Any]", response))
             if not isinstance(response, str):
                 return function(**fields)

@@ -1,14 +1,16 @@
 r"""What of a transcript is the answerer's text: his turn, without thinking, without programs.
 
 Conventions: the turn ends at a token that ends turns, or where the transcript goes on with a next question
-behind an answer; thinking ends at `</think>`; the source of a program (a fenced block of a programming
-language, `[asy]`) is no place for an answer, what it printed (a fenced `output`) is one if nothing else is.
+behind an answer; thinking is cut as for every reward (`reading/answer_text.py`); the source of a program (a
+fenced block of a programming language, `[asy]`) is no place for an answer, what it printed (a fenced block
+of `output`) is one if nothing else is.
 """
 
 import re
 from typing import Final
 
 from ors_server.rewards.math.limits import RESPONSE_CHARS
+from ors_server.rewards.reading.answer_text import cut_reasoning
 
 _TURN_START: Final = re.compile(
     r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"
@@ -22,7 +24,6 @@ _NEXT: Final = re.compile(
     r"(?: ?\d{1,3})?(?:\*\*)? ?[:：]"
 )
 _ANSWERED: Final = re.compile(r"\\boxed ?\{|####|\banswer(?: is|\*{0,2}:)", re.IGNORECASE)
-_THOUGHT: Final = "</think>"
 _FENCE: Final = re.compile(r"(?m)^[ \t]{0,8}```[ \t]*([A-Za-z+]*)[^\n]{0,80}$")
 _LANGUAGES: Final = frozenset(
     {"python", "py", "python3", "sage", "sympy", "asy", "asymptote", "c", "cpp", "java", "javascript", "js"}
@@ -43,8 +44,7 @@ def clean(response: str) -> str:
     cut = _TURN_END.search(response)
     if cut is not None:
         response = response[: cut.start()]
-    _, thought, rest = response.rpartition(_THOUGHT)
-    response = (rest if thought and rest.strip() else response)[-2 * RESPONSE_CHARS :]
+    response = (cut_reasoning(response) or "")[-2 * RESPONSE_CHARS :]
     answered = _ANSWERED.search(response)
     following = None if answered is None else _NEXT.search(response, answered.end())
     return response if following is None else response[: following.start()]

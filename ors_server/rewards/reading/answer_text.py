@@ -95,13 +95,18 @@ def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
         response: All that the model wrote.
         source: Where the answer is.
     """
-    if source.place == "raw":
+    if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
         return FoundAnswer(response)
     text = cut_reasoning(response, source.reasoning)
     if text is None:
         return FoundAnswer("", "the response is all reasoning, which is never closed")
     found = _in_place(text, source)
     return FoundAnswer("", f"the response has no {source.place}") if found is None else FoundAnswer(found)
+
+
+def _may_be_marked(text: str) -> bool:
+    """Say whether a text has a sign of a tag or of the end of a turn."""
+    return "<" in text or "[" in text or "\u25c1" in text
 
 
 def _in_place(text: str, source: AnswerSource) -> str | None:
@@ -147,6 +152,8 @@ def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
     Returns:
         The content; `None` if no tag is opened.
     """
+    if not _may_have(text, tags):
+        return None
     marks = _Marks(text)
     start, closing = max(((marks.last(opening), closing) for opening, closing in tags), default=(0, ""))
     return text[start : marks.first(closing, start)].strip() if start else None
@@ -222,7 +229,7 @@ def _read_tags(given: object) -> Tags:
 
 
 def _outside(text: str, tags: Tags) -> str | None:
-    if not tags:
+    if not _may_have(text, tags):
         return text
     marks = _Marks(text)
     start = max(marks.last(closing) for _, closing in tags)
@@ -242,6 +249,17 @@ def _without_lead(text: str) -> str:
     bare = text.lstrip()
     _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
     return indent + bare if has_line else bare
+
+
+def _may_have(text: str, tags: Tags) -> bool:
+    """Say whether a text has a sign with which one of the tags begins; most have none."""
+    return any(sign in text for sign in _signs(tags))
+
+
+@lru_cache(maxsize=64)
+def _signs(tags: Tags) -> tuple[str, ...]:
+    first = {mark[0] for pair in tags for mark in pair}
+    return tuple(first | {sign.swapcase() for sign in first})
 
 
 class _Marks:
@@ -272,7 +290,7 @@ class _Marks:
 def _cut_turn(text: str) -> str:
     start = _TURN_START.match(text)
     text = text if start is None else text[start.end() :]
-    if not any(sign in text for sign in _END_SIGNS):
+    if not ("<" in text or "[" in text) or not any(sign in text for sign in _END_SIGNS):
         return text
     opening, closing = _STRUCK
     is_struck = opening in text
@@ -289,3 +307,4 @@ def _pattern(mark: str) -> re.Pattern[str]:
 
 
 _SOURCES: Final[Mapping[str, AnswerSource]] = {place: AnswerSource(place) for place in get_args(Place)}
+_DEFAULT: Final = _SOURCES["answer"]

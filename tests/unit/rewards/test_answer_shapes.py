@@ -163,6 +163,16 @@ def test_reasoning_that_is_never_closed_is_no_answer(name, shape):
         assert "reasoning" in result.reason
 
 
+@pytest.mark.parametrize("shape", [*SHAPES, *UNANSWERED])
+def test_the_math_grader_reads_the_same_answer(shape):
+    for said, wanted in (("42", 1.0), ("41", 0.0)):
+        form = {**SHAPES, **UNANSWERED}[shape]
+        words = {"right": "42", "wrong": "41"}
+        response = form.format(said=said, thought=THOUGHT.format(**words), **words)
+        result = score(find_reward("math_equal_reward"), final_response=response, answer="42")
+        assert result.reward == (wanted if shape in SHAPES else 0.0), response
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_chat_messages_are_read_for_the_last_one_without_its_reasoning(name):
     parts = [
