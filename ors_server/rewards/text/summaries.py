@@ -11,7 +11,8 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.text.overlap import BleuTokenizer, Smoothing
+from ors_server.rewards.text import porter
+from ors_server.rewards.text.overlap import STEMMED_CHARACTERS, BleuTokenizer, Smoothing
 from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, with_statuses
 
 MAX_GOLD_WORDS: Final = 2_000
@@ -26,7 +27,7 @@ Sentences = list[list[str]]
 @reward(range=(0.0, 1.0))
 @reads_answer()
 @with_statuses
-def rouge_lsum_reward(final_response: str, answer: str) -> RewardResult:
+def rouge_lsum_reward(final_response: str, answer: str, *, stem: bool = False) -> RewardResult:
     """Pays the F1 of what the lines of a summary share with those of the best gold: ROUGE-Lsum.
 
     Each line of the gold is compared with every line of the response, and its words that stand in some
@@ -37,20 +38,21 @@ def rouge_lsum_reward(final_response: str, answer: str) -> RewardResult:
 
     Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
-    Source: Lin 2004, section 3.2, as the package rouge-score 0.1.2 computes `rougeLsum` without stemming.
+    Source: Lin 2004, section 3.2, as the package rouge-score 0.1.2 computes `rougeLsum`.
 
     Args:
         final_response: The summary.
         answer: A gold, or a list of which the one with the greatest F1 counts.
+        stem: Whether English endings do not count, by Porter's stemmer as NLTK has it.
 
     Returns:
         The F1 in [0, 1]; `precision` and `recall`. A gold of no words, or more than 2,000, is `bad_gold`.
     """
-    golds = [_sentences(text) for text in read_golds(answer)]
+    golds = [_sentences(text, stem=stem) for text in read_golds(answer)]
     sizes = [sum(map(len, gold)) for gold in golds]
     if min(sizes) < 1 or max(sizes) > MAX_GOLD_WORDS:
         raise BadGoldError(f"a gold summary has 1 to {MAX_GOLD_WORDS} words of letters a to z and digits")
-    given = _sentences(read_response(final_response))
+    given = _sentences(read_response(final_response), stem=stem)
     if sum(map(len, given)) * sum(sizes) > MAX_CELLS:
         return RewardResult(0.0, reason="the response is far too long for a summary of the gold's length")
     f1, precision, recall = max(_compare(gold, given) for gold in golds)
@@ -118,8 +120,13 @@ def corpus_bleu(
     )
 
 
-def _sentences(text: str) -> Sentences:
-    return [words for line in text.lower().split("\n") if (words := _WORD.findall(line))]
+def _sentences(text: str, *, stem: bool) -> Sentences:
+    lines = [words for line in text.lower().split("\n") if (words := _WORD.findall(line))]
+    return [[_stemmed(word) for word in words] for words in lines] if stem else lines
+
+
+def _stemmed(word: str) -> str:
+    return porter.stem(word) if len(word) > STEMMED_CHARACTERS else word
 
 
 def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
