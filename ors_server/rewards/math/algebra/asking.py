@@ -29,8 +29,8 @@ _BY_NUMBERS: Final = offload.Place("ors_server.rewards.math.algebra.judge:by_num
 _BY_ALGEBRA: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_algebra")
 _BY_ITSELF: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_itself")
 _SIGNS: Final = re.compile(
-    r"\\(?:i*int|sum|prod|lim|Gamma|zeta|psi|det|begin|partial|operatorname|in|forall|mid|binom|le|leq|ge|geq|ne|neq)"
-    r"(?![A-Za-z])|\\mathrm|\\[{|]|d\s*/\s*d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]|[A-Z]\s*_?\s*\{?\w*\}?\s*\("
+    r"\\(?:i*int|sum|prod|lim|Gamma|zeta|eta|psi|det|begin|partial|operatorname|in|forall|mid|binom|le|leq|ge|geq|ne|neq)"
+    r"(?![A-Za-z])|\\mathrm|\\[{|]|d\s*/\s*d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]|[A-Z]\s*_?\s*\{?\w*\}?\s*(?:\\left)?\("
     r"|\\frac\s*\{?\s*\\?(?:mathrm)?\s*\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{\s*-\s*1\s*\}"
 )
 _TURNS: Final = re.compile(r"pi|π|circ|degree|°")
