@@ -16,9 +16,9 @@ from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
 from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts
 from ors_server.rewards.math.reading import Reading, read
 from ors_server.rewards.math.transcript import without_programs
+from ors_server.rewards.reading.answer_text import last_tagged
 
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words", "output"]
-_TAGS: Final = ("<answer>", "</answer>")
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
 _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 
@@ -88,11 +88,9 @@ def answer_texts(response: str, *, is_strict: bool, must_agree: bool) -> list[st
 
 
 def _tagged(response: str) -> str | None:
-    opening, closing = _TAGS
-    end = response.rfind(closing)
-    start = response.rfind(opening, 0, end) if end >= 0 else -1
-    if start >= 0:
-        return response[start + len(opening) : end]
+    tagged = last_tagged(response)
+    if tagged is not None:
+        return tagged
     hashes = _HASHES.findall(response)
     return hashes[-1] if hashes else None
 

@@ -12,13 +12,6 @@ from typing import Final
 from ors_server.rewards.math.limits import RESPONSE_CHARS
 from ors_server.rewards.reading.answer_text import cut_reasoning
 
-_TURN_START: Final = re.compile(
-    r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"
-)
-_TURN_END: Final = re.compile(
-    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|start_header_id|end|user|eom_id)\|>|"
-    r"<｜(?:end▁of▁sentence|User)｜>|</s>|<eos>|<(?:end|start)_of_turn>|\[INST\]"
-)
 _NEXT: Final = re.compile(
     r"\n[ \t]{0,8}(?:#{1,4} ?|\*\*)?(?:Human|User|Question|Problem|Q|Instruction|Exercise)"
     r"(?: ?\d{1,3})?(?:\*\*)? ?[:：]"
@@ -40,10 +33,6 @@ def clean(response: str) -> str:
     Args:
         response: A response as it came.
     """
-    response = _TURN_START.sub("", response, count=1)
-    cut = _TURN_END.search(response)
-    if cut is not None:
-        response = response[: cut.start()]
     response = (cut_reasoning(response) or "")[-2 * RESPONSE_CHARS :]
     answered = _ANSWERED.search(response)
     following = None if answered is None else _NEXT.search(response, answered.end())

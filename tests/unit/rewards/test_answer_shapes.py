@@ -65,6 +65,7 @@ TASKS = {
     "edit_similarity_reward": ({"answer": "Paris"}, PARIS),
     "rouge_n_reward": ({"answer": "Paris"}, PARIS),
     "rouge_l_reward": ({"answer": "Paris"}, PARIS),
+    "rouge_lsum_reward": ({"answer": "Paris"}, PARIS),
     "bleu_reward": (
         {"answer": "the cat sat on mats"},
         {"right": "the cat sat on mats", "wrong": "dogs bark so very loudly"},
