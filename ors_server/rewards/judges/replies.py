@@ -17,7 +17,9 @@ from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning
 
 MOST_CHARACTERS = 100_000
-"""Of a reply that is read at all."""
+"""Of a reply that is read at all, reasoning included."""
+MOST_READ = 30_000
+"""Of a reply without its reasoning: it is read on the event loop, in some hundredths of a second at most."""
 MOST_BROKEN = 1_000
 """Beginnings of objects that turn out to be none; a reply with more is not read."""
 MOST_DEEP = 3
@@ -139,6 +141,8 @@ def spoken(text: str) -> str:
         raise UnusableReplyError("the reply ended before its thoughts were over")
     if not said.strip():
         raise UnusableReplyError("the reply is empty")
+    if len(said) > MOST_READ:
+        raise UnusableReplyError("the reply is far too long")
     return said.strip()
 
 

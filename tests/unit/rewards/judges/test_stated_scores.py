@@ -8,7 +8,7 @@ import pytest
 
 from ors_server.rewards.judged import llm_as_judge_reward
 from ors_server.rewards.judges import Criterion, Rubric, ScriptedJudge, UnusableReplyError
-from ors_server.rewards.judges.replies import MOST_CHARACTERS, read_score, read_verdicts
+from ors_server.rewards.judges.replies import MOST_READ, read_score, read_verdicts
 from ors_server.rewards.scoring import score
 
 SPELLINGS = {
@@ -189,10 +189,16 @@ def cost(text):
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_reading_a_hostile_reply_costs_in_proportion_to_its_length(shape):
     make = HOSTILE[shape]
-    short, long = make(MOST_CHARACTERS // 4), make(MOST_CHARACTERS)
-    assert len(long) <= MOST_CHARACTERS
+    short, long = make(MOST_READ // 4), make(MOST_READ)
+    assert len(long) <= MOST_READ
     # four times as long: a quadratic reader takes sixteen times as long
     assert cost(long) <= 9 * cost(short) + 0.01
+
+
+def test_long_reasoning_before_a_verdict_is_no_reason_to_refuse_it():
+    assert read_score(f"<think>{'hm ' * MOST_READ}</think>\nScore: 0.5").score == 0.5
+    with pytest.raises(UnusableReplyError, match="too long"):
+        read_score("hm " * MOST_READ + "\nScore: 0.5")
 
 
 def test_any_mixture_of_pieces_is_a_score_on_the_scale_or_refused():
