@@ -20,7 +20,7 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from referencing.exceptions import Unresolvable
 
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternError, compile_pattern
-from ors_server.rewards.reading.json_values import NotJSONError, canonical_text, is_object
+from ors_server.rewards.reading.json_values import NotJSONError, canonical_text, is_array, is_object
 
 MAX_CHECKS = 100_000
 """Keywords that are applied to a value, all together."""
@@ -93,7 +93,7 @@ class SchemaChecker:
         self._work.begin()
         self._patterns.begin()
         try:
-            errors = list(islice(self._validator.iter_errors(value), MAX_ERRORS))
+            errors: list[ValidationError] = list(islice(self._validator.iter_errors(value), MAX_ERRORS))
         except (RecursionError, TooMuchWorkError) as error:
             what = (
                 "leads too deep" if isinstance(error, RecursionError) else f"takes over {MAX_CHECKS} checks"
@@ -142,18 +142,22 @@ def is_small(value: Any) -> bool:
     Args:
         value: A JSON value.
     """
-    level, count = [value], 0
+    level: list[Any] = [value]
+    count = 0
     for _ in range(SMALL_DEPTH):
         count += len(level)
         if count > SMALL_COUNT:
             return False
-        holders = [item for item in level if isinstance(item, Mapping | list | tuple)]
-        level = list(
-            chain.from_iterable(item.values() if isinstance(item, Mapping) else item for item in holders)
-        )
+        level = list(chain.from_iterable(map(_values_in, level)))
         if not level:
             return True
     return False
+
+
+def _values_in(value: Any) -> list[Any]:
+    if is_object(value):
+        return list(value.values())
+    return list(value) if is_array(value) else []
 
 
 def _text_of(schema: object) -> str | None:

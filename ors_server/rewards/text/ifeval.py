@@ -7,9 +7,9 @@ because it is missing, the data is refused here.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from ors_server.rewards.reading.packages import load_package
 from ors_server.rewards.text.sentences import count_sentences, split_words
@@ -50,7 +50,8 @@ def read_check(name: object, arguments: object) -> Check:
         raise BadInstructionError(f"IFEval has no instruction {name!r:.80}")
     if not isinstance(arguments, Mapping):
         raise BadInstructionError(f"the arguments of {name} are an object, not {arguments!r:.80}")
-    given = {str(key): value for key, value in arguments.items() if value}
+    named = cast("Mapping[object, Any]", arguments)
+    given: dict[str, Any] = {str(key): value for key, value in named.items() if value}
     try:
         return make(**given)
     except TypeError:
@@ -85,7 +86,7 @@ def _text(value: object) -> str:
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list | tuple) or not value:
         raise BadInstructionError(f"a list of texts is wanted, not {value!r:.80}")
-    return [_text(one) for one in value]
+    return [_text(one) for one in cast("Sequence[object]", value)]
 
 
 def _fits(relation: object, number: object) -> Callable[[int], bool]:

@@ -77,8 +77,8 @@ def _undeclared(
     gold: Statement, answer: Statement, names: frozenset[str], others: frozenset[str]
 ) -> tuple[Least, Least]:
     """Find parameters that nobody declares; nothing else may be a letter then."""
-    mine = {name for item in gold.items for name in _turning(item)}
-    theirs = {name for item in answer.items for name in _turning(item)}
+    mine = frozenset(name for item in gold.items for name in _turning(item))
+    theirs = frozenset(name for item in answer.items for name in _turning(item))
     is_renamed = mine and theirs and not mine & others and not theirs & names
     is_angle = isinstance(gold.name, Symbol) and gold.name.name in _ANGLES
     if mine == names and theirs == others and mine and theirs and (is_renamed or is_angle):
