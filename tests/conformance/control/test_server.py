@@ -67,7 +67,7 @@ async def test_head_is_answered_where_get_is(control):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"null{", b"\xff\xfe", b'{"task_spec": {"a": NaN', b"[" * 100_000, b'"\\ud800"']
+    "body", [b"", b"{", b"null{", b"\xff\xfe", b'{"task_spec": {"a": NaN', b"[" * 40_000, b'"\\ud800"']
 )
 async def test_a_body_that_is_not_json_is_the_clients_mistake(control, body):
     answer = await control.ask("POST", "/sessions", content=body)
