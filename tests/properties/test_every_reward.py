@@ -174,6 +174,8 @@ def fault_of(name: str, kit: Kit, result: RewardResult) -> str | None:
     if result.status is not RewardStatus.ERROR:
         return None if result.reason else f"{result.status} without a reason"
     error = what_it_raises(name, kit)
+    if error is None and "has the status `error`" in (getdoc(find_reward(name).function) or ""):
+        return None if result.reason else "an error without a reason"
     names = {parent.__name__ for parent in type(error).__mro__}
     if names & documented(find_reward(name)):
         return None

@@ -80,6 +80,9 @@ async def code_completion_reward(
     """
     try:
         kind, fields = _read_tests(tests, verification_info, options.get("function"))
+        json.dumps(fields, ensure_ascii=False, default=repr).encode()
+    except UnicodeEncodeError:
+        return RewardResult.without(RewardStatus.BAD_GOLD, "the tests have half a surrogate pair")
     except BadTestsError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     found = find_answer(final_response, read_source(None, "text"))
