@@ -9,8 +9,9 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from types import TracebackType
 
 import anyio
 
@@ -24,6 +25,24 @@ _now = time.monotonic
 
 class CallClock:
     """Time of one call: all of it, and how much of it counts."""
+
+    __slots__ = (
+        "_began",
+        "_counted",
+        "_due",
+        "_has_waited",
+        "_held",
+        "_late_before",
+        "_loop",
+        "_now",
+        "_pauses",
+        "_scope",
+        "_since",
+        "_timer",
+        "has_rung",
+        "limit",
+        "watch",
+    )
 
     def __init__(
         self,
@@ -41,15 +60,19 @@ class CallClock:
         """
         self.limit = math.inf if seconds is None else seconds
         self.watch = watch
-        self._now = watch.now if watch is not None else now
-        self._began = self._now()
+        self._now = now if watch is None else watch.now
+        self._began = self._since = began = self._now()
+        self._late_before = 0.0 if watch is None else watch.late_until(began)
         self._counted = 0.0
-        self._since = self._began
-        self._late_before = self._late(self._began)
         self._pauses = 0
         self._held = 0.0
-        self._alarm: _Alarm | None = None
         self.has_rung = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scope: anyio.CancelScope | None = None
+        """Is cancelled when the time is up."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = math.inf
+        self._has_waited = False
 
     @property
     def is_up(self) -> bool:
@@ -59,15 +82,14 @@ class CallClock:
     @property
     def spent_s(self) -> float:
         """Seconds that count."""
-        if self._pauses:
-            return self._counted
-        now = self._now()
-        return self._counted + max(0.0, now - self._since - (self._late(now) - self._late_before))
+        return self._spent(self._now())
 
     @property
     def waived_s(self) -> float:
         """Seconds that do not count, at least 0."""
-        return max(0.0, self._now() - self._began - self.spent_s)
+        now = self._now()
+        waived = now - self._began - self._spent(now)
+        return waived if waived > 0 else 0.0
 
     @property
     def left_s(self) -> float:
@@ -83,15 +105,15 @@ class CallClock:
         """Stop counting; pauses nest, and each has its `resume`."""
         self._counted = self.spent_s
         self._pauses += 1
-        self._rearm()
+        self._plan()
 
     def resume(self) -> None:
         """Count on, once each `pause` has had its `resume`."""
         self._pauses -= 1
         if not self._pauses:
-            self._since = self._now()
-            self._late_before = self._late(self._since)
-            self._rearm()
+            self._since = now = self._now()
+            self._late_before = 0.0 if self.watch is None else self.watch.late_until(now)
+            self._plan()
 
     def hold(self, seconds: float) -> None:
         """Count seconds for which the call's own code held the event loop, so that the loop was late.
@@ -102,66 +124,67 @@ class CallClock:
         self._counted += seconds
         self._held += seconds
 
-    def rings(self, scope: anyio.CancelScope) -> "_Alarm":
-        """Cancel a scope when the time is up.
+    def scope(self, *, shield: bool = False) -> anyio.CancelScope:
+        """Return a scope that is cancelled when the time is up, until `stop`.
+
+        The clock was just started. The scope's deadline is kept up to date, for those who plan by it.
 
         Args:
-            scope: Its deadline is kept up to date, for those who plan by it.
+            shield: Whether a cancellation from outside waits.
         """
-        self._alarm = _Alarm(self, scope)
-        return self._alarm
-
-    def _late(self, moment: float) -> float:
-        return 0.0 if self.watch is None else self.watch.late_until(moment)
-
-    def _rearm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.set()
-
-
-class _Alarm:
-    """Wakes up when a clock's time should be over, and looks again."""
-
-    def __init__(self, clock: CallClock, scope: anyio.CancelScope) -> None:
-        self._clock = clock
-        self._scope = scope
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = math.inf
-        self._has_waited = False
-        self.set()
-
-    def set(self) -> None:
-        """Plan by what is left."""
-        self._set(math.inf if self._clock.is_paused else self._clock.left_s)
+        if self.limit == math.inf or self._pauses:
+            self._scope = anyio.CancelScope(shield=shield)
+        else:
+            self._due = time.monotonic() + self.limit
+            self._scope = anyio.CancelScope(deadline=self._due + _MARGIN, shield=shield)
+        if self.limit != math.inf:
+            self._loop = asyncio.get_running_loop()
+            self._timer = None if self._pauses else self._loop.call_at(self._due, self._ring)
+        return self._scope
 
     def stop(self) -> None:
         """Never ring."""
+        self._loop = self._scope = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _set(self, seconds: float) -> None:
-        self.stop()
-        if self._scope.cancel_called:
+    def _spent(self, now: float) -> float:
+        if self._pauses:
+            return self._counted
+        counted = now - self._since
+        if self.watch is not None:
+            counted -= self.watch.late_until(now) - self._late_before
+        return self._counted + counted if counted > 0 else self._counted
+
+    def _plan(self) -> None:
+        """Plan by what is left."""
+        if self._loop is not None:
+            self._wake_after(math.inf if self._pauses else self.left_s)
+
+    def _wake_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._loop is None or self._scope is None or self._scope.cancel_called:
             return
-        if math.isinf(seconds):
+        if seconds == math.inf:
             self._scope.deadline = math.inf
             return
         self._due = time.monotonic() + max(0.0, seconds)
-        delay = self._due - self._loop.time()
-        self._scope.deadline = self._loop.time() + delay + _MARGIN
-        self._timer = self._loop.call_later(delay, self._ring)
+        self._scope.deadline = self._due + _MARGIN
+        self._timer = self._loop.call_at(self._due, self._ring)
 
     def _ring(self) -> None:
-        left = self._clock.left_s
+        """Look again, for the time should be over."""
+        left = self.left_s
         if left > 0:
-            self._set(left)
+            self._wake_after(left)
         elif time.monotonic() - self._due > _MARGIN and not self._has_waited:
             self._has_waited = True  # the loop was held just then: what ended meanwhile may still say so
-            self._set(BEAT)
-        else:
-            self._clock.has_rung = True
+            self._wake_after(BEAT)
+        elif self._scope is not None:
+            self.has_rung = True
             self._scope.cancel()
 
 
@@ -178,8 +201,32 @@ def start_clock(seconds: float | None) -> CallClock:
     return CallClock(seconds, watch=current_watch.get())
 
 
-@contextmanager
-def counting(clock: CallClock, *, shield: bool = False) -> Generator[CallClock]:
+class _Counting:
+    """A call makes one: a generator would cost several times as much."""
+
+    __slots__ = ("_before", "_clock", "_scope")
+
+    def __init__(self, clock: CallClock, *, shield: bool) -> None:
+        self._clock = clock
+        self._scope = clock.scope(shield=shield)
+
+    def __enter__(self) -> CallClock:
+        self._scope.__enter__()
+        self._before = call_clock.set(self._clock)
+        return self._clock
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        call_clock.reset(self._before)
+        self._clock.stop()
+        return self._scope.__exit__(kind, error, traceback)
+
+
+def counting(clock: CallClock, *, shield: bool = False) -> AbstractContextManager[CallClock, bool | None]:
     """Have the code inside run by a clock, and cancel it when its own time is up.
 
     Afterwards the clock's `is_up` says whether that happened.
@@ -188,15 +235,7 @@ def counting(clock: CallClock, *, shield: bool = False) -> Generator[CallClock]:
         clock: That was just started.
         shield: Whether a cancellation from outside waits.
     """
-    with anyio.CancelScope(shield=shield) as scope:
-        alarm = None if clock.limit == math.inf else clock.rings(scope)
-        before = call_clock.set(clock)
-        try:
-            yield clock
-        finally:
-            call_clock.reset(before)
-            if alarm is not None:
-                alarm.stop()
+    return _Counting(clock, shield=shield)
 
 
 @contextmanager

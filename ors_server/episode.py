@@ -308,9 +308,7 @@ def settle(
     """
     number = state.steps + 1
     charged = _penalties(policy, outcome, number)
-    earned = outcome.reward
-    if charged:
-        earned = (earned or 0.0) + sum(charged.values())
+    earned = (outcome.reward or 0.0) + sum(charged.values()) if charged else outcome.reward
     stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
     moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
@@ -320,20 +318,24 @@ def settle(
     if state.held is not None and held is None:
         components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
-    counted = replace(
-        moved,
+    counted = EpisodeState(  # every field by name, which costs half of what `replace` does
+        created_at=moved.created_at,
+        phase=moved.phase,
         steps=number,
-        last_call_at=now,
         episode_return=state.episode_return + paid,
-        held=held,
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
-        last_reward=state.last_reward if reward is None else reward,
-        best_reward=_best(state.best_reward, earned),
+        held=held,
         reward_sum=state.reward_sum + (outcome.reward or 0.0),
         penalties=_add_penalties(state.penalties, charged),
+        last_reward=state.last_reward if reward is None else reward,
+        best_reward=_best(state.best_reward, earned),
         metrics=_add_metrics(state.metrics, outcome.metrics),
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        started_at=moved.started_at,
+        last_call_at=now,
+        finished_at=moved.finished_at,
+        stop_reason=moved.stop_reason,
         waived=state.waived + outcome.waived,
     )
     return counted, Charge(number, reward, earned, components, stop_reason is not None, stop_reason)
@@ -354,7 +356,7 @@ def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[Pen
         return {}
     causes = dict.fromkeys([_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else [])
     causes.update(dict.fromkeys(outcome.causes))
-    if number > policy.overlong_after:
+    if policy.overlong_penalty > 0 and number > policy.overlong_after:
         causes[PenaltyCause.OVERLONG] = None
     return {cause: -policy.penalty(cause) for cause in causes if policy.penalty(cause) > 0}
 

@@ -243,13 +243,14 @@ class LoopWatch:
         on_hold: Callable[[float], None] | None,
     ) -> Any:
         outer, self._running = self._running, name
-        claimed, lost = self._claimed, self._lost_s()
-        began = self.now()
+        now, claimed, machine = self.now, self._claimed, self._machine
+        lost = 0.0 if machine is None else machine.lost_s
+        began = now()
         try:
             return step(argument)
         finally:
             self._running = outer
-            ended = self.now()
+            ended = now()
             if ended - began > TOLERANCE:
                 if on_hold is not None:
                     on_hold(max(0.0, ended - max(began, self._due)))

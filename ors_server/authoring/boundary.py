@@ -63,7 +63,7 @@ async def call_author(
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
         if inspect.isawaitable(result):
-            result = await _stepped(result, function)
+            result = await _watched(result, function)
     except OrsServerError:
         raise
     except BaseException as error:
@@ -160,14 +160,14 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-async def _stepped(result: Awaitable[Any], function: Function) -> Any:
+def _watched(result: Awaitable[Any], function: Function) -> Awaitable[Any]:
     clock = call_clock.get()
     watch = current_watch.get() if clock is None else clock.watch
     if watch is None:
-        return await result
+        return result
     code = author_code.get()
     name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
-    return await watch.stepping(result, name, None if clock is None else clock.hold)
+    return watch.stepping(result, name, None if clock is None else clock.hold)
 
 
 def _is_ours(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:

@@ -95,6 +95,8 @@ class EpisodeBook:
     @property
     def remaining_time(self) -> float | None:
         """Seconds of play that are left; `None` without a limit."""
+        if self.policy.time_limit is None:
+            return None
         return remaining_time(self.state, self.policy, self._played_until)
 
     async def open(self) -> None:
@@ -137,6 +139,8 @@ class EpisodeBook:
 
     def standing(self) -> EpisodeState:
         """Return the episode as it stands now; looking changes nothing, though its time may be up."""
+        if self.policy.time_limit is None:
+            return self.state
         return lapse(self.state, self.policy, self._played_until)
 
     def refusal(self, tool: str) -> Refusal | None:

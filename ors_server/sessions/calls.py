@@ -1,8 +1,7 @@
 """A call from its beginning to its one result, which stays readable under the call's id."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -65,6 +64,21 @@ MAX_READERS = 32
 
 NO_CLIENT = NoClient()
 """The caller of whom nothing can be asked."""
+
+
+class _Reading:
+    """Every call on a wire passes here: a generator would cost several times as much."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: "Call") -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        self._call.add_sender()
+
+    def __exit__(self, *_error: object) -> None:
+        self._call.drop_sender()
 
 
 @dataclass(slots=True, eq=False)
@@ -173,20 +187,27 @@ class Call:
                 timer.cancel()
             readers.remove(reader)
 
-    @contextmanager
-    def reading(self) -> Generator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Be one of those who send the result on; so many at once, for each holds its own copy of it.
 
         Raises:
-            CapacityError: If too many are.
+            CapacityError: If too many are, on entering.
+        """
+        return _Reading(self)
+
+    def add_sender(self) -> None:
+        """Count one more who sends the result on.
+
+        Raises:
+            CapacityError: If too many do.
         """
         if self._senders >= MAX_READERS:
             raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
         self._senders += 1
-        try:
-            yield
-        finally:
-            self._senders -= 1
+
+    def drop_sender(self) -> None:
+        """Count one less."""
+        self._senders -= 1
 
     def seal(self) -> AbstractContextManager[object]:
         """Return the context in which the result is written; from now on a wish to stop comes too late."""

@@ -39,6 +39,7 @@ class Play:
 
     __slots__ = (
         "_book",
+        "_codes",
         "_grade",
         "_lingering",
         "_services",
@@ -73,6 +74,8 @@ class Play:
         self._task_spec = task_spec
         self._why_cancelled = why_cancelled
         self._grade = grade
+        self._codes: dict[str, AuthorCode] = {}
+        """Names of the tools that have run, for the event loop's watch."""
         self._lingering: list[str] = []
         """Tools that were stopped and whose threads still run."""
         self._waiting: set[anyio.CancelScope] = set()
@@ -128,7 +131,8 @@ class Play:
             Manner.EXCLUSIVE if tool.exclusive else Manner.CONCURRENT if tool.concurrent else Manner.SERIAL
         )
         try:
-            await self._wait_for_turn(manner)
+            if not self.turns.take_now(manner):
+                await self._wait_for_turn(manner)
         except EnvironmentFailedError as error:
             return await self._give_up(call, error)
         thread = LingeringThread()
@@ -204,7 +208,7 @@ class Play:
             grade=self._grade,
         )
         running = running_call.set(job.context)
-        code = author_code.set(AuthorCode(self._book.origin.environment, f"tool {tool.name!r}"))
+        code = author_code.set(self._name_code(tool.name))
         self._book.clocks.add(clock)
         try:
             run = await run_tool(job, thread)
@@ -224,6 +228,12 @@ class Play:
         waived = clock.waived_s
         outcome = replace(run.outcome, waived=waived) if waived > 0 else run.outcome
         return await self._book.count(call, Entry(outcome, started, run.output, error=run.error))
+
+    def _name_code(self, tool: str) -> AuthorCode:
+        code = self._codes.get(tool)
+        if code is None:
+            code = self._codes[tool] = AuthorCode(self._book.origin.environment, f"tool {tool!r}")
+        return code
 
     async def _count_refusal(
         self, call: Call, reason: RefusalReason, text: str, started: float

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
 from ors_server.transports.faults import extra_headers, look_up
-from ors_server.transports.json_bounds import check_json
+from ors_server.transports.json_bounds import NEVER_TOO_MUCH, check_json
 
 log = get_logger("ors_server.http")
 
@@ -62,7 +62,8 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     if size > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
     whole = b"".join(parts)
-    await check_json(whole)
+    if size > NEVER_TOO_MUCH:
+        await check_json(whole)
     return whole
 
 

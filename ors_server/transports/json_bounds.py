@@ -13,6 +13,8 @@ from ors_server.errors import PayloadTooLargeError
 
 MAX_VALUES = 50_000
 """Commas, colons and opening brackets of one body, outside of texts."""
+NEVER_TOO_MUCH = MAX_VALUES
+"""Bytes of a body that is too short for so many values, and to hold anybody up."""
 MAX_DIGITS = 200
 """Of one number, about."""
 _SLICE = 1 << 17

@@ -12,6 +12,7 @@ from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.redaction import redact
 from ors_server.transports.sse import (
+    TEXT_PART,
     comment,
     compact_json,
     event,
@@ -85,13 +86,15 @@ class CallStreams:
             CapacityError: If too many others read the same call's answer.
         """
         with call.reading():
-            await self._follow(call, caller, visibility, send)
+            opening = event("task_id", call.id)
+            if await call.wait_for(PATIENCE) is not None and not _is_long(call.result):
+                await self.send_whole(send, opening + _encode(call, caller, visibility))
+            else:
+                await self._send_parts(opening, call, caller, visibility, send)
 
-    async def _follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
-        opening = event("task_id", call.id)
-        if await call.wait_for(PATIENCE) is not None and not _is_long(call.result):
-            await self.send_whole(send, opening + _encode(call, caller, visibility))
-            return
+    async def _send_parts(
+        self, opening: bytes, call: Call, caller: Caller, visibility: Visibility, send: http.Send
+    ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
         while await call.wait_for(self._ping_seconds) is None:
@@ -107,8 +110,10 @@ def _is_long(result: CallResult | None) -> bool:
     """Say whether writing a result at once would hold up others."""
     if not isinstance(result, Completed):
         return False
-    contents = (block.text if isinstance(block, TextBlock) else block.data for block in result.output.blocks)
-    return sum(map(len, contents)) > LONG
+    length = 0
+    for block in result.output.blocks:
+        length += len(block.text if isinstance(block, TextBlock) else block.data)
+    return length > LONG
 
 
 async def _send_long(send: http.Send, output: ToolOutput) -> None:
@@ -152,14 +157,20 @@ def output_json(output: ToolOutput) -> Iterator[str]:
     Args:
         output: What the caller may see.
     """
-    yield '{"ok":true,"output":{"blocks":['
-    for number, block in enumerate(output.blocks):
-        yield "," if number else ""
+    before = '{"ok":true,"output":{"blocks":['
+    for block in output.blocks:
         is_text = isinstance(block, TextBlock)
-        yield '{"text":' if is_text else '{"data":'
-        yield from text_json(block.text if isinstance(block, TextBlock) else block.data)
-        if isinstance(block, ImageBlock):
-            yield f',"mimeType":{compact_json(block.mimeType)}'
-        yield f',"detail":{compact_json(block.detail)},"type":{compact_json(block.type)}}}'
+        content = block.text if isinstance(block, TextBlock) else block.data
+        opening = before + ('{"text":' if is_text else '{"data":')
+        detail = "null" if block.detail is None else compact_json(block.detail)
+        mime = f',"mimeType":{compact_json(block.mimeType)}' if isinstance(block, ImageBlock) else ""
+        closing = f'{mime},"detail":{detail},"type":{compact_json(block.type)}}}'
+        if len(content) <= TEXT_PART:
+            yield f"{opening}{compact_json(content)}{closing}"
+        else:
+            yield opening
+            yield from text_json(content)
+            yield closing
+        before = ","
     rest = {"metadata": output.metadata, "reward": output.reward, "finished": output.finished}
-    yield f"],{compact_json(rest)[1:]}}}"
+    yield f"{'' if output.blocks else before}],{compact_json(rest)[1:]}}}"

@@ -1,5 +1,6 @@
 """The episode's table: every move is legal or raises, and every sum is made in step order."""
 
+import dataclasses
 import functools
 import itertools
 import operator
@@ -15,6 +16,7 @@ from ors_server.episode import (
     EpisodeState,
     Event,
     IllegalMoveError,
+    Metric,
     Outcome,
     OutcomeKind,
     Phase,
@@ -142,6 +144,29 @@ def test_a_step_without_a_judgement_is_not_a_zero():
     )
     state, charge = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, 0.0), 1.0)
     assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (0.0, 1, 0.0, 0.0)
+
+
+def test_a_step_carries_over_every_field_that_it_does_not_count():
+    kept = {"created_at": 1.0, "started_at": 2.0, "finished_at": 3.0, "stop_reason": StopReason.DELETED}
+    counted = {
+        "steps": 4,
+        "episode_return": 5.0,
+        "discounted_return": 6.0,
+        "held": 7.0,
+        "reward_sum": 8.0,
+        "penalties": {PenaltyCause.TIMEOUT: -9.0},
+        "last_reward": 10.0,
+        "best_reward": 11.0,
+        "metrics": {"speed": Metric.of(12.0)},
+        "ungraded_steps": 13,
+        "failed_steps": 14,
+        "last_call_at": 15.0,
+        "waived": 16.0,
+    }
+    before = EpisodeState(phase=Phase.PLAYING, **kept, **counted)
+    assert {field.name for field in dataclasses.fields(before)} == {"phase", *kept, *counted}
+    after, _ = settle(before, EpisodePolicy(), Outcome(OutcomeKind.TOOL_ERROR), 17.0)
+    assert after == dataclasses.replace(before, steps=5, ungraded_steps=14, last_call_at=17.0)
 
 
 def test_faults_are_counted_and_judged_nothing():
