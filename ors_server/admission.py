@@ -157,9 +157,10 @@ class Admission:
             urgent: Whether it may take from the reserve, and goes before those that may not.
             ahead: Whether it goes before those of its key that wait already.
         """
+        place = self.take_now(key, urgent=urgent)
+        if place is not None:
+            return place
         queues = self._urgent if urgent else self._usual
-        if key not in queues and self._is_free(key, urgent=urgent):
-            return self._give(key, 0.0, urgent=urgent)
         waiter = _Waiter(key, self._clock.monotonic())
         queue = queues.setdefault(key, deque())
         if ahead:
@@ -180,6 +181,17 @@ class Admission:
         if waiter.place is None:
             raise AssertionError("a waiter is granted with a place")
         return waiter.place
+
+    def take_now(self, key: Hashable, *, urgent: bool = False) -> Place | None:
+        """Take a place that is free, which has to be released; return `None` if one has to wait.
+
+        Args:
+            key: Whose turn and share it counts in.
+            urgent: Whether it may take from the reserve.
+        """
+        if key in (self._urgent if urgent else self._usual) or not self._is_free(key, urgent=urgent):
+            return None
+        return self._give(key, 0.0, urgent=urgent)
 
     def take_back(self, place: Place) -> None:
         """Let others have a place; `Place.release` calls this once.

@@ -7,6 +7,7 @@ holds the loop are its own.
 
 import asyncio
 import math
+import operator
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +22,30 @@ _MARGIN = 0.02
 """Seconds by which the scope's own deadline, which others read, comes after the clock's."""
 
 _now = time.monotonic
+
+
+class Start:
+    """Tells a clock from another thread that what it waits for has begun, without waking the event loop."""
+
+    __slots__ = ("_now", "_watch", "at", "late")
+
+    def __init__(self, now: Callable[[], float], watch: LoopWatch | None) -> None:
+        """Nothing has begun.
+
+        Args:
+            now: Seconds from any origin.
+            watch: Says how late the event loop has been.
+        """
+        self._now = now
+        self._watch = watch
+        self.at: float | None = None
+        self.late = 0.0
+
+    def note(self) -> None:
+        """Note that it begins now; from any thread."""
+        now = self._now()
+        self.late = 0.0 if self._watch is None else self._watch.late_until(now)
+        self.at = now  # the last, for this is what the clock looks at
 
 
 class CallClock:
@@ -38,6 +63,7 @@ class CallClock:
         "_pauses",
         "_scope",
         "_since",
+        "_starts",
         "_timer",
         "has_rung",
         "limit",
@@ -65,6 +91,8 @@ class CallClock:
         self._late_before = 0.0 if watch is None else watch.late_until(began)
         self._counted = 0.0
         self._pauses = 0
+        self._starts: list[Start] = []
+        """That have not come yet."""
         self._held = 0.0
         self.has_rung = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -99,7 +127,8 @@ class CallClock:
     @property
     def is_paused(self) -> bool:
         """Whether nothing counts now."""
-        return self._pauses > 0
+        self._see_starts()
+        return self._pauses > 0 or bool(self._starts)
 
     def pause(self) -> None:
         """Stop counting; pauses nest, and each has its `resume`."""
@@ -109,11 +138,20 @@ class CallClock:
 
     def resume(self) -> None:
         """Count on, once each `pause` has had its `resume`."""
+        self._see_starts()
         self._pauses -= 1
         if not self._pauses:
-            self._since = now = self._now()
-            self._late_before = 0.0 if self.watch is None else self.watch.late_until(now)
+            if not self._starts:
+                self._since = now = self._now()
+                self._late_before = 0.0 if self.watch is None else self.watch.late_until(now)
             self._plan()
+
+    def wait_for_start(self) -> Start:
+        """Stop counting until something begins in another thread, which says so."""
+        self._counted = self.spent_s
+        start = Start(self._now, self.watch)
+        self._starts.append(start)
+        return start  # it may begin at any moment, so that the time may be up as early as it would be now
 
     def hold(self, seconds: float) -> None:
         """Count seconds for which the call's own code held the event loop, so that the loop was late.
@@ -150,12 +188,23 @@ class CallClock:
             self._timer = None
 
     def _spent(self, now: float) -> float:
-        if self._pauses:
+        if self._starts:
+            self._see_starts()
+        if self._pauses or self._starts:
             return self._counted
         counted = now - self._since
         if self.watch is not None:
             counted -= self.watch.late_until(now) - self._late_before
         return self._counted + counted if counted > 0 else self._counted
+
+    def _see_starts(self) -> None:
+        begun = [(start.at, start.late, start) for start in self._starts if start.at is not None]
+        if not begun:
+            return
+        for _, _, start in begun:
+            self._starts.remove(start)
+        if not (self._starts or self._pauses):
+            self._since, self._late_before, _ = max(begun, key=operator.itemgetter(0))
 
     def _plan(self) -> None:
         """Plan by what is left."""

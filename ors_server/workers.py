@@ -98,13 +98,13 @@ class Workers:
         def body() -> Any:
             if not begun.claim():
                 return None
-            begun.from_thread(begun.on_begin)
+            begun.note_start()
             try:
                 return function()
             except BaseException as error:  # noqa: BLE001  (carried over the thread's border, raised on the other side)
                 return _Raised(error)
             finally:
-                begun.from_thread(begun.on_end)
+                begun.note_end()
 
         try:
             result = await run_sync(body, abandon_on_cancel=True, limiter=self._unlimited)
@@ -123,6 +123,9 @@ class Workers:
         is_urgent = code is not None and code.is_urgent
         # A key of its own: tools that have used up the share do not keep prompts waiting.
         key = (None if code is None else code.environment, is_urgent)
+        place = self.admission.take_now(key, urgent=is_urgent)
+        if place is not None:
+            return place
         with anyio.move_on_after(self._queue_limit):
             return await self.admission.take(key, urgent=is_urgent)
         figures = self.admission.figures()
@@ -140,31 +143,33 @@ class _Beginning:
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._decision = threading.Lock()
-        self._clock = call_clock.get()
         self._ended = thread.ended = anyio.Event()
-        if self._clock is not None:
-            self._clock.pause()
+        clock = call_clock.get()
+        self._start = None if clock is None else clock.wait_for_start()
 
     def claim(self) -> bool:
         """Return whether nobody had decided yet."""
         return self._decision.acquire(blocking=False)
 
-    def from_thread(self, function: Callable[[], None]) -> None:
+    def note_start(self) -> None:
+        """Have the clock count; from any thread."""
+        if self._start is not None:
+            self._start.note()
+
+    def note_end(self) -> None:
+        """Give the place back; from the thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(function)
-
-    def on_begin(self) -> None:
-        if self._clock is not None:
-            self._clock.resume()
-
-    def on_end(self) -> None:
-        self._place.release()
-        self._ended.set()
+            self._loop.call_soon_threadsafe(self._end)
 
     def never(self) -> None:
-        self.on_begin()
+        """Note that the thread will not run the function."""
+        self.note_start()
         self._place.release()
         self._thread.ended = None
+
+    def _end(self) -> None:
+        self._place.release()
+        self._ended.set()
 
 
 _current: RunVar[Workers] = RunVar("ors_workers")

@@ -43,6 +43,38 @@ def test_only_the_time_between_pauses_counts(seconds):
     assert not clock.is_up
 
 
+def test_what_begins_in_another_thread_counts_from_its_first_moment(seconds):
+    clock = CallClock(5.0, now=seconds)
+    seconds.now += 1
+    first, second = clock.wait_for_start(), clock.wait_for_start()
+    seconds.now += 10
+    first.note()
+    seconds.now += 10
+    assert clock.is_paused
+    clock.pause()
+    second.note()
+    seconds.now += 10
+    clock.resume()
+    seconds.now += 2
+    assert (clock.spent_s, clock.waived_s) == (3.0, 30.0)
+    third = clock.wait_for_start()
+    seconds.now += 10
+    third.note()
+    seconds.now += 1
+    assert (clock.spent_s, clock.waived_s, clock.is_paused) == (4.0, 40.0, False)
+
+
+async def test_a_start_that_comes_late_puts_off_the_alarm_and_does_not_end_it():
+    with anyio.fail_after(LIMIT), counting(start_clock(0.02)) as clock:
+        start = clock.wait_for_start()
+        await anyio.sleep(0.1)
+        assert not clock.is_up
+        assert clock.is_paused
+        start.note()
+        await anyio.sleep_forever()
+    assert clock.is_up
+
+
 def test_the_lateness_of_the_event_loop_does_not_count(seconds):
     watch = LoopWatch(seconds)
     watch.beat()
