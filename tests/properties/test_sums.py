@@ -21,6 +21,7 @@ from ors_server import EpisodePolicy
 from ors_server.errors import SessionNotFoundError
 from ors_server.sessions.calls import Completed
 
+CONFLICT, GONE = 409, 404
 REWARDS = st.none() | st.floats(-100, 100, allow_nan=False)
 POLICY = EpisodePolicy(
     step_limit=12,
@@ -129,9 +130,13 @@ class Clients(RuleBasedStateMachine):
 
     @rule(known=calls, call=CALLS)
     def repeat_with_another_tool(self, known: Any, call: Any) -> None:
-        session, call_id, _ = known
+        session, call_id, first = known
         if (session, call_id) in self.received:
-            self.ask(session, call_id, call)
+            if call == first:
+                self.ask(session, call_id, call)
+                return
+            answer = self.server.ask("POST", "/call", session, self.body(call_id, call))
+            assert answer.status in {CONFLICT, GONE}, answer  # nothing is run, and nothing paid
 
     @rule(known=calls, leave_after=st.integers(0, 2))
     def repeat_and_leave(self, known: Any, leave_after: int) -> None:

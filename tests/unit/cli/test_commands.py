@@ -237,7 +237,7 @@ def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     ran = run("new", "tiny_sums", "--in", str(tmp_path))
     assert ran.status == 0
     folder = tmp_path / "tiny_sums"
-    assert run("check", str(folder), "--quiet").out == "20 passed, 0 failed, 0 not judged\n"
+    assert run("check", str(folder), "--quiet").out == "21 passed, 0 failed, 0 not judged\n"
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
         cwd=tmp_path,

@@ -66,6 +66,13 @@ def test_nothing_starts_before_the_first_call(pool):
     assert not pool._busy
 
 
+def test_the_memory_of_the_program_that_asks_is_not_the_worker_s(pool):
+    held = bytearray(b"x") * (600 << 20)
+    first = pool.call(place("pid"))
+    assert pool.call(place("pid")) == first
+    assert len(held) == 600 << 20
+
+
 @pytest.mark.parametrize("name", ["spin", "backtrack"])
 def test_a_call_that_takes_too_much_processor_time_is_ended(pool, name):
     with pytest.raises(OverCpuError, match=r"0\.2 seconds"):

@@ -133,7 +133,7 @@ def verdicts(_=None):
 
 
 def test_every_reward_for_texts_is_played_here():
-    assert len(OURS) == 24
+    assert len(OURS) == 25
 
 
 def test_verdicts_are_the_same_in_threads_and_in_another_process_with_other_hashes():

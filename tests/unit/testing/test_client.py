@@ -7,7 +7,7 @@ import pytest
 from ors_server import GroupCandidate, Message, TextBlock
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions
-from ors_server.errors import NotSupportedError, ToolFailedError, UnknownTaskError
+from ors_server.errors import CallIdReusedError, NotSupportedError, ToolFailedError, UnknownTaskError
 from ors_server.sessions.calls import RefusalReason
 from ors_server.sessions.census import SessionLimits
 from ors_server.testing import CallRefusedError, FakeClock, open_environment, play
@@ -66,7 +66,7 @@ async def test_the_same_call_id_never_runs_twice():
 
 
 @pytest.mark.anyio
-async def test_a_group_is_scored_and_its_id_is_no_tool_call_s():
+async def test_a_group_is_scored_and_its_id_is_not_free_for_a_tool_call():
     async with open_environment(f"{REFENV}:TermEnv") as client:
         session = await client.create(split="train", index=0)
         candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="4")])])
@@ -74,7 +74,7 @@ async def test_a_group_is_scored_and_its_id_is_no_tool_call_s():
         assert score.reward == 0.5
         scoring = await client.engine.score_group(session.id, [candidate], call_id="g")
         await scoring.wait()
-        with pytest.raises(CallRefusedError, match="scoring"):
+        with pytest.raises(CallIdReusedError, match="score_group"):
             await session.submit("submit", {"answer": "4"}, call_id="g")
 
 

@@ -40,6 +40,7 @@ _CHOICES: Final = re.compile(r"(?:\{\s*\})?\^\s*\{?\s*(\w+)\s*\}?\s*C\s*_\s*(?:\
 _BUILDER: Final = re.compile(
     r"(?:\\left\s*)?(?:\\\{|\\lbrace)(.*?)(?:\\right\s*)?(?:\\\}|\\rbrace)", re.DOTALL
 )
+_LETTER: Final = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _BAR: Final = re.compile(r"\\mid(?![A-Za-z])|\\vert(?![A-Za-z])|\\big[lr]?\||\\Big[lr]?\||:(?!=)|\|")
 _DOMAIN: Final = re.compile(r"\s*([A-Za-z])\s*(?:\\in\s*\\mathbb\s*\{?\s*R\s*\}?)?\s*")
 _CONSTANT: Final = re.compile(r"[CcK](?:_\w+)?")
@@ -164,6 +165,8 @@ def _read_builder(head: str, condition: str, declared: Declared) -> Statement:
         return _state(_parse(head), declared)
     if not rest.strip():
         raise SyntaxUnknownError("a set without a condition")
+    if not _LETTER.search(domain[1]) or not set(_LETTER.findall(domain[1])) & set(_LETTER.findall(rest)):
+        raise SyntaxUnknownError("a condition that does not name the set's variable")
     stated = _state(_parse(rest), declared)
     if stated.kind == "values":
         return stated
