@@ -21,7 +21,7 @@ from ors_server.loop_watch import BEAT, LoopWatch, current_watch
 _MARGIN = 0.02
 """Seconds by which the scope's own deadline, which others read, comes after the clock's."""
 
-_now = time.monotonic
+_monotonic = time.monotonic
 
 
 class Start:
@@ -75,7 +75,7 @@ class CallClock:
         seconds: float | None = None,
         *,
         watch: LoopWatch | None = None,
-        now: Callable[[], float] = _now,
+        now: Callable[[], float] = _monotonic,
     ) -> None:
         """Start to count.
 
