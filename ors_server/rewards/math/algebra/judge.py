@@ -17,6 +17,12 @@ from ors_server.rewards.math.algebra.values import ClosedForm, same_values
 Rule = Literal["values", "family", "constants", "set", "none"]
 
 
+FAILURES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""What mpmath and SymPy raise over values for which they have no rule, such as a matrix beside a number."""
+MOST_OF_A_REASON = 200
+"""Characters of such an error that are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """What was found."""
@@ -65,6 +71,8 @@ def judge(gold: Statement, answer: Statement, tools: Tools | None) -> Opinion:
         return Opinion(None, rule, str(error))
     except RecursionError:
         return Opinion(None, rule, "nested too deep")
+    except FAILURES as error:
+        return Opinion(None, rule, f"{type(error).__name__}: {error}"[:MOST_OF_A_REASON])
     return Opinion(None, "none", "no rule fits")
 
 

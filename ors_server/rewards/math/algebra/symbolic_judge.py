@@ -7,7 +7,7 @@ no answer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ors_server.rewards.math.algebra.judge import Opinion, Tools, judge
+from ors_server.rewards.math.algebra.judge import FAILURES, Opinion, Tools, judge
 from ors_server.rewards.math.algebra.numbers import mpf
 from ors_server.rewards.math.algebra.solutions import same_set
 from ors_server.rewards.math.algebra.statements import Statement, free_names
@@ -65,7 +65,7 @@ def by_itself(statement: Statement) -> bool:
             Side(item, frozenset(), _closed).at(dict.fromkeys(free_names(item), mpf("0.7"))) is not None
             for item in statement.items
         )
-    except RecursionError:
+    except (RecursionError, *FAILURES):
         return False
 
 
