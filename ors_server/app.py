@@ -19,7 +19,7 @@ from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, open_sandboxes
-from ors_server.settings import Settings
+from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.open import open_store
 from ors_server.store.options import Durability, StoreOptions
@@ -201,7 +201,7 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     definitions: list[EnvironmentDefinition] = []
     for item in environments:
         definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
-    return App(definitions, settings or Settings())
+    return App(definitions, settings or load_settings())
 
 
 def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDefinition:

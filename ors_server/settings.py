@@ -1,20 +1,28 @@
 """Everything that can be set, with its unit and default: from a file, from `ORS_*` variables, from flags."""
 
 import ipaddress
+import json
 import os
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as SourceError
 
+from ors_server.errors import SettingsError
+from ors_server.settings_sources import TomlFile, check_keys, check_variables
 from ors_server.visibility import Visibility
+
+CONFIG = "ORS_CONFIG"
+"""Environment variable that names a TOML file of settings."""
 
 
 class Settings(BaseSettings):
@@ -26,6 +34,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
 
+    environments: list[str] = Field(default_factory=list)
+    """Environments to serve where the command names none: name, module:Class, or path; a path in a file is
+    relative to the file. All installed ones by default."""
     host: str = "127.0.0.1"
     """Address to bind to; anything but loopback needs API keys."""
     port: int = Field(default=8080, ge=0, le=65535)
@@ -138,11 +149,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags, environment, file."""
-        del dotenv_settings, file_secret_settings
-        config = cls.model_config.get("toml_file")
-        file_settings = (TomlConfigSettingsSource(settings_cls),) if config else ()
-        return (init_settings, env_settings, *file_settings)
+        """Order the sources: flags, then environment variables."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return (init_settings, env_settings)
 
 
 def names_of(annotation: Any) -> tuple[str, ...]:
@@ -170,17 +179,88 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
     """Read the settings.
 
     Args:
-        config: TOML file with the fields' names as keys; `None` for none.
+        config: TOML file with the fields' names as keys; by default the one that `ORS_CONFIG` names, if any.
         **flags: Values that win over everything; those that are `None` are left out.
 
     Raises:
-        pydantic.ValidationError: If a value is invalid or a name unknown.
+        SettingsError: If a value is invalid, a key of the file or an `ORS_*` variable unknown, or the file
+            unreadable; the message says where, and repeats no value.
     """
     given = {name: value for name, value in flags.items() if value is not None}
-    if config is None:
-        return Settings(**given)  # type: ignore[arg-type]  # validated by pydantic
+    check_variables(os.environ, Settings.model_fields)
+    named = config or (Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else None)
+    file = None if named is None else TomlFile.read(named)
+    if file is not None:
+        check_keys(file, Settings.model_fields)
+    try:
+        return _with_file({} if file is None else _placed(file))(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        mistakes = (
+            f"{_source(str(item['loc'][0]), given, file)}{item['msg']}"
+            for item in error.errors(include_url=False, include_input=False)
+        )
+        raise SettingsError("; ".join(mistakes)) from error
+    except SourceError as error:
+        raise SettingsError(f'{_unread_variable()}: expected a JSON list, such as ["example.org"]') from error
+
+
+def _with_file(values: Mapping[str, Any]) -> type[Settings]:
+    """Return settings whose last source has these values."""
 
     class FileSettings(Settings):
-        model_config = SettingsConfigDict(toml_file=config)
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del dotenv_settings, file_secret_settings
+            return (init_settings, env_settings, InitSettingsSource(settings_cls, dict(values)))
 
-    return FileSettings(**given)  # type: ignore[arg-type]  # validated by pydantic
+    return FileSettings
+
+
+def _placed(file: TomlFile) -> dict[str, Any]:
+    """Return a file's values, in which paths to environments are relative to the file."""
+    values = dict(file.values)
+    listed: Any = values.get("environments")
+    if isinstance(listed, list):
+        values["environments"] = [_placed_reference(file.path.parent, one) for one in _each(listed)]
+    return values
+
+
+def _each(listed: Any) -> list[Any]:
+    return list(listed)
+
+
+def _placed_reference(folder: Path, reference: Any) -> Any:
+    if not isinstance(reference, str):
+        return reference
+    place = reference.partition(":")[0]
+    is_path = place.endswith(".py") or "/" in place
+    return str(folder / reference) if is_path else reference
+
+
+def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> str:
+    """Say where the value of a setting came from."""
+    variable = next((key for key in os.environ if key.upper() == f"ORS_{name.upper()}"), None)
+    if name in flags:
+        return f"--{name.replace('_', '-')}: "
+    if variable is not None:
+        return f"{variable}: "
+    return f"{name}: " if file is None else f"{file.place(name)}: {name}: "
+
+
+def _unread_variable() -> str:
+    """Name the variable of a list that is not JSON."""
+    for name, field in Settings.model_fields.items():
+        given = os.environ.get(f"ORS_{name.upper()}")
+        if given and get_origin(field.annotation) is list:
+            try:
+                json.loads(given)
+            except ValueError:
+                return f"ORS_{name.upper()}"
+    return "an environment variable"

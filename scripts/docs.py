@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from ors_server import settings
+from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
 from ors_server.episode import TRANSITIONS, Phase
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
@@ -54,6 +55,8 @@ def settings_page() -> str:
 
 def flag(name: str) -> str:
     """Spell a setting's flag."""
+    if name == "environments":
+        return "`REF...`"
     return "" if name in SECRET_SETTINGS else f"`--{name.replace('_', '-')}`"
 
 
@@ -100,8 +103,12 @@ def cli_page() -> str:
     lines += [
         "## Exit status",
         "",
-        "0 for success, 1 for failure, 2 for a command line that makes no sense, 130 after Ctrl-C. An error",
-        "is one line on standard error; `--debug`, anywhere on the line, shows tracebacks and the log.",
+        "Every command has the same ones. An error is one line on standard error; `--debug`, anywhere on the",
+        "line, shows tracebacks and the log.",
+        "",
+        "| status | meaning |",
+        "|---|---|",
+        *(f"| {status.value} | {words} |" for status, words in MEANINGS.items()),
         "",
     ]
     return "\n".join(lines)

@@ -7,7 +7,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from ors_server.cli.output import CommandError, say, say_json
+from ors_server.cli.completion import installed_names
+from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.output import CommandError, MisuseError, say, say_json
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,12 @@ class CallOptions:
     """What `call` can be told."""
 
     where: Annotated[
-        str, typer.Argument(metavar="REF|URL", help="An environment, or a running server's URL.")
+        str,
+        typer.Argument(
+            metavar="REF|URL",
+            help="An environment, or a running server's URL.",
+            autocompletion=installed_names,
+        ),
     ]
     tool: Annotated[str, typer.Argument(help="The tool's name.")]
     arguments: Annotated[
@@ -44,14 +51,14 @@ def call(options: CallOptions) -> None:
     arguments = read_arguments(options.arguments)
     remote = is_url(options.where)
     if options.session is not None and not remote:
-        raise CommandError("--session needs a running server's URL")
+        raise MisuseError("--session needs a running server's URL")
     result = _call_remote(options, arguments) if remote else _call_here(options, arguments)
     if options.json:
         say_json(result)
     else:
         show(result)
     if result["kind"] != "completed":
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def read_arguments(text: str) -> dict[str, Any]:
@@ -61,14 +68,14 @@ def read_arguments(text: str) -> dict[str, Any]:
         text: A JSON object, or `-` to read one from standard input.
 
     Raises:
-        CommandError: If it is something else.
+        MisuseError: If it is something else.
     """
     try:
         arguments = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
-        raise CommandError(f"the arguments are not JSON: {error}") from error
+        raise MisuseError(f"the arguments are not JSON: {error}") from error
     if not isinstance(arguments, dict):
-        raise CommandError(f"the arguments are a JSON object, not {type(arguments).__name__}")
+        raise MisuseError(f"the arguments are a JSON object, not {type(arguments).__name__}")
     return cast("dict[str, Any]", arguments)
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ors_server.cli.output import CommandError, say, say_json
+from ors_server.cli.completion import installed_names
+from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.output import MisuseError, say, say_json
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
@@ -21,7 +23,11 @@ class CheckOptions:
 
     where: Annotated[
         str | None,
-        typer.Argument(metavar="REF|URL", help="An environment, or the URL of any ORS or MCP server."),
+        typer.Argument(
+            metavar="REF|URL",
+            help="An environment, or the URL of any ORS or MCP server.",
+            autocompletion=installed_names,
+        ),
     ] = None
     sandbox: Annotated[
         str | None,
@@ -53,9 +59,9 @@ def check(options: CheckOptions) -> None:
     from ors_server.cli.remote import is_url
 
     if (options.where is None) == (options.sandbox is None):
-        raise CommandError("name one thing to check: an environment, a URL, or --sandbox NAME")
+        raise MisuseError("name one thing to check: an environment, a URL, or --sandbox NAME")
     if options.mcp and not is_url(options.where or ""):
-        raise CommandError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
+        raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
     suite = _check_environment
     if options.sandbox is not None:
         suite = _check_isolation
@@ -132,7 +138,7 @@ def _line(row: Row) -> str:
 def _conclude(rows: list[Row], options: CheckOptions) -> None:
     unknown = set(options.only or ()) - {row["id"].split()[-1] for row in rows}
     if unknown:
-        raise CommandError(f"there is no check with the id {', '.join(sorted(unknown))}")
+        raise MisuseError(f"there is no check with the id {', '.join(sorted(unknown))}")
     failed = [row for row in rows if row["outcome"] == "fail" and row["level"] == "MUST"]
     if options.json:
         say_json({"conformant": not failed, "verdicts": rows})
@@ -140,4 +146,4 @@ def _conclude(rows: list[Row], options: CheckOptions) -> None:
         count = Counter(row["outcome"] for row in rows)
         say(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not judged")
     if failed:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FAILED)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ors_server.cli.output import CommandError
+from ors_server.cli.output import MisuseError
 
 if TYPE_CHECKING:
     from ors_server.sandboxes.base import Backend
@@ -53,7 +53,7 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
         choice = Choice(name)
     except ValueError:
         names = ", ".join(Choice)
-        raise CommandError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
+        raise MisuseError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
     settings = load_settings()
     wanted = Wanted(
         choice,
@@ -75,7 +75,7 @@ def _strangers_backend(place: str) -> "Backend":
     try:
         made = getattr(import_module(module), name)()
     except (ImportError, AttributeError) as error:
-        raise CommandError(f"cannot find {place!r}: {error}") from error
+        raise MisuseError(f"cannot find {place!r}: {error}") from error
     if not isinstance(made, Backend):
-        raise CommandError(f"{place!r} gives a {type(made).__name__}; a Backend is needed")
+        raise MisuseError(f"{place!r} gives a {type(made).__name__}; a Backend is needed")
     return made

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ors_server.cli.episodes_options import ListOptions, ShowOptions, SourceOptions, TailOptions
-from ors_server.cli.options import from_fields
+from ors_server.cli.options import Command, Group, from_fields
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_source import Source
 
 episodes = typer.Typer(
-    no_args_is_help=True, help="Read recorded episodes, from a store or from a running server."
+    cls=Group, no_args_is_help=True, help="Read recorded episodes, from a store or from a running server."
 )
 
 
@@ -69,7 +69,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 """The commands of the group by name."""
 for name, command in COMMANDS.items():
-    episodes.command(name)(from_fields(command))
+    episodes.command(name, cls=Command)(from_fields(command))
 
 
 def _read(options: SourceOptions, work: "Callable[[Source], Awaitable[None]]") -> None:

@@ -53,7 +53,7 @@ class TailOptions(PlaceFilters, EnvironmentFilter, SourceOptions):
     episode: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]", help="As for show; all that happens from now on by default.", show_default=False
+            metavar="ID", help="As for show; all that happens from now on by default.", show_default=False
         ),
     ] = None
     start: Annotated[int, typer.Option(help="With an ID: position of the first step, from 0.", min=0)] = 0

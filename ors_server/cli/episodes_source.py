@@ -98,9 +98,9 @@ def open_source(options: "SourceOptions") -> AbstractAsyncContextManager[Source]
         typer.BadParameter: If it was told two records, or one that cannot be.
     """
     if options.url is None:
-        from ors_server.settings import Settings
+        from ors_server.settings import load_settings
 
-        return _open_store(options.store or Settings().record)
+        return _open_store(options.store or load_settings().record)
     if options.store is not None:
         raise typer.BadParameter("give one record: --store or --url.")
     if not options.url.startswith(("http://", "https://")):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.output import CommandError, complain, say, say_json
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 """Folder of the folders of runs."""
-ERRORED = 1
-"""Exit status when some attempts errored."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
 
 
 @dataclass(slots=True)
@@ -54,7 +51,7 @@ def evaluate(options: EvalOptions) -> None:
         anyio.run(_evaluate, options, sitting)
     except KeyboardInterrupt:
         _say_how_to_go_on(sitting)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitStatus.INTERRUPTED) from None
     except Exception as escaped:
         error = _first(escaped)
         if isinstance(error, AgentSettingsError | BudgetError | RunError):
@@ -181,7 +178,7 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
         )
     if counts.errored:
         complain(f"{counts.errored} of {counts.recorded} attempts errored; {folder} says why")
-        raise typer.Exit(ERRORED)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def _show(options: EvalOptions, folder: Path, run: "Run", summary: "Summary") -> None:

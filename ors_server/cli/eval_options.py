@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.completion import agents, installed_names
+
 if TYPE_CHECKING:
     from ors_server.evaluation.budgets import Budget
     from ors_server.evaluation.planning import Wish
 
+AGENT = "Agent"
+OUTPUT = "Output"
 TASKS = "Tasks"
 ATTEMPT = "Budget of each attempt"
 RUN = "Budget of the run"
@@ -25,6 +29,7 @@ class EvalOptions:
         str | None,
         typer.Argument(
             metavar="TARGET",
+            autocompletion=installed_names,
             help="What is evaluated: an environment (name, module:Class, or path), the URL of an ORS server, "
             "or an MCP URL, which ends in /mcp.",
             show_default=False,
@@ -34,13 +39,17 @@ class EvalOptions:
         str | None,
         typer.Option(
             help="Who plays: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
-            "module:function, or file.py:function."
+            "module:function, or file.py:function.",
+            autocompletion=agents,
+            rich_help_panel=AGENT,
         ),
     ] = None
     agent_option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=VALUE", help="What the agent is told; the value is JSON or text; repeatable."
+            metavar="KEY=VALUE",
+            help="What the agent is told; the value is JSON or text; repeatable.",
+            rich_help_panel=AGENT,
         ),
     ] = None
     environment: Annotated[
@@ -123,19 +132,32 @@ class EvalOptions:
 
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder of the run.", show_default="runs/RUN", file_okay=False),
+        typer.Option(
+            help="Folder of the run.", show_default="runs/RUN", file_okay=False, rich_help_panel=OUTPUT
+        ),
     ] = None
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with the run in this folder; what has ended is not played again."),
+        typer.Option(
+            help="Go on with the run in this folder; what has ended is not played again.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None
     retry_errored: Annotated[
-        bool, typer.Option("--retry-errored", help="With --resume: play again what errored.")
+        bool,
+        typer.Option(
+            "--retry-errored",
+            help="With --resume: play the attempts that errored again.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False
-    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.", dir_okay=False)] = (
-        None
-    )
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a report to this HTML file.", dir_okay=False, rich_help_panel=OUTPUT),
+    ] = None
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the figures as JSON.", rich_help_panel=OUTPUT)
+    ] = False
 
 
 def wish_of(options: EvalOptions) -> "Wish":

@@ -111,7 +111,7 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
     from ors_server.clock import SystemClock
     from ors_server.export.forms import FormOptions, make_form
     from ors_server.export.verl import VerlOptions
-    from ors_server.settings import Settings
+    from ors_server.settings import load_settings
     from ors_server.store.open import open_reader
     from ors_server.store.place import MEMORY
 
@@ -120,7 +120,7 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
     form = make_form(options.format, FormOptions(chat, options.with_episode, verl))
     _check(options, form)
     wanted = read_selection(options, options.environment, now=SystemClock().now()).as_filter()
-    where = options.store or Settings().record
+    where = options.store or load_settings().record
     if where == MEMORY:
         raise typer.BadParameter("a record in memory is gone with its server: name another with --store.")
     reader = await open_reader(where)

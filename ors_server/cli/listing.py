@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.completion import installed_names
 from ors_server.cli.output import say, say_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ class ListOptions:
     references: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REF]...",
+            metavar="REF",
+            autocompletion=installed_names,
             help="Environments: name, module:Class, or path; all installed ones by default.",
             show_default=False,
         ),

@@ -11,13 +11,15 @@ from ors_server import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
 from ors_server.cli.compare import compare
+from ors_server.cli.doctor import doctor
 from ors_server.cli.episodes import episodes
 from ors_server.cli.eval import evaluate
+from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export import export
 from ors_server.cli.listing import list_environments
 from ors_server.cli.new import new
-from ors_server.cli.options import from_fields
-from ors_server.cli.output import complain, say
+from ors_server.cli.options import Command, Group, from_fields
+from ors_server.cli.output import MisuseError, complain, say
 from ors_server.cli.play import play
 from ors_server.cli.regrade import regrade
 from ors_server.cli.replay import replay
@@ -27,24 +29,20 @@ from ors_server.cli.score import score
 from ors_server.cli.serve import serve
 from ors_server.cli.store import store
 from ors_server.cli.version import version
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, SettingsError
 
 DEBUG = "--debug"
-FAILED = 1
-"""Exit status of a command that failed."""
-MISUSED = 2
-"""Exit status of a command line that makes no sense."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 _UsageError = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="ors-server",
-    add_completion=False,
+    cls=Group,
+    add_completion=True,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
     help="Serve RL environments for language-model agents over the Open Reward Standard and MCP.",
+    epilog=EPILOG,
 )
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "serve": serve,
@@ -61,13 +59,25 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "rewards": rewards,
     "export": export,
     "new": new,
+    "doctor": doctor,
     "version": version,
 }
-for name, command in COMMANDS.items():
-    app.command(name)(from_fields(command))
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
+PANELS = {
+    "Serve and play": ("serve", "list", "play", "call"),
+    "Write environments": ("new", "check"),
+    "Evaluate agents": ("eval", "report", "compare"),
+    "Use the record": ("episodes", "replay", "regrade", "export", "store"),
+    "Rewards": ("rewards", "score"),
+    "This installation": ("doctor", "version"),
+}
+"""The commands as the help groups them."""
+for panel, names in PANELS.items():
+    for name in names:
+        if name in COMMANDS:
+            app.command(name, cls=Command, rich_help_panel=panel)(from_fields(COMMANDS[name]))
+        else:
+            app.add_typer(GROUPS[name], name=name, rich_help_panel=panel)
 
 
 @app.callback()
@@ -94,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Words after the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 after Ctrl-C.
+        Exit status, one of `ExitStatus`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
@@ -106,7 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = typer.main.get_command(app).main(args=words, prog_name="ors-server", standalone_mode=False)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
+    except SystemExit as stopped:  # shell completion ends so
+        return stopped.code if isinstance(stopped.code, int) else ExitStatus.SUCCESS
     except Exception as error:  # noqa: BLE001  (the last place that could turn it into one line)
         return _report(error, debug=debug)
     return status if isinstance(status, int) else 0
@@ -116,7 +128,8 @@ def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     complain(explain(error))
-    return MISUSED if isinstance(error, _UsageError) else FAILED
+    is_misuse = isinstance(error, _UsageError | MisuseError | SettingsError)
+    return ExitStatus.MISUSED if is_misuse else ExitStatus.FAILED
 
 
 def explain(error: BaseException) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.output import CommandError, say
+from ors_server.cli.output import CommandError, MisuseError, say
 
 INIT = '''"""The environment `{name}`."""
 
@@ -121,7 +121,7 @@ def new(options: NewOptions) -> None:
 
     name = options.name
     if not name.isidentifier() or not ENVIRONMENT_NAME.fullmatch(name) or name in RESERVED_NAMES:
-        raise CommandError(
+        raise MisuseError(
             f"a name is lower-case letters, digits and underscores and not a path's, not {name!r}"
         )
     folder = options.directory / name

@@ -13,6 +13,12 @@ class CommandError(ClientError):
     code = "command"
 
 
+class MisuseError(CommandError):
+    """The command line makes no sense, so nothing was done."""
+
+    code = "misuse"
+
+
 def say(text: str = "") -> None:
     """Print a line of the answer.
 

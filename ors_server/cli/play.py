@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ors_server.cli.completion import installed_names
 from ors_server.cli.output import CommandError, say, say_json
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ class PlayOptions:
     """What `play` can be told."""
 
     reference: Annotated[
-        str, typer.Argument(metavar="REF", help="An environment: name, module:Class, or path.")
+        str,
+        typer.Argument(
+            metavar="REF",
+            help="An environment: name, module:Class, or path.",
+            autocompletion=installed_names,
+        ),
     ]
     split: Annotated[str | None, typer.Option(help="Split of the task.", show_default="the first one")] = None
     index: Annotated[int, typer.Option(help="Index of the task.")] = 0

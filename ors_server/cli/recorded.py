@@ -24,7 +24,7 @@ class RecordedOptions(EpisodeFilters, StoreOptions):
     episodes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[EPISODE]...",
+            metavar="EPISODE",
             help="Ids of episodes, at least 6 digits of their beginning, or ids of sessions.",
             show_default=False,
         ),
@@ -65,11 +65,11 @@ async def open_recorded(options: RecordedOptions) -> AsyncGenerator["Episodes"]:
     if options.source is not None:
         yield _of_file(options, wanted, names)
         return
-    from ors_server.settings import Settings
+    from ors_server.settings import load_settings
     from ors_server.store.open import open_reader
     from ors_server.store.place import MEMORY
 
-    where = options.store or Settings().record
+    where = options.store or load_settings().record
     if where == MEMORY:
         raise typer.BadParameter("a record in memory cannot be read from here: give --store or --from.")
     reader = await open_reader(where)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.output import complain, say
 from ors_server.cli.recorded import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
@@ -14,9 +15,6 @@ from ors_server.cli.terminal import clean_line, make_console, until_nobody_reads
 
 if TYPE_CHECKING:
     from ors_server.replaying.regrading import Regraded, RegradeWish
-
-UNJUDGED = 1
-"""Exit status when some episodes could not be judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +90,7 @@ def regrade(options: RegradeOptions) -> None:
         complain(f"{summary.unjudged} of {summary.episodes} episodes could not be judged")
         for reason in summary.reasons:
             complain(clean_line(reason))
-        raise typer.Exit(UNJUDGED)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def read_wish(options: RegradeOptions) -> "RegradeWish":

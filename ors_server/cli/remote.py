@@ -6,7 +6,7 @@ import urllib.request
 from typing import Any
 
 from ors_server.cli.keys import VARIABLE, api_key
-from ors_server.cli.output import CommandError
+from ors_server.cli.output import CommandError, MisuseError
 
 TIME_LIMIT = 660.0
 """Seconds to wait for an answer: a little more than a tool call may take by default."""
@@ -22,10 +22,10 @@ class RemoteServer:
             url: Where it is, for instance `http://127.0.0.1:8080`.
 
         Raises:
-            CommandError: If this is no such URL.
+            MisuseError: If this is no such URL.
         """
         if not is_url(url):
-            raise CommandError(f"expected a URL such as http://127.0.0.1:8080, not {url!r}")
+            raise MisuseError(f"expected a URL such as http://127.0.0.1:8080, not {url!r}")
         self._root = f"{url.rstrip('/')}/_ors"
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:

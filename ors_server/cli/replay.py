@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.output import say
 from ors_server.cli.recorded import RecordedOptions, open_recorded
 from ors_server.cli.terminal import clean, until_nobody_reads
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ors_server.replaying.replay import ReplayWish
     from ors_server.replaying.stage import Stage
 
-DIFFERENT = 1
-"""Exit status when something is not identical, or could not be replayed."""
 _FROM_ENVIRONMENT = "env:"
 
 
@@ -78,7 +77,7 @@ def replay(options: ReplayOptions) -> None:
         total = verdicts.total()
         say(f"{total} episode{'' if total == 1 else 's'}: {told}" if total else "no episodes")
     if set(verdicts) - {"identical"}:
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def read_wish(options: ReplayOptions) -> "ReplayWish":
@@ -146,10 +145,10 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
     from ors_server.app import sandbox_wish
     from ors_server.authoring.loading import load_environments
     from ors_server.replaying.local import open_local_stage
-    from ors_server.settings import Settings
+    from ors_server.settings import load_settings
 
     definitions = [] if options.environment is None else load_environments([options.environment])
-    return open_local_stage(definitions, wanted=sandbox_wish(Settings()), server_version=__version__)
+    return open_local_stage(definitions, wanted=sandbox_wish(load_settings()), server_version=__version__)
 
 
 def _show(found: "EpisodeReplay", *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ class RewardsOptions:
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="A reward to show in full: its name, module:name, or file.py:name.",
             show_default=False,
         ),

@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.output import complain, say
 from ors_server.cli.score_summary import ScoreSummary
 
 if TYPE_CHECKING:
     from ors_server.rewards.result import RewardResult
-
-UNJUDGED = 1
-"""Exit status when some rows could not be judged."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
-CUT_OFF = 141
-"""Exit status when nobody reads the output any more, as of a program that SIGPIPE ended."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +95,10 @@ def score(options: ScoreOptions) -> None:
     except BatchError as error:
         raise typer.BadParameter(str(error)) from error
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitStatus.INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
-        raise typer.Exit(CUT_OFF) from None
+        raise typer.Exit(ExitStatus.CUT_OFF) from None
     _conclude(summary, as_json=options.json)
 
 
@@ -204,4 +198,4 @@ def _conclude(summary: ScoreSummary, *, as_json: bool) -> None:
         complain(f"{summary.unjudged} of {summary.rows} rows could not be judged")
         for reason in summary.reasons:
             complain(reason)
-        raise typer.Exit(UNJUDGED)
+        raise typer.Exit(ExitStatus.FAILED)

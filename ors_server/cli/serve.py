@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.completion import installed_names
 from ors_server.visibility import Visibility
 
 if TYPE_CHECKING:
     from ors_server.app import App
 
+STDIO = "Standard input and output"
+LISTENING = "Address"
+REWARDS = "Rewards"
 LIMITS = "Limits"
 ACCESS = "Access"
 LOGS = "Logs"
@@ -27,19 +31,26 @@ class ServeOptions:
     references: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REF]...",
-            help="Environments: name, module:Class, or path; all installed ones by default.",
+            metavar="REF",
+            help="Environments: name, module:Class, or path; by default those of the setting `environments`, "
+            "else all installed ones.",
             show_default=False,
+            autocompletion=installed_names,
         ),
     ] = None
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="Serve one MCP client over standard input and output.")
+        bool,
+        typer.Option(
+            "--stdio", help="Serve one MCP client over standard input and output.", rich_help_panel=STDIO
+        ),
     ] = False
     episode: Annotated[
         str | None,
         typer.Option(
-            help="With --stdio: play environment/split/index instead of opening the lobby.",
+            metavar="ENVIRONMENT/SPLIT/INDEX",
+            help="With --stdio: play this task instead of opening the lobby.",
             envvar="ORS_EPISODE",
+            rich_help_panel=STDIO,
         ),
     ] = None
     config: Annotated[
@@ -53,12 +64,15 @@ class ServeOptions:
     host: Annotated[
         str | None,
         typer.Option(
-            help="Address to bind to; anything but loopback needs API keys.", show_default="127.0.0.1"
+            help="Address to bind to; anything but loopback needs API keys.",
+            show_default="127.0.0.1",
+            rich_help_panel=LISTENING,
         ),
     ] = None
-    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes a free one.", show_default="8080")] = (
-        None
-    )
+    port: Annotated[
+        int | None,
+        typer.Option(help="TCP port; 0 takes a free one.", show_default="8080", rich_help_panel=LISTENING),
+    ] = None
 
     api_keys_file: Annotated[
         Path | None,
@@ -66,19 +80,22 @@ class ServeOptions:
     ] = None
     visibility: Annotated[
         Visibility | None,
-        typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=ACCESS),
+        typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=REWARDS),
     ] = None
     emit: Annotated[
         str | None,
         typer.Option(
-            help="Pay rewards with each step (dense) or at the end (final), whatever environments say."
+            metavar="dense|final",
+            help="Pay rewards with each step (dense) or at the end (final), whatever environments say.",
+            rich_help_panel=REWARDS,
         ),
     ] = None
     public_url: Annotated[
         str | None,
         typer.Option(
+            metavar="URL",
             help="URL under which clients reach the server through a proxy; agents' URLs begin with it.",
-            rich_help_panel=ACCESS,
+            rich_help_panel=LISTENING,
         ),
     ] = None
     allowed_hosts: Annotated[
@@ -97,6 +114,7 @@ class ServeOptions:
     sandbox: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="What isolates agents' commands: auto, bubblewrap, docker, landlock or none.",
             show_default="auto",
             rich_help_panel=ISOLATION,
@@ -197,7 +215,9 @@ class ServeOptions:
     durability: Annotated[
         str | None,
         typer.Option(
-            help="What survives a crash: step (all that was answered), batch or none.",
+            metavar="step|batch|none",
+            help="What survives a crash: all that was answered (step), all but the last quarter of a second "
+            "(batch), or that without waiting for the disk (none).",
             show_default="step",
             rich_help_panel=RECORD,
         ),
@@ -247,11 +267,22 @@ class ServeOptions:
     ] = None
 
     log_format: Annotated[
-        str | None, typer.Option(help="console or json.", show_default="console", rich_help_panel=LOGS)
+        str | None,
+        typer.Option(
+            metavar="console|json",
+            help="How log lines look.",
+            show_default="console",
+            rich_help_panel=LOGS,
+        ),
     ] = None
     log_level: Annotated[
         str | None,
-        typer.Option(help="debug, info, warning or error.", show_default="info", rich_help_panel=LOGS),
+        typer.Option(
+            metavar="debug|info|warning|error",
+            help="Least severity that is logged.",
+            show_default="info",
+            rich_help_panel=LOGS,
+        ),
     ] = None
 
 
@@ -267,7 +298,7 @@ def serve(options: ServeOptions) -> None:
 
     settings = load_settings(options.config, **settings_of(options))
     logs.configure(form=settings.log_format, level=settings.log_level)
-    references = choose(options.references)
+    references = choose(options.references or settings.environments)
     if options.stdio:
         with _stdout_kept_clean():
             app = create_app(references, settings)

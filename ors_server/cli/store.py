@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.options import from_fields
-from ors_server.cli.output import CommandError, say, say_json
+from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.options import Command, Group, from_fields
+from ors_server.cli.output import MisuseError, say, say_json
 
 if TYPE_CHECKING:
     from ors_server.store.place import Place
 
 store = typer.Typer(
-    no_args_is_help=True, help="Look after the record: figures, room, retention, form, truth."
+    cls=Group, no_args_is_help=True, help="Look after the record: figures, room, retention, form, truth."
 )
 
 
@@ -85,17 +86,17 @@ def run_prune(options: PruneOptions) -> None:
     An episode whose server died was never closed; only --retain-days forgets it.
     """
     from ors_server.clock import SystemClock
-    from ors_server.settings import Settings
+    from ors_server.settings import load_settings
     from ors_server.store.sql.pruning import Retention
     from ors_server.store.sql.upkeep import prune
 
-    settings = Settings()
+    settings = load_settings()
     retention = Retention(
         settings.retain_episodes if options.retain_episodes is None else options.retain_episodes,
         settings.retain_days if options.retain_days is None else options.retain_days,
     )
     if retention.is_everything:
-        raise CommandError("nothing says what to keep: give --retain-episodes or --retain-days")
+        raise MisuseError("nothing says what to keep: give --retain-episodes or --retain-days")
     pruned = prune(_place(options), retention, SystemClock().now())
     if options.json:
         say_json({"episodes": pruned.episodes, "blobs": pruned.blobs})
@@ -138,7 +139,7 @@ def run_verify(options: StoreOptions) -> None:
         verdict = f"{len(done.findings):,} findings" if done.findings else "sound"
         say(f"{done.episodes:,} episodes, {done.steps:,} steps, {done.blobs:,} blobs: {verdict}")
     if done.findings:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 COMMANDS: dict[str, Callable[[Any], None]] = {
@@ -150,14 +151,14 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 """The commands of the group by name."""
 for name, command in COMMANDS.items():
-    store.command(name)(from_fields(command))
+    store.command(name, cls=Command)(from_fields(command))
 
 
 def _place(options: StoreOptions) -> "Place":
-    from ors_server.settings import Settings
+    from ors_server.settings import load_settings
     from ors_server.store.place import PlaceKind, find_place
 
-    place = find_place(options.store or Settings().record)
+    place = find_place(options.store or load_settings().record)
     if place.kind is PlaceKind.MEMORY:
-        raise CommandError("a record in memory ends with its server; name another one with --store PATH")
+        raise MisuseError("a record in memory ends with its server; name another one with --store PATH")
     return place

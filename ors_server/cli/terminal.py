@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ors_server.cli.exit_status import ExitStatus
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-CUT_OFF = 141
-"""Exit status when nobody reads the output any more, as of a program that SIGPIPE ended."""
 
 MAX_LINES = 20
 """Lines of one text that are shown unless all are wanted."""
@@ -105,7 +105,7 @@ def until_nobody_reads() -> Generator[None, None, None]:
         yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
-        raise typer.Exit(CUT_OFF) from None
+        raise typer.Exit(ExitStatus.CUT_OFF) from None
 
 
 def _spell(found: re.Match[str]) -> str:

@@ -4,13 +4,14 @@ import base64
 import hashlib
 import hmac
 import secrets
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Any, cast
 
 from ors_server.errors import ForbiddenError, SettingsError, UnauthenticatedError
+from ors_server.settings_sources import TomlFile
 
 TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
 """How an agent token begins."""
@@ -42,7 +43,8 @@ class Role(IntEnum):
         try:
             return cls[name.upper()]
         except KeyError:
-            raise SettingsError("a role is agent, trainer or admin; a key's entry has another") from None
+            shown = f" {name!r}" if name.isalpha() and len(name) < MIN_KEY_LENGTH else ""
+            raise SettingsError(f"unknown role{shown}: expected agent, trainer or admin") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +193,13 @@ def parse_keys(text: str) -> list[ApiKey]:
         SettingsError: If an entry has another form or its key is too short.
     """
     keys: list[ApiKey] = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
+    for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
         role, _, rest = entry.partition(":")
         identifier, _, key = rest.partition(":")
-        keys.append(_make_key(identifier, role, key))
+        try:
+            keys.append(_make_key(identifier, role, key))
+        except SettingsError as error:
+            raise SettingsError(f"ORS_API_KEYS, entry {number}: {error}") from None
     return keys
 
 
@@ -207,13 +212,22 @@ def read_key_file(path: Path) -> list[ApiKey]:
     Raises:
         SettingsError: If the file cannot be read or a table has another form.
     """
-    try:
-        tables = tomllib.loads(path.read_text())["keys"]
-        return [_read_key(table) for table in tables]
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    file = TomlFile.read(path)
+    tables: object = file.values.get("keys")
+    if not isinstance(tables, list):
         raise SettingsError(
-            f"{path}: expected [[keys]] tables with id, role, and key or sha256: {error}"
-        ) from error
+            f"{path}: expected [[keys]] tables with id, role, and key or sha256; there are none"
+        )
+    keys: list[ApiKey] = []
+    for number, table in enumerate(cast("list[object]", tables)):
+        try:
+            keys.append(_read_key(table))
+        except (SettingsError, KeyError, TypeError, ValueError, AttributeError) as error:
+            why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise SettingsError(
+                f"{file.place('keys', number)}: expected a table with id, role, and key or sha256: {why}"
+            ) from error
+    return keys
 
 
 def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str | None) -> Keyring:
@@ -233,7 +247,7 @@ def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str |
     return Keyring(found, token_secret=None if token_secret is None else token_secret.encode())
 
 
-def _read_key(table: Mapping[str, str]) -> ApiKey:
+def _read_key(table: Any) -> ApiKey:
     if "sha256" not in table:
         return _make_key(table["id"], table["role"], table["key"])
     digest = bytes.fromhex(table["sha256"])

@@ -3,14 +3,25 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
+from typing import get_type_hints
 
 import pytest
 import typer
 from pydantic import BaseModel, ValidationError
 
 from ors_server import __version__
-from ors_server.cli.main import COMMANDS, explain, main
+from ors_server.cli.exit_status import MEANINGS, ExitStatus
+from ors_server.cli.main import COMMANDS, GROUPS, PANELS, explain, main
+from ors_server.cli.serve import ServeOptions
 from ors_server.errors import SettingsError
+from ors_server.settings import Settings, names_of
+
+COMMAND_LINES = [
+    (),
+    *((name,) for name in COMMANDS),
+    *((name, each.name) for name, group in GROUPS.items() for each in group.registered_commands),
+]
 
 
 def test_the_program_s_name_alone_shows_the_help(run):
@@ -28,6 +39,69 @@ def test_every_command_has_help(run, command):
     assert "Usage: ors-server" in ran.out
 
 
+@pytest.mark.parametrize("words", COMMAND_LINES, ids=" ".join)
+def test_the_help_shows_flags_without_a_value_and_breaks_no_line_of_prose(run, words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = run(*words, "--help").out
+    assert "<bool>" not in shown
+    assert "[[" not in shown
+    assert re.search(r"^│ +--help +Show this message and exit\.", shown, re.MULTILINE)
+    prose = [line.strip() for line in shown.splitlines() if line.startswith(" ") and len(line.strip()) > 1]
+    wrapped = [line for line, after in pairwise(prose) if after[:1].islower()]
+    assert all(len(line) > 75 for line in wrapped)
+
+
+def test_the_help_groups_every_command(run):
+    assert sorted(name for names in PANELS.values() for name in names) == sorted({*COMMANDS, *GROUPS})
+    shown = run("--help").out
+    assert all(panel in shown for panel in PANELS)
+
+
+def test_the_help_of_a_setting_of_names_shows_the_names(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("serve", "--help").out
+    for field in Settings.model_fields.keys() & get_type_hints(ServeOptions).keys():
+        names = names_of(Settings.model_fields[field].annotation)
+        (about,) = re.findall(rf"^│ --{field.replace('_', '-')} (.+(?:\n│ {{20}}.+)*)", shown, re.MULTILINE)
+        assert all(name in about for name in names), field
+
+
+def test_every_exit_status_has_a_meaning_that_the_help_shows(run):
+    assert set(MEANINGS) == set(ExitStatus)
+    shown = " ".join(run("--help").out.split())
+    assert all(f"{status.value} {words}" in shown for status, words in MEANINGS.items())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_get_a_script_that_completes(run, shell, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    command = [sys.executable, "-m", "ors_server", "--show-completion", shell]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "_ORS_SERVER_COMPLETE=complete_" + shell in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ors-server ", {"serve", "doctor", "episodes", "store"}),
+        ("ors-server do", {"doctor"}),
+        ("ors-server serve ma", {"math_word_problems"}),
+        ("ors-server serve --max-sess", {"--max-sessions", "--max-sessions-per-credential"}),
+        ("ors-server eval qa --agent o", {"oracle", "openai:"}),
+        ("ors-server episodes ", {"list", "show", "tail"}),
+    ],
+)
+def test_what_is_typed_is_completed(monkeypatch, capsys, line, offered):
+    words = line.split(" ")
+    monkeypatch.setenv("_ORS_SERVER_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    assert main([]) == 0
+    found = set(capsys.readouterr().out.split())
+    assert offered <= found
+    assert all(one.startswith(words[-1]) for one in found)
+
+
 def test_the_version_is_an_option_and_a_command(run):
     assert run("--version").out == f"{__version__}\n"
     assert run("version").out.startswith(f"ors-server {__version__}\n")
@@ -36,13 +110,27 @@ def test_the_version_is_an_option_and_a_command(run):
 
 @pytest.mark.parametrize(
     "words",
-    [("fly",), ("serve", "--port", "high"), ("play",), ("check", "x", "--tasks", "0"), ("list", "--what")],
+    [
+        *(
+            ("fly",),
+            ("serve", "--port", "high"),
+            ("play",),
+            ("check", "x", "--tasks", "0"),
+            ("list", "--what"),
+        ),
+        *(("check",), ("check", "x", "--mcp"), ("check", "--sandbox", "jail"), ("new", "No Name")),
+        *(("call", "qa", "search", "{"), ("call", "qa", "search", "[]")),
+        *(
+            ("serve", "--port", "99999"),
+            ("serve", "--log-level", "loud"),
+            ("store", "stats", "--store", "memory"),
+        ),
+    ],
 )
 def test_a_command_line_that_makes_no_sense_has_status_2_and_one_line(run, words):
     ran = run(*words)
-    assert ran.status == 2
-    assert ran.out == ""
-    assert re.fullmatch(r"ors-server: .+ Try --help\.\n", ran.err)
+    assert (ran.status, ran.out) == (2, "")
+    assert re.fullmatch(r"ors-server: .+\n", ran.err)
 
 
 @pytest.mark.parametrize("command", ["list", "play", "check", "serve"])
@@ -73,8 +161,8 @@ def test_an_invalid_setting_is_named_without_its_value(run, monkeypatch):
     assert "hunter2" not in explain(caught.value)
     monkeypatch.setenv("ORS_IDLE_SECONDS", "never")
     ran = run("serve")
-    assert (ran.status, ran.out) == (1, "")
-    assert ran.err.startswith("ors-server: idle_seconds: ")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("ors-server: ORS_IDLE_SECONDS: ")
     assert "never" not in ran.err
 
 

@@ -29,7 +29,8 @@ from ors_server.sandboxes.tier import Resource, Strength, TierReport
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.settings import Settings
 
-ENVIRONMENT_ONLY = {"api_keys", "token_secret"}
+NO_FLAG = {"api_keys", "token_secret", "environments"}
+"""Secrets, and what the arguments of the command name."""
 """Settings that are secrets: on a command line everybody on the machine could read them."""
 REFENV = "tests/fixtures/refenv.py"
 KEY = "trainer-key-0123456789"
@@ -107,7 +108,7 @@ def test_connections_know_that_they_are_tcp_so_that_answers_leave_at_once():
 
 def test_strangers_are_not_served_without_keys(run):
     ran = run("serve", REFENV, "--host", "0.0.0.0")  # noqa: S104  (refused)
-    assert ran.status == 1
+    assert ran.status == 2
     assert "ORS_API_KEYS" in ran.err
 
 
@@ -162,10 +163,10 @@ def test_settings_come_from_flags_before_variables_before_the_file(serve, tmp_pa
         ask(server.url, "/_ors/settings")
 
 
-def test_every_setting_is_a_flag_unless_it_is_a_secret():
+def test_every_setting_is_a_flag_unless_it_is_a_secret_or_an_argument():
     flags = {field.name for field in fields(ServeOptions)}
     own = {"references", "stdio", "episode", "config", "json"}
-    assert flags - own == set(Settings.model_fields) - ENVIRONMENT_ONLY
+    assert flags - own == set(Settings.model_fields) - NO_FLAG
 
 
 def test_flags_that_are_not_given_leave_settings_alone():

@@ -1,0 +1,288 @@
+"""What `ors-server doctor` looks at: one function per part of the machine, each gives findings."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ors_server import __version__
+from ors_server.cli.output import CommandError
+from ors_server.errors import OrsServerError
+
+if TYPE_CHECKING:
+    from ors_server.settings import Settings
+    from ors_server.store.place import Place
+
+LEAST_PYTHON = (3, 11)
+EXTRAS = {
+    "docker": ("docker", "sandboxes in Docker containers"),
+    "eval": ("openai", "language models as agents of `eval`"),
+    "export": ("pyarrow", "parquet files"),
+    "grading": ("pytest", "hidden tests of the environment `code`"),
+    "judges": ("openai", "rewards by language models"),
+    "postgres": ("psycopg", "the record in PostgreSQL"),
+    "text": ("rapidfuzz", "rewards that compare texts"),
+}
+"""Extra -> a package that it brings, and what it is for."""
+TEST_PROGRAMS = {
+    "java": ("java", "default-jre-headless", "only tests use it: the Java client"),
+    "chromium": ("chromium chromium-browser google-chrome", "chromium", "only tests use it: the report page"),
+}
+"""Name -> programs any of which will do, the package that has it, and what it is for."""
+_INSTALLERS = {
+    "apt-get": "apt-get install -y",
+    "dnf": "dnf install -y",
+    "pacman": "pacman -S",
+    "apk": "apk add",
+}
+_MIN_FREE_BYTES = 1 << 30
+
+
+class Outcome(StrEnum):
+    """What a look at one part came to."""
+
+    OK = "ok"
+    MISSING = "missing"
+    """Something optional is not there."""
+    PROBLEM = "problem"
+    """The server cannot start, or work, as it is set up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the answer."""
+
+    name: str
+    outcome: Outcome
+    text: str
+    remedy: str = ""
+    """The command to type, or what to change; empty where nothing has to be done."""
+
+    def as_json(self) -> dict[str, str]:
+        """Render the finding with JSON types."""
+        return {"name": self.name, "outcome": self.outcome, "text": self.text, "remedy": self.remedy}
+
+
+async def examine() -> list[Finding]:
+    """Look at every part of this machine that the server uses; nothing is changed."""
+    from ors_server.settings import Settings, load_settings
+
+    findings = [*versions()]
+    try:
+        settings = load_settings()
+        findings.append(Finding("settings", Outcome.OK, _source_of_settings()))
+    except OrsServerError as error:
+        findings.append(Finding("settings", Outcome.PROBLEM, str(error), "correct it and run this again"))
+        settings = Settings.model_construct()
+    findings += environments(settings)
+    findings += [await sandbox(settings), docker(settings), store(settings), port(settings)]
+    return [*findings, *extras(), *test_programs()]
+
+
+def versions() -> Iterator[Finding]:
+    """Look at Python and the packages that speak the protocols."""
+    python = platform.python_version()
+    is_new = sys.version_info[:2] >= LEAST_PYTHON
+    least = ".".join(map(str, LEAST_PYTHON))
+    remedy = "" if is_new else f"install Python {least} or newer and make a new virtual environment"
+    yield Finding("python", Outcome.OK if is_new else Outcome.PROBLEM, f"{python}, {sys.executable}", remedy)
+    yield Finding("ors-server", Outcome.OK, f"{__version__}, mcp {version_of('mcp')}")
+
+
+def environments(settings: "Settings") -> list[Finding]:
+    """Look at the environments that would be served."""
+    from ors_server.authoring.loading import load_environments
+    from ors_server.cli.serve import choose
+
+    try:
+        found = load_environments(choose(settings.environments))
+    except OrsServerError as error:
+        return [
+            Finding(
+                "environments",
+                Outcome.PROBLEM,
+                str(error),
+                "correct it, or serve others: ors-server serve REF",
+            )
+        ]
+    names = ", ".join(one.name for one in found)
+    if not names:
+        return [
+            Finding("environments", Outcome.MISSING, "none is installed", "ors-server new my_environment")
+        ]
+    return [Finding("environments", Outcome.OK, names)]
+
+
+async def sandbox(settings: "Settings") -> Finding:
+    """Find out what would isolate agents' commands, and what would isolate them better."""
+    from ors_server.app import sandbox_wish
+    from ors_server.sandboxes.choose import choose
+    from ors_server.sandboxes.tier import Strength
+
+    strongest = int(max(Strength))
+    try:
+        chosen = await choose(sandbox_wish(settings))
+    except OrsServerError as error:
+        outcome = Outcome.MISSING if settings.sandbox == "auto" else Outcome.PROBLEM
+        text = f"none, level 0 of {strongest}: {error}"
+        return Finding("sandbox", outcome, text, _sandbox_remedy(str(error)))
+    await chosen.aclose()
+    text = f"{chosen.report.backend}, level {int(chosen.report.strength)} of {strongest}"
+    refused = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
+    if chosen.report.strength < max(Strength):
+        text += f"; not stronger, because {refused or 'the setting `sandbox` asks for it'}"
+        return Finding("sandbox", Outcome.MISSING, text, _sandbox_remedy(refused))
+    return Finding("sandbox", Outcome.OK, text)
+
+
+def _sandbox_remedy(reason: str) -> str:
+    if shutil.which("bwrap") is None:
+        return install_command("bubblewrap")
+    if "apt-get install" in reason:
+        return install_command("bubblewrap util-linux")
+    return "let this user make namespaces (docs/sandboxes.md), or set docker_image to use Docker"
+
+
+def docker(settings: "Settings") -> Finding:
+    """Find out whether a Docker engine can be used."""
+    from ors_server.sandboxes.docker_engine import Engine
+    from ors_server.sandboxes.errors import SandboxUnavailableError
+
+    if find_spec("docker") is None:
+        return Finding(
+            "docker", Outcome.MISSING, "the Python package is not installed", _pip_command("docker")
+        )
+    outcome = Outcome.PROBLEM if settings.sandbox == "docker" else Outcome.MISSING
+    try:
+        engine = Engine(settings.docker_host)
+    except SandboxUnavailableError as error:
+        remedy = install_command("docker.io") if shutil.which("docker") is None else "start the Docker engine"
+        return Finding("docker", outcome, str(error), remedy)
+    try:
+        if settings.docker_image is None:
+            return Finding("docker", Outcome.OK, f"engine at {engine.host}; no image is set (docker_image)")
+        facts = engine.facts(settings.docker_image)
+        return Finding("docker", Outcome.OK, f"engine {facts.version}, image {facts.image}")
+    except SandboxUnavailableError as error:
+        return Finding("docker", outcome, str(error), f"docker pull {settings.docker_image}")
+    finally:
+        engine.close()
+
+
+def store(settings: "Settings") -> Finding:
+    """Find out whether the record can be written, and how much room it has."""
+    from ors_server.store.place import PlaceKind, find_place
+
+    try:
+        place = find_place(settings.record)
+        if place.kind is PlaceKind.POSTGRES:
+            _reach(place)
+            return Finding("store", Outcome.OK, place.shown)
+    except OrsServerError as error:
+        return Finding("store", Outcome.PROBLEM, str(error), "correct the setting `store`")
+    if place.path is None:
+        return Finding("store", Outcome.OK, "memory: it ends with the server")
+    folder = _nearest_folder(place.path)
+    if not os.access(place.path if place.path.exists() else folder, os.W_OK):
+        return Finding(
+            "store", Outcome.PROBLEM, f"{place.path} cannot be written", "set `store` to another file"
+        )
+    free = shutil.disk_usage(folder).free
+    text = f"{place.path}{'' if place.path.exists() else ' (not made yet)'}, {free / (1 << 30):.1f} GiB free"
+    if free < _MIN_FREE_BYTES:
+        return Finding("store", Outcome.PROBLEM, text, "free disk space: ors-server store prune")
+    return Finding("store", Outcome.OK, text)
+
+
+def _nearest_folder(path: Path) -> Path:
+    return next(folder for folder in path.parents if folder.is_dir())
+
+
+def _reach(place: "Place") -> None:
+    """Connect to a database once."""
+    from ors_server.store.options import DEFAULTS
+    from ors_server.store.sql.database import snapshot
+    from ors_server.store.sql.opening import name_parts
+
+    database = name_parts(place, DEFAULTS).database
+    engine = database.reading_engine()
+    try:
+        with snapshot(database, engine):
+            pass
+    finally:
+        engine.dispose()
+
+
+def port(settings: "Settings") -> Finding:
+    """Find out whether the address is free."""
+    from ors_server.cli.listening import bind
+
+    address = f"{settings.host}:{settings.port}"
+    try:
+        bind(settings.host, settings.port).close()
+    except CommandError as error:
+        return Finding(
+            "port", Outcome.MISSING, f"{error}; another server may use it", "ors-server serve --port 0"
+        )
+    return Finding("port", Outcome.OK, f"{address} is free")
+
+
+def extras() -> Iterator[Finding]:
+    """Look at the optional packages."""
+    for extra, (package, purpose) in EXTRAS.items():
+        if find_spec(package) is None:
+            yield Finding(f"[{extra}]", Outcome.MISSING, purpose, _pip_command(extra))
+        else:
+            yield Finding(f"[{extra}]", Outcome.OK, f"{package} {_version(package)}: {purpose}")
+
+
+def test_programs() -> Iterator[Finding]:
+    """Look at the programs that only the project's own tests use."""
+    for name, (programs, package, purpose) in TEST_PROGRAMS.items():
+        found = next(filter(None, map(shutil.which, programs.split())), None)
+        if found is None:
+            yield Finding(name, Outcome.MISSING, purpose, install_command(package))
+        else:
+            yield Finding(name, Outcome.OK, f"{found} ({purpose})")
+
+
+def install_command(packages: str) -> str:
+    """Return the command that installs packages of the system.
+
+    Args:
+        packages: Their names on Debian.
+    """
+    found = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), None)
+    if found is None:
+        return f"install {packages} with the package manager of this system"
+    return f"{'' if _is_root() else 'sudo '}{found} {packages}"
+
+
+def _is_root() -> bool:
+    return os.name == "posix" and os.geteuid() == 0
+
+
+def _pip_command(extra: str) -> str:
+    return f"{sys.executable} -m pip install 'ors-server[{extra}]'"
+
+
+def _version(package: str) -> Any:
+    try:
+        return version_of(package)
+    except PackageNotFoundError:
+        return "of an unknown version"
+
+
+def _source_of_settings() -> str:
+    config = os.environ.get("ORS_CONFIG")
+    variables = sorted(name for name in os.environ if name.upper().startswith("ORS_"))
+    parts = [*([f"file {config}"] if config else []), *([", ".join(variables)] if variables else [])]
+    return "; ".join(parts) or "the defaults"

@@ -1,0 +1,104 @@
+"""`ors-server doctor`: what works here, what is missing, and the command that helps."""
+
+import os
+import shutil
+import socket
+import sys
+
+import pytest
+
+from ors_server.cli import doctor_checks
+from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, Outcome, install_command
+from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.settings import Settings
+
+PARTS = {"python", "ors-server", "settings", "environments", "sandbox", "docker", "store", "port"}
+
+
+@pytest.fixture
+def found(run, monkeypatch, tmp_path):
+    """Runs the command and gives its findings by name."""
+
+    def look(status=0, **variables):
+        settings = {"ORS_PORT": "0", "ORS_STORE": str(tmp_path / "new" / "e.db"), **variables}
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        ran = run("doctor", "--json")
+        assert ran.status == status, ran.out
+        return {finding["name"]: finding for finding in ran.json}
+
+    return look
+
+
+def test_every_part_is_looked_at_and_only_what_is_missing_has_a_remedy(found, tmp_path):
+    findings = found()
+    assert set(findings) == PARTS | {f"[{name}]" for name in EXTRAS} | set(TEST_PROGRAMS)
+    assert findings["python"]["text"].endswith(sys.executable)
+    assert {"qa", "shell"} <= set(findings["environments"]["text"].split(", "))
+    assert findings["store"]["outcome"] == "ok"
+    assert not (tmp_path / "new").exists()
+    for finding in findings.values():
+        assert bool(finding["remedy"]) == (finding["outcome"] != "ok"), finding
+
+
+def test_a_person_reads_lines(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("ORS_STORE", str(tmp_path / "e.db"))
+    ran = run("doctor")
+    assert ran.status == 0
+    assert ran.out.startswith("ok   python ")
+    assert ran.out.splitlines()[-1].endswith("optional missing, 0 problems")
+
+
+def test_wrong_settings_a_store_that_cannot_be_written_and_an_environment_that_breaks_are_problems(
+    found, tmp_path
+):
+    (tmp_path / "broken.py").write_text("1 / 0")
+    toml = tmp_path / "ors.toml"
+    toml.write_text('environments = ["./broken.py"]')
+    findings = found(1, ORS_CONFIG=str(toml), ORS_STORE="redis://x")
+    assert "ZeroDivisionError" in findings["environments"]["text"]
+    assert findings["store"]["outcome"] == "problem"
+    toml.write_text("prot = 1")
+    assert f"{toml}, line 1: unknown setting 'prot'" in found(1)["settings"]["text"]
+
+
+def test_a_port_that_is_taken_is_said(found):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        finding = found(ORS_PORT=str(taken.getsockname()[1]))["port"]
+    assert finding["outcome"] == "missing"
+    assert finding["remedy"] == "ors-server serve --port 0"
+
+
+def test_a_database_that_is_not_there_is_a_problem(found):
+    finding = found(1, ORS_STORE="postgresql://nobody:s3cr3t@127.0.0.1:1/none")["store"]
+    assert finding["outcome"] == "problem"
+    assert "s3cr3t" not in finding["text"]
+
+
+def test_extras_and_programs_that_are_missing_come_with_their_command(monkeypatch):
+    monkeypatch.setattr(doctor_checks, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dnf" if name == "dnf" else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for finding, extra in zip(doctor_checks.extras(), EXTRAS, strict=True):
+        assert finding.outcome is Outcome.MISSING
+        assert finding.remedy.endswith(f"-m pip install 'ors-server[{extra}]'")
+    assert all(finding.remedy.startswith("sudo dnf install -y ") for finding in doctor_checks.test_programs())
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert "package manager" in install_command("x")
+
+
+@pytest.mark.anyio
+async def test_a_weaker_sandbox_says_what_would_raise_it(monkeypatch):
+    async def refuse(backend):
+        raise SandboxUnavailableError("not installed: bwrap")
+
+    monkeypatch.setattr(BubblewrapBackend, "probe", refuse)
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    finding = await doctor_checks.sandbox(Settings(sandbox="bubblewrap"))
+    assert finding.outcome is Outcome.PROBLEM
+    assert "level 0 of 3" in finding.text
+    finding = await doctor_checks.sandbox(Settings())
+    assert finding.outcome is Outcome.MISSING
+    assert "not installed: bwrap" in finding.text
+    assert finding.remedy.endswith("apt-get install -y bubblewrap")
