@@ -252,9 +252,24 @@ class StartingError(MachineryError):
 
 
 class StoreError(MachineryError):
-    """The record could not be written, so the answer must not leave."""
+    """The record could not be written, so the answer must not leave.
+
+    Attributes:
+        pending_call: Id of the call that ran and whose step waits to be written: asking again under this id
+            writes it and runs nothing. `None` if nothing ran.
+    """
 
     code = "store_unavailable"
+
+    def __init__(self, message: str, *, pending_call: str | None = None) -> None:
+        """Keep the message and the call.
+
+        Args:
+            message: What went wrong.
+            pending_call: Id of the call that ran.
+        """
+        super().__init__(message)
+        self.pending_call = pending_call
 
 
 class ShuttingDownError(MachineryError):

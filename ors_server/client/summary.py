@@ -51,6 +51,8 @@ class Summary(BaseModel):
     """Steps without a judgement."""
     failed_steps: int = 0
     """Steps in which the environment's own code failed."""
+    pending_steps: int = 0
+    """Steps that were played and that the server could not record yet; the figures count them."""
     stop_reason: str | None = None
     created_at: datetime | None = None
     started_at: datetime | None = None

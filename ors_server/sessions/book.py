@@ -1,9 +1,9 @@
 """The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import anyio
 
@@ -12,7 +12,6 @@ from ors_server.episode import (
     Charge,
     EpisodeState,
     Event,
-    Metric,
     Outcome,
     OutcomeKind,
     StopReason,
@@ -27,6 +26,7 @@ from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
 from ors_server.sessions.output import EPISODE_KEY, state_episode, tell_agent
 from ors_server.sessions.services import Services
+from ors_server.sessions.summarising import summarise, wall_time
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
 from ors_server.wire import ToolOutput
 
@@ -57,6 +57,7 @@ class _Page:
     """A counted call on its way to the store."""
 
     call: Call
+    """Whoever asks for it again is told what it came to."""
     step: Step
     state: EpisodeState
     """The standing after the step."""
@@ -80,7 +81,8 @@ class EpisodeBook:
         self.policy = policy
         self.services = services
         self._counting = anyio.Lock(fast_acquire=True)
-        self._unwritten: _Page | None = None
+        self._unwritten: list[_Page] = []
+        """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
         self.clocks: set[CallClock] = set()
         """Of the calls that run."""
@@ -119,7 +121,7 @@ class EpisodeBook:
         """
         self.state = state
         await self.open()
-        summary = self._summarise(state)
+        summary = self._sum_up(state)
         for step in steps:
             await self.services.store.append(self.origin.episode_id, step, summary)
 
@@ -139,9 +141,12 @@ class EpisodeBook:
 
     def standing(self) -> EpisodeState:
         """Return the episode as it stands now; looking changes nothing, though its time may be up."""
+        return self._lapse(self.state)
+
+    def _lapse(self, state: EpisodeState) -> EpisodeState:
         if self.policy.time_limit is None:
-            return self.state
-        return lapse(self.state, self.policy, self._played_until)
+            return state
+        return lapse(state, self.policy, self._played_until)
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may.
@@ -166,24 +171,32 @@ class EpisodeBook:
             paid.
 
         Raises:
-            StoreError: If the step could not be written; then the standing has not moved, and the step waits
-                for `catch_up`.
+            StoreError: If the step could not be written; then the standing has not moved, and the step is
+                pending: it waits for `catch_up`, and `summary` counts it.
         """
         with call.seal():
             async with self._counting:
-                await self._write()
-                if self.state.is_over:
-                    text = f"the result of {call.tool!r} was discarded: {_ending(self.state)}"
+                with suppress(StoreError):  # the step goes behind those that the store would not take
+                    await self._write()
+                before = self._latest
+                if before.is_over:
+                    await self._write()
+                    text = f"the result of {call.tool!r} was discarded: {_ending(before)}"
                     return Refusal(RefusalReason.EPISODE_FINISHED, text)
                 now = self.now
-                state, charge = settle(self.state, self.policy, entry.outcome, now)
+                state, charge = settle(before, self.policy, entry.outcome, now)
                 result = self._result(entry, charge, state, now)
-                self._unwritten = _Page(call, self._step(call, entry, charge, result, now), state, result)
-                await self._write()
+                step = self._step(call, entry, charge, result, now)
+                page = _Page(call.repeats or call, step, state, result)
+                self._unwritten.append(page)
+                try:
+                    await self._write()
+                except StoreError as error:
+                    raise _pending(error, page) from error
                 return result
 
     async def catch_up(self, call: Call | None = None) -> CallResult | None:
-        """Write the step that the store would not take, so that no tool runs before what it did is on record.
+        """Write the steps that the store would not take, so that no tool runs before they are on record.
 
         Args:
             call: A call that is about to run, if one is.
@@ -194,13 +207,18 @@ class EpisodeBook:
         Raises:
             StoreError: If the store still fails.
         """
-        if self._unwritten is None:
-            return None
-        page: _Page | None = None
-        with anyio.CancelScope(shield=True):
-            async with self._counting:
-                page = await self._write()
-        return page.result if page is not None and call is not None and page.call.id == call.id else None
+        first = None if call is None else call.repeats or call
+        if self._unwritten:
+            with anyio.CancelScope(shield=True):
+                async with self._counting:
+                    try:
+                        await self._write()
+                    except StoreError as error:
+                        page = next((page for page in self._unwritten if page.call is first), None)
+                        if page is not None:
+                            raise _pending(error, page) from error
+                        raise
+        return None if first is None or first.is_unwritten else first.result
 
     async def end(self, event: Event, reason: StopReason) -> None:
         """Move an episode whose session is ending, after its last step was written if that is possible.
@@ -219,13 +237,23 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
-        if self._unwritten is not None:
-            raise StoreError(f"step {self._unwritten.step.number} could not be written before the end")
+        if self._unwritten:
+            raise StoreError(f"step {self._unwritten[0].step.number} could not be written before the end")
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
-        """Return the authoritative figures as they stand."""
-        return self._summarise(self.standing())
+        """Return the authoritative figures as they stand, with the steps that wait to be written."""
+        return self._sum_up(self._lapse(self.state if self.state.is_over else self._latest))
+
+    @property
+    def pending_calls(self) -> Sequence[Call]:
+        """The calls that ran and whose steps wait to be written, in step order."""
+        return [page.call for page in self._unwritten]
+
+    @property
+    def _latest(self) -> EpisodeState:
+        """The standing after the last step that was played, written or not."""
+        return self._unwritten[-1].state if self._unwritten else self.state
 
     @property
     def _played_until(self) -> float:
@@ -233,25 +261,27 @@ class EpisodeBook:
         now = self.now
         return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
 
-    async def _write(self) -> _Page | None:
-        page = self._unwritten
-        if page is None:
-            return None
-        try:
-            await self.services.store.append(self.origin.episode_id, page.step, self._summarise(page.state))
-        except StoreError:
-            raise
-        except Exception:
-            self._unwritten = None  # a defect would only happen again
-            raise
-        self._unwritten = None
+    async def _write(self) -> None:
+        """Write what waits, in step order."""
+        while self._unwritten:
+            page = self._unwritten[0]
+            try:
+                await self.services.store.append(self.origin.episode_id, page.step, self._sum_up(page.state))
+            except StoreError:
+                raise
+            except Exception:
+                self._unwritten.clear()  # a defect would only happen again
+                raise
+            del self._unwritten[0]
+            self._enter(page)
+
+    def _enter(self, page: _Page) -> None:
         if page.call.is_unwritten:
             page.call.mend(page.result)
         self.went_back_to = None
         if page.state.phase is not self.state.phase:
             self._turn(page.state, Event.END if page.state.is_over else Event.STEP)
         self.state = page.state
-        return page
 
     def _turn(self, state: EpisodeState, event: Event) -> None:
         self.state = state
@@ -261,11 +291,11 @@ class EpisodeBook:
             stop_reason=None if state.stop_reason is None else state.stop_reason.value,
             at=self._wall(self.now),
         )
-        self.services.store.note(self.origin.episode_id, transition, self._summarise(state))
+        self.services.store.note(self.origin.episode_id, transition, self._sum_up(state))
 
     def _result(self, entry: Entry, charge: Charge, state: EpisodeState, now: float) -> CallResult:
         if entry.error is not None:
-            return Fault(entry.error)
+            return Fault(entry.error, charge.number)
         output = entry.output
         if entry.refusal is not None:
             if charge.earned is None and not charge.finished:
@@ -298,46 +328,20 @@ class EpisodeBook:
             duration=now - entry.started,
         )
 
-    def _summarise(self, state: EpisodeState) -> EpisodeSummary:
-        return EpisodeSummary(
-            phase=state.phase.value,
-            steps=state.steps,
-            episode_return=state.episode_return,
-            withheld=state.held or 0.0,
-            reward_sum=state.reward_sum,
-            penalty_sum=state.penalty_sum,
-            penalties={cause.value: amount for cause, amount in state.penalties.items()},
-            discounted_return=state.discounted_return,
-            last_reward=state.last_reward,
-            best_reward=state.best_reward,
-            ungraded_steps=state.ungraded_steps,
-            failed_steps=state.failed_steps,
-            stop_reason=None if state.stop_reason is None else state.stop_reason.value,
-            created_at=self.origin.created_at,
-            started_at=self._wall_or_none(state.started_at),
-            last_call_at=self._wall_or_none(state.last_call_at),
-            finished_at=self._wall_or_none(state.finished_at),
-            metrics=describe_metrics(state.metrics),
-        )
+    def _sum_up(self, state: EpisodeState) -> EpisodeSummary:
+        return summarise(self.origin, state)
 
     def _wall(self, moment: float) -> datetime:
-        return self.origin.created_at + timedelta(seconds=moment - self.state.created_at)
-
-    def _wall_or_none(self, moment: float | None) -> datetime | None:
-        return None if moment is None else self._wall(moment)
+        return wall_time(self.origin, self.state, moment)
 
 
-def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
-
-    Args:
-        metrics: By name.
-    """
-    return {
-        f"reward_extra/{key}/{figure}": value
-        for key, metric in metrics.items()
-        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
-    }
+def _pending(error: StoreError, page: _Page) -> StoreError:
+    call, number = page.call, page.step.number
+    return StoreError(
+        f"{error}; {call.tool!r} has run and its step {number} waits to be written: ask again under the "
+        f"call id {call.id!r}, which runs nothing",
+        pending_call=call.id,
+    )
 
 
 def _ending(state: EpisodeState) -> str:

@@ -47,6 +47,8 @@ class Fault:
     """The call failed through no fault of the agent's, and nothing was paid."""
 
     error: OrsServerError
+    step: int | None = None
+    """The step's number; `None` for a call that is no step, or none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,10 @@ class Call:
     listeners: list[ProgressListener] = field(default_factory=list[ProgressListener])
     client: CallingClient = NO_CLIENT
     """The calling program, of which the tool may ask something while the call runs."""
+    is_named: bool = True
+    """Whether the caller gave the id."""
+    repeats: "Call | None" = None
+    """The first call of this id, if its step could not be written."""
     scope: anyio.CancelScope | None = None
     """Cancels the call while it runs."""
     is_cancelled: bool = False
@@ -102,12 +108,25 @@ class Call:
     @property
     def is_unwritten(self) -> bool:
         """Whether the step could not be written, so that asking again under the same id is worth while."""
-        return isinstance(self.result, Fault) and isinstance(self.result.error, StoreError)
+        result = self.result
+        return isinstance(result, Fault) and isinstance(result.error, StoreError) and result.step is None
 
     @property
     def is_done(self) -> bool:
         """Whether the result is there."""
         return self.result is not None
+
+    def is_same(self, tool: str, arguments: JSONObject) -> bool:
+        """Say whether this is a call of that tool with those arguments.
+
+        Args:
+            tool: The tool.
+            arguments: As the client sent them.
+        """
+        try:
+            return self.tool == tool and self.arguments == arguments
+        except RecursionError:  # nested too deeply to tell
+            return False
 
     def expect(self, tool: str, arguments: JSONObject) -> None:
         """Refuse to be another call: an id is asked for again only with the same tool and arguments.
@@ -119,11 +138,7 @@ class Call:
         Raises:
             CallIdReusedError: If this call is another one.
         """
-        try:
-            is_same = self.tool == tool and self.arguments == arguments
-        except RecursionError:  # nested too deeply to tell
-            is_same = False
-        if not is_same:
+        if not self.is_same(tool, arguments):
             other = "with other arguments" if self.tool == tool else f"and not of {tool!r}"
             raise CallIdReusedError(
                 f"the call id {self.id!r} is taken by a call of {self.tool!r} {other}; choose another one"

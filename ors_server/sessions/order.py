@@ -57,6 +57,8 @@ class SessionStatus:
     """Seconds since the last request; `None` once the session is gone."""
     running_calls: int
     setup_error: str | None
+    pending_steps: int = 0
+    """Steps that were played and wait to be written; the summary counts them, the record has them later."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the status with JSON types."""
@@ -82,5 +84,6 @@ class SessionStatus:
             "idle_seconds": self.idle_seconds,
             "running_calls": self.running_calls,
             "setup_error": self.setup_error,
+            "pending_steps": self.pending_steps,
             "episode": summary_as_json(self.summary),
         }

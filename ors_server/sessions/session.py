@@ -158,6 +158,7 @@ class Session:
             idle_seconds=self.idle_seconds(self._services.clock.monotonic()),
             running_calls=self._calls.running,
             setup_error=None if setup_error is None else str(setup_error),
+            pending_steps=len(self.book.pending_calls),
         )
 
     def start(self) -> None:
@@ -277,11 +278,16 @@ class Session:
             CallIdReusedError: If the id is that of a call with another tool or other arguments.
         """
         self._setup.check()
-        call = self._calls.get(call_id)
-        if call is not None:
-            call.expect(tool, arguments)
-        if call is None or call.is_unwritten:
+        known = self._pending(tool, arguments) if call_id is None else self._calls.get(call_id)
+        if known is not None:
+            known.expect(tool, arguments)
+        if known is not None and not known.is_unwritten:
+            call = known
+        else:
             call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
+            call.is_named = call_id is not None
+            if known is not None:
+                call.id, call.is_named, call.repeats = known.id, known.is_named, known.repeats or known
             self._calls.start(call, self._perform)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
@@ -344,6 +350,15 @@ class Session:
     async def until_released(self) -> None:
         """Wait until nothing is left of a session that was ended, its environment included."""
         await self._ending.until_released()
+
+    def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
+        """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
+        for pending in self.book.pending_calls:
+            latest = self._calls.get(pending.id)
+            is_free = latest is not None and latest.is_unwritten and not latest.is_named
+            if latest is not None and is_free and latest.is_same(tool, arguments):
+                return latest
+        return None
 
     def _context(self, call_id: str, client: CallingClient | None) -> CallContext:
         step = self.book.state.steps + 1

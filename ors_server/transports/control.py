@@ -29,7 +29,7 @@ from ors_server.transports.control_routes import (
 )
 from ors_server.transports.control_streams import send_events
 from ors_server.transports.control_table import make_table
-from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.faults import extra_headers, look_up, pending_fields
 
 log = get_logger("ors_server.control")
 
@@ -154,7 +154,9 @@ async def _encode_sliced(answer: BaseModel) -> list[bytes]:
 async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     fault = look_up(error)
     mistakes = error.mistakes if isinstance(error, WrongRequestError) else None
-    problem = Problem(detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes)
+    problem = Problem(
+        detail=str(error), code=error.code, blame=error.blame, mistakes=mistakes, **pending_fields(error)
+    )
     extra = extra_headers(error)
     if isinstance(error, MethodNotAllowedError):
         extra["allow"] = ", ".join(error.allowed)

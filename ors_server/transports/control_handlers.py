@@ -22,12 +22,12 @@ from ors_server.errors import (
     NotSupportedError,
     ShuttingDownError,
 )
-from ors_server.sessions.calls import Call, Completed, Refusal, Scored
 from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
-from ors_server.transports.access import Caller, Keyring
+from ors_server.transports.access import Keyring
+from ors_server.transports.control_calls import CallAnswer, CancelAnswer, show_call
 from ors_server.transports.control_requests import (
     CallBody,
     ForkBody,
@@ -36,9 +36,7 @@ from ors_server.transports.control_requests import (
     SessionsQuery,
 )
 from ors_server.transports.control_routes import Request
-from ors_server.transports.redaction import redact
 from ors_server.transports.sse import compact_json
-from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing
 
 Rank: TypeAlias = tuple[str, str]
@@ -219,7 +217,7 @@ class ControlHandlers:
         status = await self._engine.status(request.session_id)
         return m.StepPage(
             session_id=request.session_id,
-            total=status.summary.steps,
+            total=status.summary.steps - status.pending_steps,
             steps=[m.StepView.of(step) for step in steps],
         )
 
@@ -268,7 +266,7 @@ class ControlHandlers:
         """Show every tool, without waiting for setup."""
         return await self._engine.tools(request.session_id)
 
-    async def call_tool(self, request: Request) -> m.CallAnswer:
+    async def call_tool(self, request: Request) -> CallAnswer:
         """Call a tool and wait for its result; the call runs on if the caller leaves."""
         wanted = request.body(CallBody)
         visibility = self._engine.visibility_of(request.session_id)
@@ -277,13 +275,13 @@ class ControlHandlers:
         )
         with call.reading():
             await call.wait()
-        return m.CallAnswer(show_call(call, request.caller, visibility))
+        return CallAnswer(show_call(call, request.caller, visibility))
 
-    async def cancel_call(self, request: Request) -> m.CancelAnswer:
+    async def cancel_call(self, request: Request) -> CancelAnswer:
         """Stop a call that still runs."""
         call_id = request.path["call_id"]
         cancelled = await self._engine.cancel(request.session_id, call_id)
-        return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
+        return CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:
         return m.EnvironmentBrief(
@@ -323,33 +321,6 @@ def show_snapshot(snapshot: SessionSnapshot) -> m.SnapshotView:
         snapshot: As the engine tells it.
     """
     return m.SnapshotView.model_validate(snapshot.as_json())
-
-
-def show_call(
-    call: Call, caller: Caller, visibility: Visibility
-) -> m.CompletedCall | m.RefusedCall | m.FailedCall:
-    """Show what a call came to, as far as its reader may know.
-
-    Args:
-        call: A call that has its result.
-        caller: Who reads.
-        visibility: The session's setting.
-
-    Raises:
-        InvalidRequestError: If the id is that of a scored group, which is no tool call.
-    """
-    result = call.result
-    if isinstance(result, Completed):
-        output = redact(result.output, caller, visibility)
-        return m.CompletedCall(call_id=call.id, step=result.step, is_error=result.is_error, output=output)
-    if isinstance(result, Refusal):
-        return m.RefusedCall(call_id=call.id, step=result.step, reason=result.reason, detail=result.error)
-    if result is None or isinstance(result, Scored):
-        raise InvalidRequestError(f"the call {call.id!r} scored a group; its answer has another form")
-    error = result.error
-    return m.FailedCall(
-        call_id=call.id, code=error.code, blame=error.blame, detail=str(error) or type(error).__name__
-    )
 
 
 def encode_cursor(rank: Rank) -> str:

@@ -7,10 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ors_server.errors import Blame
 from ors_server.policy import EpisodePolicy
-from ors_server.sessions.calls import RefusalReason
 from ors_server.trajectory import Step, StepStatus
 from ors_server.visibility import Visibility
-from ors_server.wire import Block, JSONObject, Message, Split, ToolListing, ToolOutput
+from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
 
 
 class Answer(BaseModel):
@@ -47,6 +46,10 @@ class Problem(Answer):
     """Who has to act: the client, the environment's author, the machinery underneath, or us."""
     mistakes: list[Mistake] | None = None
     """What is wrong with the request, one by one, where it was checked against a schema."""
+    pending: bool = False
+    """Whether the call ran all the same and its step waits to be written; asking again gives its result."""
+    call_id: str | None = None
+    """Id under which to ask again for a call that is pending; nothing runs twice."""
 
 
 # The server
@@ -273,6 +276,9 @@ class SessionView(Answer):
     """Seconds since the last request; `None` once the session is gone."""
     running_calls: int
     setup_error: str | None
+    pending_steps: int
+    """Steps that were played and wait to be written; the figures count them, the list of steps has them
+    later."""
     episode: EpisodeView
 
 
@@ -349,51 +355,3 @@ class MessagesView(Answer):
     """What an agent is told at the beginning, as a conversation."""
 
     messages: list[Message]
-
-
-# Calls
-
-
-class CompletedCall(Answer):
-    """The tool gave an output, or a charged mistake was answered by the server."""
-
-    call_id: str
-    kind: Literal["completed"] = "completed"
-    step: int
-    is_error: bool
-    """Whether the output tells the agent of a mistake of its own."""
-    output: ToolOutput
-    """For agents, reward and metadata are empty unless the session's visibility is `visible`."""
-
-
-class RefusedCall(Answer):
-    """The call was not run, or its result was discarded; nothing was paid."""
-
-    call_id: str
-    kind: Literal["refused"] = "refused"
-    step: int | None
-    """`None` for a call after the end, which is no step."""
-    reason: RefusalReason
-    detail: str
-
-
-class FailedCall(Answer):
-    """The call failed through no fault of the agent's; nothing was paid."""
-
-    call_id: str
-    kind: Literal["failed"] = "failed"
-    code: str
-    blame: Blame
-    detail: str
-
-
-class CallAnswer(RootModel[Annotated[CompletedCall | RefusedCall | FailedCall, Field(discriminator="kind")]]):
-    """What a call came to; `kind` tells which."""
-
-
-class CancelAnswer(Answer):
-    """Whether a call was stopped."""
-
-    call_id: str
-    cancelled: bool
-    """False when it had its result already, which stays."""

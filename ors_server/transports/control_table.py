@@ -5,6 +5,7 @@ from http import HTTPStatus
 from ors_server.transports import control_models as m
 from ors_server.transports import control_models_episodes as me
 from ors_server.transports.access import Role
+from ors_server.transports.control_calls import CallAnswer, CancelAnswer
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_requests import (
@@ -225,7 +226,7 @@ def _play(h: ControlHandlers) -> tuple[Operation, ...]:
             SESSION + "/calls",
             h.call_tool,
             "Call a tool and wait for its result",
-            m.CallAnswer,
+            CallAnswer,
             role=Role.AGENT,
             body=CallBody,
             failures=(404, 410, 500, 503),
@@ -235,7 +236,7 @@ def _play(h: ControlHandlers) -> tuple[Operation, ...]:
             SESSION + "/calls/{call_id}/cancel",
             h.cancel_call,
             "Stop a running call",
-            m.CancelAnswer,
+            CancelAnswer,
             role=Role.AGENT,
             failures=(404,),
         ),

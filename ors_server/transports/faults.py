@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypedDict
 
 from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
-from ors_server.errors import CapacityError, OrsServerError, StartingError
+from ors_server.errors import CapacityError, OrsServerError, StartingError, StoreError
 from ors_server.grading import errors as grading
 from ors_server.offload import errors as offload
 from ors_server.resources import errors as resources
@@ -136,6 +137,24 @@ def look_up(error: OrsServerError) -> Fault:
         error: Any error of ours.
     """
     return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
+
+
+class PendingFields(TypedDict, total=False):
+    """What an error says of a call that ran and whose step waits to be written."""
+
+    pending: bool
+    call_id: str
+
+
+def pending_fields(error: OrsServerError) -> PendingFields:
+    """Return what an error's answer says beside `detail`, `code` and `blame`.
+
+    Args:
+        error: Any error of ours.
+    """
+    if isinstance(error, StoreError) and error.pending_call is not None:
+        return {"pending": True, "call_id": error.pending_call}
+    return {}
 
 
 def extra_headers(error: OrsServerError) -> dict[str, str]:

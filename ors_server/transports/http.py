@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
-from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.json_bounds import NEVER_TOO_MUCH, check_json
 
 log = get_logger("ors_server.http")
@@ -144,7 +144,7 @@ async def send_fault(send: Send, error: OrsServerError) -> None:
         send: The ASGI channel.
         error: Any error of ours.
     """
-    problem = {"detail": str(error), "code": error.code, "blame": error.blame}
+    problem = {"detail": str(error), "code": error.code, "blame": error.blame, **pending_fields(error)}
     await send_json(send, problem, look_up(error).status, extra_headers(error))
 
 

@@ -18,11 +18,12 @@ from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.sessions.calls import Call
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
-from ors_server.transports.ors_calls import CallStreams
+from ors_server.transports.ors_calls import CallStreams, Reader
 from ors_server.transports.ors_creates import Creations, fingerprint_of
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
@@ -309,26 +310,28 @@ class OrsDoor:
     async def _call(self, request: Request, send: http.Send) -> None:
         session_id = request.own_session()
         wanted = request.parse(CallRequest)
-        visibility = self._engine.visibility_of(session_id)
+        reader = Reader(request.caller, self._engine.visibility_of(session_id))
         call_id = wanted.task_id or None
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
-                call = await self._engine.resume(session_id, call_id)
-                call.expect(wanted.name, wanted.input)
+                await self._engine.resume(session_id, call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        else:
-            call = await self._engine.call(session_id, wanted.name, wanted.input, call_id=call_id)
-        await self._streams.follow(call, request.caller, visibility, send)
+        call = await self._engine.call(session_id, wanted.name, wanted.input, call_id=call_id)
+
+        async def again() -> Call:
+            return await self._engine.call(session_id, wanted.name, wanted.input, call_id=call.id)
+
+        await self._streams.follow(call, reader, send, again)
 
     async def _score_group(self, request: Request, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = request.session_id
         wanted = request.parse(ScoreGroupRequest)
-        visibility = self._engine.visibility_of(session_id)
+        reader = Reader(request.caller, self._engine.visibility_of(session_id))
         call = await self._engine.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
-        await self._streams.follow(call, request.caller, visibility, send)
+        await self._streams.follow(call, reader, send)
 
 
 OPEN_CALLER = Caller(Role.AGENT)

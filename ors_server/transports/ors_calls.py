@@ -1,8 +1,10 @@
 """Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from ors_server.errors import OrsServerError
@@ -45,6 +47,18 @@ takes, for a second write costs a tenth of a call."""
 LONGEST_WRITE = 1024 * 1024
 """Bytes that are handed to the connection at once."""
 
+PAUSE = 1.0
+"""Seconds between two attempts to write a step for a stream that has begun."""
+ATTEMPTS = 60
+"""How often; then the stream says that the step is pending."""
+
+
+class Reader(NamedTuple):
+    """Who reads a call's answer, and what the session lets agents see."""
+
+    caller: Caller
+    visibility: Visibility
+
 
 class CallStreams:
     """Writes answers as event streams."""
@@ -71,39 +85,73 @@ class CallStreams:
             body = body[LONGEST_WRITE:]
         await send({"type": "http.response.body", "body": body})
 
-    async def follow(self, call: Call, caller: Caller, visibility: Visibility, send: http.Send) -> None:
+    async def follow(
+        self, call: Call, reader: Reader, send: http.Send, again: Callable[[], Awaitable[Call]] | None = None
+    ) -> None:
         """Send a call's id and, when it is there, its result.
 
-        A call that ends at once, or as soon as its step is on record, costs one write.
+        A call that ends at once, or as soon as its step is on record, costs one write. A stream that has
+        begun waits for a step that could not be written, for a while.
 
         Args:
             call: The call.
-            caller: Who reads the answer.
-            visibility: The session's setting.
+            reader: Who reads the answer.
             send: The ASGI channel.
+            again: Asks for the same call again, whose step could not be written.
 
         Raises:
             CapacityError: If too many others read the same call's answer.
+            StoreError: If the step could not be written, before anything was sent.
         """
         with call.reading():
             opening = event("task_id", call.id)
-            if await call.wait_for(PATIENCE) is not None and not _is_long(call.result):
-                await self.send_whole(send, opening + _encode(call, caller, visibility))
-            else:
-                await self._send_parts(opening, call, caller, visibility, send)
+            if await call.wait_for(PATIENCE) is None or _is_long(call.result):
+                await self._send_parts(opening, call, reader, send, again)
+                return
+            if isinstance(call.result, Fault) and call.is_unwritten:
+                raise call.result.error
+            await self.send_whole(send, opening + _encode(call, reader))
 
     async def _send_parts(
-        self, opening: bytes, call: Call, caller: Caller, visibility: Visibility, send: http.Send
+        self,
+        opening: bytes,
+        call: Call,
+        reader: Reader,
+        send: http.Send,
+        again: Callable[[], Awaitable[Call]] | None,
     ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
-        while await call.wait_for(self._ping_seconds) is None:
-            ping = comment(f"ping - {datetime.now(UTC)}")
-            await send({"type": "http.response.body", "body": ping, "more_body": True})
+        await self._wait(call, send)
+        if again is not None and call.is_unwritten:
+            call = await self._insist(call, again, send)
         if isinstance(call.result, Completed) and _is_long(call.result):
-            await _send_long(send, redact(call.result.output, caller, visibility))
+            await _send_long(send, redact(call.result.output, reader.caller, reader.visibility))
             return
-        await send({"type": "http.response.body", "body": _encode(call, caller, visibility)})
+        await send({"type": "http.response.body", "body": _encode(call, reader)})
+
+    async def _wait(self, call: Call, send: http.Send) -> None:
+        while await call.wait_for(self._ping_seconds) is None:
+            await _send_ping(send)
+
+    async def _insist(self, call: Call, again: Callable[[], Awaitable[Call]], send: http.Send) -> Call:
+        """Ask again until the step is written, or for long enough."""
+        attempts = 0
+        while call.is_unwritten and attempts < ATTEMPTS:
+            attempts += 1
+            await anyio.sleep(PAUSE)
+            await _send_ping(send)
+            try:
+                call = await again()
+            except OrsServerError:  # the session is gone; what is known of the call is all there will be
+                break
+            await self._wait(call, send)
+        return call
+
+
+async def _send_ping(send: http.Send) -> None:
+    ping = comment(f"ping - {datetime.now(UTC)}")
+    await send({"type": "http.response.body", "body": ping, "more_body": True})
 
 
 def _is_long(result: CallResult | None) -> bool:
@@ -124,9 +172,9 @@ async def _send_long(send: http.Send, output: ToolOutput) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _encode(call: Call, caller: Caller, visibility: Visibility) -> bytes:
+def _encode(call: Call, reader: Reader) -> bytes:
     try:
-        return encode_result(call.result or NO_RESULT, caller, visibility)
+        return encode_result(call.result or NO_RESULT, reader.caller, reader.visibility)
     except Exception:  # a stream that has begun must end with an event, whatever happened
         log.exception("result_defect", tool=call.tool, call_id=call.id)
         return event("error", "the server failed; its log has the details")

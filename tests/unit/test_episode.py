@@ -27,7 +27,7 @@ from ors_server.episode import (
     settle,
 )
 from ors_server.policy import MAX_REWARD, EpisodePolicy, PenaltyCause
-from ors_server.sessions.book import describe_metrics
+from ors_server.sessions.summarising import describe_metrics
 
 ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
 FREE = EpisodePolicy()

@@ -12,9 +12,9 @@ from mcp.shared.exceptions import MCPError
 
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
-from ors_server.errors import AuthorError, CapacityError, OrsServerError, SessionNotFoundError, StartingError
+from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal, RefusalReason
-from ors_server.transports.faults import look_up
+from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.mcp.clients import Result, missing_abilities_error
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
@@ -172,7 +172,8 @@ def protocol_error(error: OrsServerError) -> MCPError:
         error: Any error of ours; the table of faults knows its code.
     """
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
-    if isinstance(error, CapacityError | StartingError):
-        data["retry_after"] = error.retry_after
+    data |= pending_fields(error)
+    if isinstance(error, MachineryError):
+        data["retry_after"] = int(extra_headers(error)["retry-after"])
     text = NO_SESSION if isinstance(error, SessionNotFoundError) else str(error)
     return MCPError(look_up(error).jsonrpc, text, data)

@@ -14,7 +14,6 @@ from ors_server import (
 )
 from ors_server.errors import (
     EnvironmentFailedError,
-    StoreError,
     ToolFailedError,
     ToolOutputError,
     UnknownCallError,
@@ -120,90 +119,6 @@ async def test_a_refusal_of_very_many_problems_only_counts_them(open_player, sta
         session = await player.create()
         result = await player.call(session, "total", numbers=["x"] * 5_000)
     assert result.error == "Tool input validation error: 5000 problems; send what the tool's schema describes"
-
-
-async def test_a_step_that_cannot_be_stored_is_not_paid_and_the_episode_stands_where_it_stood(player, store):
-    session = await player.create()
-    await player.call(session, "pay", reward=1.0)
-    store.fails = {"append"}
-    lost = await player.call(session, "pay", "lost", reward=5.0, finished=True)
-    assert isinstance(lost.error, StoreError)
-    summary = await player.summary(session)
-    assert (summary.steps, summary.episode_return, summary.phase) == (1, 1.0, "playing")
-
-
-async def test_a_step_that_could_not_be_stored_is_written_when_it_is_asked_for_again(player, store, stage):
-    stage.acts["work"] = lambda *_: "done"
-    session = await player.create()
-    store.fails = {"append"}
-    for _ in range(2):
-        assert isinstance((await player.act(session, "work", "say", call_id="lost")).error, StoreError)
-    store.fails = set()
-    written = await player.act(session, "work", "say", call_id="lost")
-    assert written.step == 1
-    assert await player.act(session, "work", "say", call_id="lost") is written
-    assert stage.happened.count("work") == 1
-
-
-async def test_no_tool_runs_before_the_step_before_it_is_on_record(player, store, stage):
-    stage.acts.update(first=lambda *_: "one", second=lambda *_: "two")
-    session = await player.create()
-    store.fails = {"append"}
-    await player.act(session, "first", "say", call_id="first")
-    assert isinstance((await player.act(session, "second", "say", call_id="second")).error, StoreError)
-    assert "second" not in stage.happened
-    store.fails = set()
-    second = await player.act(session, "second", "say", call_id="second")
-    first = await player.act(session, "first", "say", call_id="first")
-    assert (first.step, second.step) == (1, 2)
-    assert [step.call_id for step in await player.engine.steps(session)] == ["first", "second"]
-    assert (stage.happened.count("first"), stage.happened.count("second")) == (1, 1)
-
-
-async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_call(player, store):
-    session = await player.create()
-    store.fails = {"append"}
-    await player.call(session, "pay", "end", reward=5.0, finished=True)
-    store.fails = set()
-    assert (await player.call(session, "pay", reward=1.0)).reason is RefusalReason.EPISODE_FINISHED
-    assert (await player.call(session, "pay", "end", reward=5.0, finished=True)).output.reward == 5.0
-    assert (await player.summary(session)).episode_return == 5.0
-
-
-async def test_a_step_that_could_not_be_stored_is_written_before_its_session_ends(player, store):
-    session = await player.create()
-    store.fails = {"append"}
-    await player.call(session, "pay", reward=5.0)
-    store.fails = set()
-    await player.engine.delete(session)
-    summary = (await player.engine.status(session)).summary
-    assert (summary.steps, summary.episode_return, summary.phase) == (1, 5.0, "deleted")
-
-
-async def test_a_record_whose_last_step_is_missing_is_never_closed(player, store):
-    session = await player.create()
-    store.fails = {"append"}
-    await player.call(session, "pay", reward=5.0)
-    await player.engine.delete(session)
-    record = await store.find(session)
-    assert (record.is_closed, record.summary.steps, record.summary.phase) == (False, 0, "deleted")
-
-
-async def test_a_refusal_that_cannot_be_stored_is_no_refusal(player, store):
-    session = await player.create()
-    store.fails = {"append"}
-    assert isinstance((await player.call(session, "nonesuch")).error, StoreError)
-    assert (await player.summary(session)).steps == 0
-
-
-async def test_a_defect_of_the_store_is_told_as_a_defect_of_ours_and_hurts_only_its_call(player, store):
-    session = await player.create()
-    store.fails, store.error = {"append"}, KeyError("oops")
-    result = await player.call(session, "pay", reward=1.0)
-    assert result.error.code == "internal_error"
-    assert "oops" not in str(result.error)
-    store.fails = set()
-    assert isinstance(await player.call(session, "pay", reward=1.0), Completed)
 
 
 async def test_task_tools_are_found_only_where_the_task_offers_them(player, stage):

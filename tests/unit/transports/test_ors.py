@@ -15,7 +15,7 @@ from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalRe
 from ors_server.settings import Settings
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
-from ors_server.transports.ors_calls import CallStreams, encode_result
+from ors_server.transports.ors_calls import CallStreams, Reader, encode_result
 from ors_server.transports.ors_creates import LOST_KEPT, Creations, fingerprint_of
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
@@ -247,7 +247,7 @@ async def test_a_result_that_cannot_be_written_ends_its_stream_with_an_error():
             ToolOutput.model_construct(blocks=[], reward=float("nan"), metadata=None, finished=False), 1
         )
     )
-    await CallStreams(10.0).follow(call, TRAINER, Visibility.META, send)
+    await CallStreams(10.0).follow(call, Reader(TRAINER, Visibility.META), send)
     assert b"event: error\ndata: the server failed" in sent[-1]["body"]
 
 
@@ -261,7 +261,7 @@ async def test_a_running_call_is_followed_with_signs_of_life_to_its_one_end():
 
     call = Call("mine", "buy", {})
     async with anyio.create_task_group() as group:
-        group.start_soon(CallStreams(0.01).follow, call, TRAINER, Visibility.META, send)
+        group.start_soon(CallStreams(0.01).follow, call, Reader(TRAINER, Visibility.META), send)
         with anyio.fail_after(10):
             await pinged.wait()
         call.resolve(Completed(ToolOutput(), 1))
@@ -356,6 +356,6 @@ async def test_a_long_result_is_sent_in_parts_between_which_others_run():
         parts.append(message.get("body", b""))
 
     with measured_slices() as slices:
-        await CallStreams(10.0).follow(call, Caller(Role.TRAINER), Visibility.VISIBLE, send)
+        await CallStreams(10.0).follow(call, Reader(TRAINER, Visibility.VISIBLE), send)
     assert slices.worst < yardstick(), slices.where
     assert b"".join(parts).endswith(encode_result(call.result, Caller(Role.TRAINER), Visibility.VISIBLE))

@@ -1,0 +1,64 @@
+"""An episode's standing as the figures that the record keeps."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from ors_server.episode import EpisodeState, Metric
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
+
+
+def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
+    """Return the figures of a standing.
+
+    Args:
+        origin: Where the episode comes from.
+        state: Its standing.
+    """
+
+    def wall(moment: float | None) -> datetime | None:
+        return None if moment is None else wall_time(origin, state, moment)
+
+    return EpisodeSummary(
+        phase=state.phase.value,
+        steps=state.steps,
+        episode_return=state.episode_return,
+        withheld=state.held or 0.0,
+        reward_sum=state.reward_sum,
+        penalty_sum=state.penalty_sum,
+        penalties={cause.value: amount for cause, amount in state.penalties.items()},
+        discounted_return=state.discounted_return,
+        last_reward=state.last_reward,
+        best_reward=state.best_reward,
+        ungraded_steps=state.ungraded_steps,
+        failed_steps=state.failed_steps,
+        stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+        created_at=origin.created_at,
+        started_at=wall(state.started_at),
+        last_call_at=wall(state.last_call_at),
+        finished_at=wall(state.finished_at),
+        metrics=describe_metrics(state.metrics),
+    )
+
+
+def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
+    """Turn a moment of the clock into a time of day.
+
+    Args:
+        origin: Where the episode comes from.
+        state: Any standing of it.
+        moment: Seconds from the clock's origin.
+    """
+    return origin.created_at + timedelta(seconds=moment - state.created_at)
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
+
+    Args:
+        metrics: By name.
+    """
+    return {
+        f"reward_extra/{key}/{figure}": value
+        for key, metric in metrics.items()
+        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
