@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import call_hook, encodable, listed
+from ors_server.authoring.boundary import call_hook, describe, encodable, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -88,7 +88,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         tools=tools,
         toolsets=toolsets,
         session_toolsets=session_toolsets,
-        hooks=_hooks(cls, score_group),
+        hooks=_hooks(cls, reward, score_group),
         listing=make_listing(everything, supports_score_group=score_group is not None),
         offers=read_offers(cls),
         sandbox=_sandbox_of(cls, toolsets),
@@ -153,11 +153,12 @@ def _own_description(cls: type) -> str:
     return inspect.cleandoc(cls.__doc__ or "")
 
 
-def _hooks(cls: type[Environment], score_group: GroupScorer | None) -> Hooks:
+def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScorer | None) -> Hooks:
     has_messages = _overrides(cls, "get_messages")
     has_prompt = _overrides(cls, "get_prompt")
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
+        _prepare(reward, task_spec)
         if not _overrides(cls, "__init__"):
             return cls(task_spec, secrets)
         return await call_hook(cls, task_spec, secrets)
@@ -183,6 +184,15 @@ def _hooks(cls: type[Environment], score_group: GroupScorer | None) -> Hooks:
         save=_save_state if _overrides(cls, "save_state") else None,
         load=_load_state if _overrides(cls, "save_state") else None,
     )
+
+
+def _prepare(reward: Reward | None, task_spec: JSONObject) -> None:
+    if reward is None:
+        return
+    try:
+        reward.prepare(task_spec)
+    except Exception as error:
+        raise EnvironmentFailedError(f"{reward.name}.prepare failed: {describe(error)}") from error
 
 
 def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer | None:

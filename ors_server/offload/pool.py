@@ -63,6 +63,7 @@ class WorkerPool:
         self._places = threading.Semaphore(self._size)
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
+        self._starting: set[WorkerProcess] = set()
         self._is_registered = False
 
     def call(self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: Limits = _DEFAULT) -> _R:
@@ -129,8 +130,8 @@ class WorkerPool:
         return await self.run(function, *arguments, limits=limits)
 
     async def aclose(self) -> None:
-        """End the workers that are idle; the next call starts one again."""
-        if self._process == os.getpid() and self._idle:
+        """End the workers that are idle or start; the next call starts one again."""
+        if self._process == os.getpid() and (self._idle or self._starting):
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._close_idle)
 
@@ -143,8 +144,7 @@ class WorkerPool:
             return limiter
 
     def _perform(self, order: Order) -> Any:
-        if self._process != os.getpid():
-            self._forget()  # a copy by fork must not write into its parent's pipes
+        self._forget_parents()
         with self._places:
             worker = self._take()
             is_usable = False
@@ -154,6 +154,11 @@ class WorkerPool:
             finally:
                 self._give_back(worker, is_usable=is_usable)
         return answer.open()
+
+    def _forget_parents(self) -> None:
+        """Forget the workers of another process: a copy by fork must not write into its parent's pipes."""
+        if self._process != os.getpid():
+            self._forget()
 
     def _take(self) -> WorkerProcess:
         try:
@@ -181,6 +186,8 @@ class WorkerPool:
             worker.close()
 
     def _close_idle(self) -> None:
+        for worker in tuple(self._starting):
+            worker.kill()
         while self._idle:
             self._idle.pop().close(_END_SECONDS)
 

@@ -70,6 +70,11 @@ def _answer(limits: list[Any], place: str, arguments: bytes) -> tuple[int, bytes
     return (RETURNED, value) if len(value) <= most else (OVER_RESULT, b"")
 
 
+def load(module: str) -> None:
+    """Import a module ahead of the calls that need it."""
+    importlib.import_module(module)
+
+
 def find(place: str) -> Callable[..., Any]:
     """Return a function.
 

@@ -58,6 +58,11 @@ class _Composed(Reward):
         takes_rest = any(part.signature.takes_rest for part in self.parts)
         return RewardSignature(self.name, required, optional, takes_rest)
 
+    @override
+    def prepare(self, fields: Mapping[str, Any]) -> None:
+        for part in self.parts:
+            part.prepare(fields)
+
     def combine(self) -> Combination:
         """Ask the parts that matter and combine their rewards."""
         raise NotImplementedError

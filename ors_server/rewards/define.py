@@ -17,6 +17,9 @@ from ors_server.rewards.trajectory import Trajectory, fields_of_trajectory
 DirectCall: TypeAlias = Literal["mapping", "number"]
 """What a direct call gives: AgentFly's mapping with `reward` and the extras, or ARISE's bare number."""
 
+Prepare: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Starts in the background what the judgement of a task would wait for, and returns at once."""
+
 RewardFunction: TypeAlias = Callable[..., Any]
 """Takes fields by name; returns a number, a mapping with `reward`, a result, or an awaitable of one."""
 
@@ -48,6 +51,15 @@ class Reward(ABC):
     def is_async(self) -> bool:
         """Whether the judgement is a coroutine."""
         return inspect.iscoroutinefunction(_bare(self.function))
+
+    def prepare(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most have nothing to start)
+        """Start in the background what the judgement of a task would wait for; returns at once.
+
+        Called when a session begins. By default there is nothing to start.
+
+        Args:
+            fields: The task's.
+        """
 
     def judge(self, fields: Mapping[str, Any]) -> Any:
         """Ask for the raw judgement; awaitable if the reward is async.
@@ -130,6 +142,7 @@ class FunctionReward(Reward):
         name: str,
         allowed: Range | None = None,
         direct_call: DirectCall = "mapping",
+        prepare: Prepare | None = None,
     ) -> None:
         """Take a function.
 
@@ -138,11 +151,13 @@ class FunctionReward(Reward):
             name: The reward's name.
             allowed: Its range.
             direct_call: What calling the reward directly gives.
+            prepare: What `prepare` does.
 
         Raises:
             RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
         """
         self._function = function
+        self._prepare = prepare
         self.name = name
         self.range = check_range(allowed)
         self.direct_call = direct_call
@@ -153,6 +168,11 @@ class FunctionReward(Reward):
     @override
     def function(self) -> RewardFunction:
         return self._function
+
+    @override
+    def prepare(self, fields: Mapping[str, Any]) -> None:
+        if self._prepare is not None:
+            self._prepare(fields)
 
 
 class BaseReward(Reward):
@@ -190,7 +210,11 @@ class BaseReward(Reward):
 def reward(function: RewardFunction) -> FunctionReward: ...
 @overload
 def reward(
-    *, name: str | None = None, range: Range | None = None, direct_call: DirectCall = "mapping"
+    *,
+    name: str | None = None,
+    range: Range | None = None,
+    direct_call: DirectCall = "mapping",
+    prepare: Prepare | None = None,
 ) -> Callable[[RewardFunction], FunctionReward]: ...
 def reward(
     function: RewardFunction | None = None,
@@ -198,6 +222,7 @@ def reward(
     name: str | None = None,
     range: Range | None = None,  # noqa: A002  (the word that it is)
     direct_call: DirectCall = "mapping",
+    prepare: Prepare | None = None,
 ) -> FunctionReward | Callable[[RewardFunction], FunctionReward]:
     """Make a function a reward.
 
@@ -209,6 +234,8 @@ def reward(
         name: The reward's name; the function's by default.
         range: Least and greatest reward, which are enforced.
         direct_call: What calling the reward directly gives.
+        prepare: Starts in the background what the judgement of a task would wait for, given the task's
+            fields, and returns at once; called when a session begins.
 
     Raises:
         RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
@@ -216,7 +243,7 @@ def reward(
 
     def make(target: RewardFunction) -> FunctionReward:
         called = name or str(getattr(_bare(target), "__name__", "reward"))
-        return FunctionReward(target, called, range, direct_call)
+        return FunctionReward(target, called, range, direct_call, prepare)
 
     return make if function is None else make(function)
 
@@ -248,7 +275,7 @@ def _with_fields_fixed(value: Any) -> Reward | None:
     if not isinstance(inner, Reward):
         return None
     fixed = partial(inner.function, *value.args, **value.keywords)
-    return FunctionReward(fixed, inner.name, inner.range, inner.direct_call)
+    return FunctionReward(fixed, inner.name, inner.range, inner.direct_call, inner.prepare)
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:

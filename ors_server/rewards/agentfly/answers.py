@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
+from ors_server.rewards.math.algebra.asking import prepare
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.options import MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
@@ -134,7 +135,7 @@ def infoseek_reward(
     return RewardResult(bonus + 0.8 * best_figures(final_response, golds, HOTPOT)[1])
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), prepare=prepare)
 def math_equal_reward(final_response: str, answer: str | float, **_rest: Any) -> RewardResult:
     """Pays 1 if the response is mathematically equal to the answer, else 0.
 
@@ -154,7 +155,7 @@ def math_equal_reward(final_response: str, answer: str | float, **_rest: Any) ->
     return _math(_grade(final_response, answer), {})
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), prepare=prepare)
 def math_equal_reward_tool(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
     """Pays for an equal answer that was come by with a tool.
 
@@ -176,7 +177,7 @@ def math_equal_reward_tool(final_response: str, answer: str | float, trajectory:
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), prepare=prepare)
 def math_equal_reward_think(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant has a `<think>` block.
 
@@ -198,7 +199,7 @@ def math_equal_reward_think(final_response: str, answer: str | float, trajectory
     return _math(verdict, {"acc": float(paid == 1.0)}, paid)
 
 
-@reward(range=(0.0, 1.0))
+@reward(range=(0.0, 1.0), prepare=prepare)
 def math_reward_thought_with_tool(
     final_response: str, answer: str | float, trajectory: Trajectory
 ) -> RewardResult:

@@ -13,14 +13,15 @@ from ors_server import (
     ToolOutput,
     graded_output,
     math_equal_reward,
+    reward,
     terminal,
     tool,
 )
 from ors_server.authoring.loading import define
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.policy import RewardRangeError
-from ors_server.testing import play
-from tests.fixtures.judged_environment import Sums, ending
+from ors_server.testing import open_environment, play
+from tests.fixtures.judged_environment import TASK, Sums, ending
 
 pytestmark = pytest.mark.anyio
 
@@ -212,3 +213,29 @@ def test_grade_submission_goes_before_the_reward_and_may_return_what_it_came_to(
 def test_submit_needs_somebody_who_grades():
     with pytest.raises(EnvironmentDefinitionError, match="grade_submission or set reward"):
         define(ending(None, toolsets=("submit",)))
+
+
+async def test_a_reward_is_prepared_with_the_task_when_a_session_begins():
+    prepared: list[Any] = []
+
+    @reward(prepare=prepared.append)
+    def exact(final_response: str, answer: str) -> float:
+        return float(final_response == answer)
+
+    async with open_environment(ending(exact)) as client:
+        assert prepared == []
+        await client.create(split="train", index=0)
+    assert prepared == [TASK]
+
+
+async def test_a_reward_that_cannot_be_prepared_fails_the_session_and_says_so():
+    def start(task):
+        raise OSError("no model there")
+
+    @reward(prepare=start)
+    def exact(final_response: str, answer: str) -> float:
+        return float(final_response == answer)
+
+    async with open_environment(ending(exact)) as client:
+        with pytest.raises(EnvironmentFailedError, match=r"exact\.prepare failed: OSError: no model there"):
+            await client.create(split="train", index=0)

@@ -1,11 +1,14 @@
 """Asks a worker process about answers that the fast comparison found different, or could not read.
 
 Only what it cannot decide is asked: integrals, sums, limits, derivatives, special functions, matrices with
-letters, general solutions, sets given by conditions. Opinions are kept: no question is asked twice.
+letters, general solutions, sets given by conditions. Opinions are kept: no question is asked twice. The
+worker imports SymPy when it starts, which counts against no answer; `prepare` starts it ahead.
 """
 
 import functools
 import re
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,23 +19,25 @@ from ors_server.rewards.math.algebra.judge import Opinion
 from ors_server.rewards.math.algebra.statements import Statement, read_statement
 from ors_server.rewards.math.algebra.vocabulary import SPECIAL
 from ors_server.rewards.math.limits import MathError
-from ors_server.rewards.math.normalise import unfence
+from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, children, contains
 
-CPU_SECONDS: Final = 1.5
-"""Processor time of the worker for each of the two rounds."""
+CPU_SECONDS: Final = 2.0
+"""Processor time of the worker for one question."""
 _KEPT: Final = 4_096
 _MOST_CHARS: Final = 1_000
 """Characters of an answer that is worth the while."""
 _LIMITS: Final = offload.Limits(cpu_seconds=CPU_SECONDS)
-_BY_NUMBERS: Final = offload.Place("ors_server.rewards.math.algebra.judge:by_numbers")
-_BY_ALGEBRA: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_algebra")
-_BY_ITSELF: Final = offload.Place("ors_server.rewards.math.algebra.symbolic_judge:by_itself")
+_MODULE: Final = "ors_server.rewards.math.algebra.symbolic_judge"
+_DECIDE: Final = offload.Place(f"{_MODULE}:decide")
+_BY_ITSELF: Final = offload.Place(f"{_MODULE}:by_itself")
 _SIGNS: Final = re.compile(
     r"\\(?:i*int|sum|prod|lim|Gamma|zeta|eta|psi|det|begin|partial|operatorname|in|forall|mid|binom|le|leq|ge|geq|ne|neq)"
-    r"(?![A-Za-z])|\\mathrm|\\[{|]|d\s*/\s*d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]|[A-Z]\s*_?\s*\{?\w*\}?\s*(?:\\left)?\("
-    r"|\\frac\s*\{?\s*\\?(?:mathrm)?\s*\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{\s*-\s*1\s*\}"
+    r"(?![A-Za-z])|\\mathrm|\\[{|]|d ?/ ?d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]"
+    r"|[A-Z] ?_? ?\{?\w{0,9}\}? ?(?:\\left)?\("
+    r"|\\frac ?\{? ?\\?(?:mathrm)? ?\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{ ?- ?1 ?\}"
 )
+"""Searched where white space is single; its parts are short, so that the search is linear."""
 _TURNS: Final = re.compile(r"pi|π|circ|degree|°")
 _WHOLE: Final = re.compile(
     r"(?<![A-Za-z\\])[knmlNK](?![A-Za-z])|(?<=\d)[knml]|[knml]\\pi|\\pi\s*[knml](?![a-z])"
@@ -63,15 +68,20 @@ def second_opinion(gold: str, answers: tuple[str, ...]) -> SecondOpinion | None:
     Raises:
         WorkerLostError: The machine failed, twice.
     """
+    gold = _one_spaced(gold)
     if len(gold) > _MOST_CHARS:
         return None
     has_sign = _has_sign(gold)
-    for text in dict.fromkeys(map(unfence, answers)):
+    for text in dict.fromkeys(_one_spaced(unfence(answer)) for answer in answers):
         if not 0 < len(text) <= _MOST_CHARS or not (has_sign or _has_sign(text)):
             continue
         if _read(text) is not None:
             return _ask(gold, text)
     return None
+
+
+def _one_spaced(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _has_sign(text: str) -> bool:
@@ -92,9 +102,7 @@ def _ask(gold: str, answer: str) -> SecondOpinion | None:
     if mine is None or theirs is None or not _is_worth_while(mine, theirs):
         return None
     try:
-        opinion: Opinion = _call(_BY_NUMBERS, mine, theirs)
-        if opinion.is_equal is None and opinion.rule != "none":
-            opinion = _call(_BY_ALGEBRA, mine, theirs)
+        opinion: Opinion = _call(_DECIDE, mine, theirs)
     except offload.OverLimitError as error:
         return SecondOpinion(
             Opinion(None, "none", str(error)), answer, is_over=True, is_gold_beyond=_is_beyond(mine)
@@ -103,18 +111,40 @@ def _ask(gold: str, answer: str) -> SecondOpinion | None:
 
 
 def _call(place: offload.Place, *statements: Statement) -> Any:
+    workers = offload.prepared(_MODULE)
     try:
-        return offload.call(place, *statements, limits=_LIMITS)
+        return workers.call(place, *statements, limits=_LIMITS)
     except offload.WorkerLostError:
-        return offload.call(place, *statements, limits=_LIMITS)
+        return workers.call(place, *statements, limits=_LIMITS)
 
 
+@functools.lru_cache(_KEPT)
 def _is_beyond(gold: Statement) -> bool:
     try:
         _call(_BY_ITSELF, gold)
     except offload.OverLimitError:
         return True
     return False
+
+
+def prepare(task: Mapping[str, Any]) -> None:
+    """Start a worker in the background where a task's answer may need it; returns at once.
+
+    Args:
+        task: The task's fields; `answer` is the gold answer.
+    """
+    gold = task.get("answer")
+    if not isinstance(gold, str) or len(gold) > _MOST_CHARS or not _has_sign(_one_spaced(gold)):
+        return
+    workers = offload.prepared(_MODULE)
+    if not workers.is_ready:
+        threading.Thread(target=_prepare_for, args=(gold,), name="algebra-start", daemon=True).start()
+
+
+def _prepare_for(gold: str) -> None:
+    statement = _read(_one_spaced(unfence(unify(gold))))
+    if statement is not None and _is_worth_while(statement, statement):
+        offload.prepared(_MODULE).prepare()
 
 
 def _is_worth_while(gold: Statement, answer: Statement) -> bool:
@@ -150,3 +180,4 @@ def forget() -> None:
     """Forget every opinion."""
     _read.cache_clear()
     _ask.cache_clear()
+    _is_beyond.cache_clear()

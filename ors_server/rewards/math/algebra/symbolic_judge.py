@@ -1,4 +1,4 @@
-"""The second round, with SymPy; runs in a worker process, which alone imports this module.
+"""Both rounds, by numbers and then with SymPy; runs in a worker process, which alone imports this module.
 
 SymPy loads much at its first integral, limit and sum. That is done when the worker starts, and counts against
 no answer.
@@ -7,7 +7,7 @@ no answer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ors_server.rewards.math.algebra.judge import FAILURES, Opinion, Tools, judge
+from ors_server.rewards.math.algebra.judge import FAILURES, Opinion, Tools, by_numbers, judge
 from ors_server.rewards.math.algebra.numbers import mpf
 from ors_server.rewards.math.algebra.solutions import same_set
 from ors_server.rewards.math.algebra.statements import Statement, free_names
@@ -42,6 +42,19 @@ def _closed(node: Node, whole: frozenset[str]) -> Callable[[Mapping[str, Any]], 
 
 
 _TOOLS = Tools(_closed, same_set)
+
+
+def decide(gold: Statement, answer: Statement) -> Opinion:
+    """Judge by numbers, and with SymPy what these leave undecided.
+
+    Args:
+        gold: The gold answer.
+        answer: The answer.
+    """
+    opinion = by_numbers(gold, answer)
+    if opinion.is_equal is None and opinion.rule != "none":
+        return by_algebra(gold, answer)
+    return opinion
 
 
 def by_algebra(gold: Statement, answer: Statement) -> Opinion:
