@@ -6,7 +6,7 @@ import random
 import pytest
 
 from ors_server.errors import PayloadTooLargeError
-from ors_server.transports.json_bounds import MAX_DIGITS, MAX_VALUES, check_json
+from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio
@@ -44,8 +44,18 @@ async def test_what_is_read_quickly_passes(body):
         b"[" + b",".join([b"1" * 4_000] * 1_000) + b"]",
         b'"' * (4 * MIB) + b"," * (MAX_VALUES + 1),
         b"[1,2," + b"1" * 80_000 + b"]",
+        b"[" + b",".join([b"7" * 99] * (MAX_ALL_DIGITS // 99 + 1)) + b"]",
     ],
-    ids=["values", "openings", "keys", "after a backslash", "long numbers", "after texts", "a number"],
+    ids=[
+        "values",
+        "openings",
+        "keys",
+        "after a backslash",
+        "long numbers",
+        "after texts",
+        "a number",
+        "digits",
+    ],
 )
 async def test_what_is_read_slowly_is_refused(body):
     with measured_slices() as slices, pytest.raises(PayloadTooLargeError):

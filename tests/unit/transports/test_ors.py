@@ -14,6 +14,7 @@ from ors_server.errors import OrsServerError
 from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalReason, Scored
 from ors_server.settings import Settings
 from ors_server.transports.access import Caller, Role
+from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, Reader, encode_result
 from ors_server.transports.ors_creates import LOST_KEPT, Creations, fingerprint_of
@@ -48,6 +49,11 @@ class Shop(Environment):
     async def buy(self, price: float = 1.0) -> ToolOutput:
         """Buys."""
         return ToolOutput.ongoing("bought", reward=price, metadata={"answer": 42})
+
+    @tool
+    async def take(self, values: list[float]) -> ToolOutput:
+        """Takes numbers."""
+        return ToolOutput.ongoing(str(len(values)))
 
     @tool
     async def tell(self) -> str:
@@ -359,3 +365,28 @@ async def test_a_long_result_is_sent_in_parts_between_which_others_run():
         await CallStreams(10.0).follow(call, Reader(TRAINER, Visibility.VISIBLE), send)
     assert slices.worst < yardstick(), slices.where
     assert b"".join(parts).endswith(encode_result(call.result, Caller(Role.TRAINER), Visibility.VISIBLE))
+
+
+NUMBERS = ["{d}", "-{d}", "1.{d}", "{d}.{d}", "0.{d}", "{d}e-200", "{d}.{d}e-200", "1e{d}"]
+
+
+@pytest.mark.parametrize("form", NUMBERS)
+async def test_numbers_of_any_form_hold_nobody_up(open_door, form):
+    door = await open_door()
+    await start(door)
+    for digits in (1, 2, 8, 17, 40, MAX_DIGITS):
+        number = (
+            form.replace("{d}", "7" * digits)
+            if "1e" not in form
+            else form.replace("{d}", "2" * min(digits, 2))
+        )
+        own = sum(map(str.isdigit, number)) + 12 * ("e" in number)
+        count = min(MAX_VALUES - 10, MAX_ALL_DIGITS // own, (4 << 20) // (len(number) + 1)) - 20
+        body = '{"name": "take", "input": {"values": [' + ",".join([number] * count) + "]}}"
+        spent = []
+        for _ in range(3):
+            with measured_slices() as slices:
+                answer = await door.post("/shop/call", content=body, headers=sid())
+            spent.append(slices.worst / yardstick())
+        assert answer.status_code == 200
+        assert min(spent) < 1.25, (number, count, spent)
