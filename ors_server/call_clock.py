@@ -6,6 +6,7 @@ holds the loop are its own.
 """
 
 import asyncio
+import functools
 import math
 import operator
 import time
@@ -171,10 +172,10 @@ class CallClock:
             shield: Whether a cancellation from outside waits.
         """
         if self.limit == math.inf or self._pauses:
-            self._scope = anyio.CancelScope(shield=shield)
+            self._scope = make_scope(shield=shield)
         else:
             self._due = time.monotonic() + self.limit
-            self._scope = anyio.CancelScope(deadline=self._due + _MARGIN, shield=shield)
+            self._scope = make_scope(deadline=self._due + _MARGIN, shield=shield)
         if self.limit != math.inf:
             self._loop = asyncio.get_running_loop()
             self._timer = None if self._pauses else self._loop.call_at(self._due, self._ring)
@@ -235,6 +236,23 @@ class CallClock:
         elif self._scope is not None:
             self.has_rung = True
             self._scope.cancel()
+
+
+@functools.cache
+def _scope_class() -> type[anyio.CancelScope]:
+    return type(anyio.CancelScope())
+
+
+def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.CancelScope:
+    """Make a cancel scope; anyio would look its class up anew for each, which costs more than the scope.
+
+    Only for code that runs on an event loop.
+
+    Args:
+        deadline: When it is cancelled, in the loop's time.
+        shield: Whether a cancellation from outside waits.
+    """
+    return _scope_class()(deadline=deadline, shield=shield)
 
 
 call_clock: ContextVar[CallClock | None] = ContextVar("call_clock", default=None)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -66,8 +66,31 @@ author_code: ContextVar[AuthorCode | None] = ContextVar("author_code", default=N
 """The author's code that runs in this context."""
 
 
-@contextmanager
-def running_code(environment: str, part: str, *, is_urgent: bool = False) -> Generator[None]:
+class _Running:
+    """Every hook passes here: a generator would cost several times as much."""
+
+    __slots__ = ("_before", "_code")
+
+    def __init__(self, code: AuthorCode) -> None:
+        self._code = code
+
+    def __enter__(self) -> None:
+        self._before = author_code.set(self._code)
+
+    def __exit__(self, *_error: object) -> None:
+        author_code.reset(self._before)
+
+
+def running(code: AuthorCode) -> AbstractContextManager[None]:
+    """Have an author's code run under its name in this context.
+
+    Args:
+        code: Its name.
+    """
+    return _Running(code)
+
+
+def running_code(environment: str, part: str, *, is_urgent: bool = False) -> AbstractContextManager[None]:
     """Name the author's code that runs in this context.
 
     Args:
@@ -75,11 +98,7 @@ def running_code(environment: str, part: str, *, is_urgent: bool = False) -> Gen
         part: For instance `tool 'look'` or `setup`.
         is_urgent: Whether a client waits for it before play can begin.
     """
-    before = author_code.set(AuthorCode(environment, part, is_urgent))
-    try:
-        yield
-    finally:
-        author_code.reset(before)
+    return _Running(AuthorCode(environment, part, is_urgent))
 
 
 @dataclass(frozen=True, slots=True)

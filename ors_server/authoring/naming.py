@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from ors_server.authoring.definition import EnvironmentDefinition, TaskSource
-from ors_server.loop_watch import running_code
+from ors_server.loop_watch import AuthorCode, running
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,8 +38,10 @@ def name_code(definition: EnvironmentDefinition) -> EnvironmentDefinition:
 def _named(
     hook: Callable[P, Awaitable[T]], environment: str, part: str, *, is_urgent: bool = True
 ) -> Callable[P, Coroutine[Any, Any, T]]:
+    code = AuthorCode(environment, part, is_urgent)
+
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with running_code(environment, part, is_urgent=is_urgent):
+        with running(code):
             return await hook(*args, **kwargs)
 
     return run

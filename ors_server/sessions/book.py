@@ -1,5 +1,6 @@
 """The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,11 +25,10 @@ from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.arguments import recordable
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
-from ors_server.sessions.output import EPISODE_KEY, state_episode, tell_agent
+from ors_server.sessions.output import EPISODE_KEY, CheckedOutput, state_episode, tell_agent
 from ors_server.sessions.services import Services
 from ors_server.sessions.summarising import summarise, wall_time
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
-from ors_server.wire import ToolOutput
 
 _STATUS = {
     OutcomeKind.INVALID_CALL: StepStatus.REFUSED,
@@ -37,14 +37,14 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """One call that is to be counted."""
 
     outcome: Outcome
     started: float
     """Seconds from the clock's origin."""
-    output: ToolOutput | None = None
+    output: CheckedOutput | None = None
     """Content for the agent."""
     refusal: Refusal | None = None
     """Why the call was not run."""
@@ -52,7 +52,7 @@ class Entry:
     """The fault that is nobody's but the author's or the caller's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Page:
     """A counted call on its way to the store."""
 
@@ -80,7 +80,7 @@ class EpisodeBook:
         self.origin = origin
         self.policy = policy
         self.services = services
-        self._counting = anyio.Lock(fast_acquire=True)
+        self._counting = asyncio.Lock()  # anyio's costs four times as much, and each call takes it
         self._unwritten: list[_Page] = []
         """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
@@ -176,8 +176,9 @@ class EpisodeBook:
         """
         with call.seal():
             async with self._counting:
-                with suppress(StoreError):  # the step goes behind those that the store would not take
-                    await self._write()
+                if self._unwritten:
+                    with suppress(StoreError):  # the step goes behind those that the store would not take
+                        await self._write()
                 before = self._latest
                 if before.is_over:
                     await self._write()
@@ -301,7 +302,7 @@ class EpisodeBook:
             if charge.earned is None and not charge.finished:
                 return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
             output = tell_agent(entry.refusal.error, entry.refusal.reason)
-        stated = state_episode(output or ToolOutput(), charge, state, self.policy, now)
+        stated = state_episode(output or CheckedOutput([]), charge, state, self.policy, now)
         if self.went_back_to is not None and stated.metadata is not None:
             stated.metadata[EPISODE_KEY]["restored_to_step"] = self.went_back_to
         return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)

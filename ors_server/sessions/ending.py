@@ -4,14 +4,17 @@ Author code that ignores its stop delays the answer only briefly; the environmen
 touch, is torn down when the code has ended, or a longer limit later.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
+from ors_server.call_clock import make_scope
 from ors_server.episode import Event, StopReason
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.logs import get_logger
@@ -23,6 +26,8 @@ from ors_server.sessions.table import CallTable
 from ors_server.sessions.turns import Manner, Turns
 
 log = get_logger("ors_server.session")
+
+Release: TypeAlias = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class Ending:
         """
         self._parts = parts
         self._services = parts.book.services
-        self._answered: anyio.Event | None = None
-        self._released = anyio.Event()
+        self._answered: asyncio.Event | None = None
+        self._released = asyncio.Event()
         self._is_recorded = False
 
     @property
@@ -66,6 +71,11 @@ class Ending:
         """Whether whoever ended it need not wait any more."""
         return self._answered is not None and self._answered.is_set()
 
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing is left of the session, its environment included."""
+        return self._released.is_set()
+
     async def aclose(self, event: Event, reason: StopReason) -> None:
         """End the session; as `Session.aclose`.
 
@@ -74,7 +84,7 @@ class Ending:
             reason: The stop reason of an episode that was not over yet.
         """
         if self._answered is None:
-            self._answered = anyio.Event()
+            self._answered = asyncio.Event()
             self._services.spawn(self._run, event, reason, self._answered)
         await self._answered.wait()
 
@@ -82,9 +92,10 @@ class Ending:
         """Wait until nothing is left of the session, its environment included."""
         await self._released.wait()
 
-    async def _run(self, event: Event, reason: StopReason, answered: anyio.Event) -> None:
+    async def _run(self, event: Event, reason: StopReason, answered: asyncio.Event) -> None:
         parts = self._parts
         in_order = (
+            self._stop_everything,
             partial(parts.book.end, event, reason),
             partial(self._let_code_end, answered),
             self._tear_down,
@@ -92,28 +103,34 @@ class Ending:
             parts.snapshots.aclose,
             parts.setup.release,
             self._close_record,
+            self._log_end,
         )
         try:
-            with anyio.CancelScope(shield=True):
-                async with AsyncExitStack() as stack:  # whatever fails, the rest is released all the same
-                    stack.callback(self._log_end)
-                    for release in reversed(in_order):
-                        stack.push_async_callback(self._log_failure, release)
-                    await self._stop_everything(self._services.ending_time_limit)
+            with make_scope(shield=True):
+                await self._release_all(in_order)
         finally:
             answered.set()
             self._released.set()
 
-    async def _log_failure(self, release: Callable[[], Awaitable[None]]) -> None:
+    async def _release_all(self, in_order: Sequence[Release]) -> None:
+        """Release one after another; whatever fails, the rest is released all the same."""
+        for position, release in enumerate(in_order):
+            try:
+                await release()
+            except Exception as error:  # noqa: BLE001  (a defect of ours must not keep what comes after it)
+                self._log_failure(error)
+            except BaseException:
+                await self._release_all(in_order[position + 1 :])
+                raise
+
+    def _log_failure(self, error: Exception) -> None:
         session_id = self._parts.book.origin.session_id
-        try:
-            await release()
-        except StoreError as error:
+        if isinstance(error, StoreError):
             log.warning("episode_not_closed", session_id=session_id, error=str(error))
-        except OrsServerError as error:
+        elif isinstance(error, OrsServerError):
             log.warning("sandbox_not_closed", session_id=session_id, error=str(error))
-        except Exception:  # a defect of ours must not keep what comes after it
-            log.exception("session_not_released", session_id=session_id)
+        else:
+            log.error("session_not_released", session_id=session_id, exc_info=error)
 
     async def _close_record(self) -> None:
         if not self._is_recorded:
@@ -124,19 +141,26 @@ class Ending:
         parts = self._parts
         await tear_down(parts.definition, parts.instance, self._services, parts.book.origin.session_id)
 
-    async def _stop_everything(self, limit: float) -> None:
-        """Stop calls and setup, waiting so many seconds for code that ignores it."""
-        until = anyio.current_time() + limit
+    async def _stop_everything(self) -> None:
+        """Stop calls and setup, waiting a while for code that ignores it."""
+        limit = self._services.ending_time_limit
+        until = time.monotonic() + limit
         await self._parts.calls.stop(limit)
-        await self._parts.setup.stop(until - anyio.current_time())
-        with anyio.move_on_after(until - anyio.current_time()):
-            await self._until_untouched()
+        self._parts.setup.abandon()
+        if self._is_touched:
+            with make_scope(deadline=until):
+                await self._until_untouched()
 
-    async def _let_code_end(self, answered: anyio.Event) -> None:
+    @property
+    def _is_touched(self) -> bool:
+        """Whether code of the author's may still touch the environment."""
+        return not self._parts.turns.is_idle or self._parts.setup.lingers
+
+    async def _let_code_end(self, answered: asyncio.Event) -> None:
         """Let code that ignored its stop come to its end, while whoever ended the session no longer waits."""
-        if self._parts.turns.is_idle and not self._parts.setup.lingers:
+        if not self._is_touched:
             return
-        await self._log_failure(self._close_record)
+        await self._release_all((self._close_record,))
         answered.set()
         with anyio.move_on_after(self._services.stray_time_limit) as scope:
             await self._until_untouched()
@@ -151,7 +175,7 @@ class Ending:
             async with self._parts.turns.turn(Manner.EXCLUSIVE):
                 pass
 
-    def _log_end(self) -> None:
+    async def _log_end(self) -> None:
         state = self._parts.book.standing()
         log.info(
             "episode",

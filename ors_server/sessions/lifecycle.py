@@ -148,18 +148,11 @@ class Setup:
         if self.error is not None:
             raise type(self.error)(str(self.error))
 
-    async def stop(self, time_limit: float) -> None:
-        """Give up on a setup that still runs, and wait until it has ended.
-
-        Args:
-            time_limit: Seconds after which a setup that ignores it is left behind.
-        """
+    def abandon(self) -> None:
+        """Give up on a setup that still runs; `until_gone` waits until it has ended."""
         self._is_abandoned = True
         if self._scope is not None:
             self._scope.cancel()
-        with anyio.move_on_after(time_limit):
-            await self.wait()
-            await self.until_gone()
 
     @property
     def lingers(self) -> bool:

@@ -1,5 +1,6 @@
 """All sessions of one process: created within limits, found by id, expired when idle, ended once."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,6 +39,8 @@ from ors_server.wire import JSONObject
 SEEDS = 2**53
 """How many seeds there are: as many integers as every JSON reader keeps exact."""
 
+_write_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
 
 class _Birth:
     """A session that is being made."""
@@ -45,7 +48,7 @@ class _Birth:
     __slots__ = ("ended", "is_unwanted")
 
     def __init__(self) -> None:
-        self.ended = anyio.Event()
+        self.ended = asyncio.Event()
         self.is_unwanted = False
 
 
@@ -284,7 +287,10 @@ class SessionManager:
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
         self._leaving.add(session)
         await session.aclose(event, reason)
-        self._services.spawn(self._see_off, session)
+        if session.is_released:
+            self._leaving.discard(session)
+        else:
+            self._services.spawn(self._see_off, session)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
             self._census.leave(session.definition.name, session.book.origin.credential_id)
@@ -365,7 +371,7 @@ def hash_task(task_spec: JSONObject) -> str:
         EnvironmentFailedError: If the task is not JSON.
     """
     try:
-        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _write_canonical(task_spec)
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
     return hashlib.sha256(text.encode()).hexdigest()

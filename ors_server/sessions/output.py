@@ -1,6 +1,7 @@
 """From what a tool returned to what leaves the server: legal, bounded, and encodable on every wire."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ors_server.authoring.boundary import encodable
@@ -20,7 +21,18 @@ EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's standing, over any author's."""
 
 
-def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> ToolOutput:
+@dataclass(slots=True)
+class CheckedOutput:
+    """The server's own copy of what a tool returned, which the author's code cannot reach."""
+
+    blocks: list[TextBlock | ImageBlock]
+    metadata: JSONObject | None = None
+    reward: float | None = None
+    """Admitted by the policy."""
+    finished: bool = False
+
+
+def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> CheckedOutput:
     """Check what a tool returned, and admit its reward.
 
     Args:
@@ -29,8 +41,7 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         max_bytes: Most bytes of text and image data, roughly as they travel.
 
     Returns:
-        A copy that the author's code cannot reach, its reward clipped if the policy says so, and characters
-        that UTF-8 cannot express replaced.
+        A copy, its reward clipped if the policy says so, and characters that UTF-8 cannot express replaced.
 
     Raises:
         ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON, or of
@@ -48,25 +59,26 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> T
         raise ToolOutputError(str(error)) from error
     metadata = _copy_json(output.metadata, "metadata", max_bytes)
     blocks = [_check_block(block, max_bytes) for block in output.blocks]
-    return output.model_copy(update={"blocks": blocks, "reward": reward, "metadata": metadata})
+    return CheckedOutput(blocks, metadata, reward, output.finished)
 
 
 def state_episode(
-    output: ToolOutput, charge: Charge, state: EpisodeState, policy: EpisodePolicy, now: float
+    output: CheckedOutput, charge: Charge, state: EpisodeState, policy: EpisodePolicy, now: float
 ) -> ToolOutput:
-    """Write the step's final reward and the episode's standing into an output.
+    """Make the output that leaves the server: with the step's final reward and the episode's standing.
 
     Args:
-        output: The checked output.
+        output: What the tool gave; nobody else uses it any more.
         charge: What the step pays.
         state: The standing after the step.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
     """
-    metadata: JSONObject = dict(output.metadata or {})
-    metadata[EPISODE_KEY] = standing(state, policy, now) | {"components": dict(charge.components)}
-    return output.model_copy(
-        update={"reward": charge.reward, "finished": charge.finished, "metadata": metadata},
+    stated = standing(state, policy, now)
+    stated["components"] = dict(charge.components)
+    metadata = {EPISODE_KEY: stated} if output.metadata is None else output.metadata | {EPISODE_KEY: stated}
+    return ToolOutput.model_construct(  # everything was checked, and a check costs more for many blocks
+        blocks=output.blocks, metadata=metadata, reward=charge.reward, finished=charge.finished
     )
 
 
@@ -95,7 +107,7 @@ def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str
     }
 
 
-def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> ToolOutput:
+def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
     """Make the output that tells an agent of its own mistake.
 
     Args:
@@ -103,7 +115,7 @@ def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> 
         code: Machine-readable name of the mistake.
         extra: Further metadata.
     """
-    return ToolOutput(blocks=[TextBlock(text=text)], metadata={"error": {"code": code, **(extra or {})}})
+    return CheckedOutput([TextBlock(text=text)], {"error": {"code": code, **(extra or {})}})
 
 
 def _size(block: TextBlock | ImageBlock) -> int:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TypeAlias
 
 import anyio
@@ -226,7 +225,7 @@ class Play:
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
         waived = clock.waived_s
-        outcome = replace(run.outcome, waived=waived) if waived > 0 else run.outcome
+        outcome = run.outcome.waiving(waived) if waived > 0 else run.outcome
         return await self._book.count(call, Entry(outcome, started, run.output, error=run.error))
 
     def _name_code(self, tool: str) -> AuthorCode:
@@ -243,7 +242,7 @@ class Play:
 
     def _time_limit(self, tool: ToolDefinition) -> float | None:
         limits = (tool.time_limit, self._book.policy.call_time_limit, self._book.remaining_time)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return min([limit for limit in limits if limit is not None], default=None)
 
     async def _give_back_later(self, manner: Manner, tool: str, ended: anyio.Event) -> None:
         await ended.wait()

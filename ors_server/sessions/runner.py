@@ -16,7 +16,7 @@ from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.output import has_result, numeric_extras
-from ors_server.sessions.output import check_output, tell_agent
+from ors_server.sessions.output import CheckedOutput, check_output, tell_agent
 from ors_server.wire import TextBlock, ToolOutput
 from ors_server.workers import LingeringThread
 
@@ -24,18 +24,18 @@ ANSWER = "answer"
 """The argument of a finishing call that is the agent's final response."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolRun:
     """What came of running a tool."""
 
     outcome: Outcome
-    output: ToolOutput | None
+    output: CheckedOutput | None
     """The content for the agent; `None` after a fault."""
     error: OrsServerError | None = None
     """The fault."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolJob:
     """A tool that is about to run once."""
 
@@ -86,7 +86,7 @@ async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
         output = job.tool.adopt(result)
         if job.grade is not None and output.finished and not has_result(output):
             output = await job.grade(output, _final_response(job, output))
-        output = check_output(output, job.policy, job.max_output_bytes)
+        checked = check_output(output, job.policy, job.max_output_bytes)
     except OrsServerError as error:
         return _fault(error)
     except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
@@ -94,8 +94,8 @@ async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
             ToolOutputError(f"{job.tool.name!r} returned an illegal output: {describe(error)}"), error
         )
     causes = tuple(job.context.charged)
-    metrics = numeric_extras(output.metadata)
-    return ToolRun(Outcome(OutcomeKind.COMPLETED, output.reward, output.finished, causes, metrics), output)
+    metrics = numeric_extras(checked.metadata)
+    return ToolRun(Outcome(OutcomeKind.COMPLETED, checked.reward, checked.finished, causes, metrics), checked)
 
 
 def _final_response(job: ToolJob, output: ToolOutput) -> str:

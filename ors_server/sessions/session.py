@@ -347,6 +347,11 @@ class Session:
         """
         await self._ending.aclose(event, reason)
 
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing is left of a session that was ended."""
+        return self._ending.is_released
+
     async def until_released(self) -> None:
         """Wait until nothing is left of a session that was ended, its environment included."""
         await self._ending.until_released()

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import anyio
 
+from ors_server.call_clock import make_scope
 from ors_server.errors import CallCancelledError, OrsServerError, SessionDeletedError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Fault, Refusal
@@ -92,7 +93,7 @@ class CallTable:
     async def _run(self, call: Call, perform: Perform) -> None:
         result: CallResult | None = None
         try:
-            with anyio.CancelScope() as scope:
+            with make_scope() as scope:
                 call.scope = scope
                 if not (self._is_stopped or call.is_cancelled):
                     result = await perform(call)

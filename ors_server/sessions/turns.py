@@ -114,11 +114,13 @@ class Turns:
         self._waiting = still_waiting
 
     def _is_free(self, manner: Manner, ahead: list[_Waiter]) -> bool:
-        if self._exclusive or any(waiter.manner is Manner.EXCLUSIVE for waiter in ahead):
+        if self._exclusive or (ahead and any(waiter.manner is Manner.EXCLUSIVE for waiter in ahead)):
             return False
         match manner:
             case Manner.SERIAL:
-                return not self._serial and not any(waiter.manner is Manner.SERIAL for waiter in ahead)
+                return not self._serial and not (
+                    ahead and any(waiter.manner is Manner.SERIAL for waiter in ahead)
+                )
             case Manner.CONCURRENT:
                 return True
             case Manner.EXCLUSIVE:
