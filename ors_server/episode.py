@@ -213,14 +213,6 @@ class Outcome:
     waived: float = 0.0
     """Seconds that the call waited for the server."""
 
-    def waiving(self, seconds: float) -> "Outcome":
-        """Return the outcome of a call that waited for the server.
-
-        Args:
-            seconds: How long.
-        """
-        return Outcome(self.kind, self.reward, self.finished, self.causes, self.metrics, seconds)
-
 
 @dataclass(frozen=True, slots=True)
 class Charge:
@@ -361,12 +353,11 @@ def _pay(
 
 def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[PenaltyCause, float]:
     is_overlong = policy.overlong_penalty > 0 and number > policy.overlong_after
-    own = _PENALISED.get(outcome.kind)
-    if outcome.kind in _NEVER_CHARGED or not (own or outcome.causes or is_overlong):
+    overlong = [PenaltyCause.OVERLONG] if is_overlong else []
+    own = [_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else []
+    if outcome.kind in _NEVER_CHARGED or not (own or outcome.causes or overlong):
         return {}
-    causes = dict.fromkeys(outcome.causes if own is None else (own, *outcome.causes))
-    if is_overlong:
-        causes[PenaltyCause.OVERLONG] = None
+    causes = dict.fromkeys((*own, *outcome.causes, *overlong))
     return {cause: -policy.penalty(cause) for cause in causes if policy.penalty(cause) > 0}
 
 

@@ -99,6 +99,8 @@ class Hooks:
     """What the instance remembers; `None` when it cannot be copied."""
     load: Callable[[Instance, JSONObject], Awaitable[None]] | None = None
     """The other half of `save`."""
+    has_constructor: bool = True
+    """Whether `make` runs code of the author's, which may take time."""
 
 
 @dataclass(frozen=True, slots=True)

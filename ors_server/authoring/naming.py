@@ -22,7 +22,7 @@ def name_code(definition: EnvironmentDefinition) -> EnvironmentDefinition:
     hooks, name = definition.hooks, definition.name
     named = replace(
         hooks,
-        make=_named(hooks.make, name, "the constructor"),
+        make=_named(hooks.make, name, "the constructor") if hooks.has_constructor else hooks.make,
         setup=hooks.setup and _named(hooks.setup, name, "setup"),
         teardown=hooks.teardown and _named(hooks.teardown, name, "teardown", is_urgent=False),
         prompt=_named(hooks.prompt, name, "the prompt"),

@@ -183,6 +183,7 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
         score_group=score_group,
         save=_save_state if _overrides(cls, "save_state") else None,
         load=_load_state if _overrides(cls, "save_state") else None,
+        has_constructor=_overrides(cls, "__init__") or _overrides(cls, "__new__"),
     )
 
 

@@ -247,6 +247,8 @@ async def make_instance(
     Raises:
         EnvironmentFailedError: If the constructor raised or took too long.
     """
+    if not definition.hooks.has_constructor:
+        return await definition.hooks.make(task_spec, secrets)
     with counting(start_clock(time_limit), shield=True):
         return await definition.hooks.make(task_spec, secrets)
     raise EnvironmentFailedError(f"the constructor did not end within {time_limit:g} seconds")

@@ -5,9 +5,8 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from secrets import randbelow
+from secrets import randbelow, token_hex
 from types import MappingProxyType
-from uuid import uuid4
 
 import anyio
 
@@ -38,8 +37,6 @@ from ors_server.wire import JSONObject
 
 SEEDS = 2**53
 """How many seeds there are: as many integers as every JSON reader keeps exact."""
-
-_write_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 class _Birth:
@@ -126,7 +123,7 @@ class SessionManager:
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         definition = self.environment(order.environment)
-        session_id = order.session_id or uuid4().hex
+        session_id = order.session_id or token_hex(16)
         if session_id in self._sessions or session_id in self._births:
             raise SessionExistsError("Session already exists")
         make = partial(self._make, session_id, order, definition)
@@ -157,7 +154,7 @@ class SessionManager:
             shared = parent.book.origin.episode_id
             steps = await self._services.store.steps(shared, 0, snapshot.state.steps)
             for _ in range(wish.count):
-                child_id = uuid4().hex
+                child_id = token_hex(16)
                 make = partial(make_fork, parent, child_id, wish.credential_id, snapshot, steps)
                 child = await self._bear(child_id, parent.definition, wish.credential_id, make)
                 children.append(child)
@@ -285,11 +282,9 @@ class SessionManager:
             self._expired.add(session.id)
 
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
-        self._leaving.add(session)
         await session.aclose(event, reason)
-        if session.is_released:
-            self._leaving.discard(session)
-        else:
+        if not session.is_released:
+            self._leaving.add(session)
             self._services.spawn(self._see_off, session)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
@@ -371,7 +366,7 @@ def hash_task(task_spec: JSONObject) -> str:
         EnvironmentFailedError: If the task is not JSON.
     """
     try:
-        text = _write_canonical(task_spec)
+        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
     return hashlib.sha256(text.encode()).hexdigest()

@@ -224,8 +224,11 @@ class Play:
             log.warning(
                 "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
             )
-        waived = clock.waived_s
-        outcome = run.outcome.waiving(waived) if waived > 0 else run.outcome
+        outcome, waived = run.outcome, clock.waived_s
+        if waived > 0:  # field by field, which costs a third of what `replace` does
+            outcome = Outcome(
+                outcome.kind, outcome.reward, outcome.finished, outcome.causes, outcome.metrics, waived
+            )
         return await self._book.count(call, Entry(outcome, started, run.output, error=run.error))
 
     def _name_code(self, tool: str) -> AuthorCode:

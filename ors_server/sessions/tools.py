@@ -1,9 +1,8 @@
 """The tools of one session: the environment's, its toolsets', and those that only this task offers."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
-
-import anyio
 
 from ors_server.authoring.boundary import call_hook
 from ors_server.authoring.context import CallContext
@@ -45,7 +44,7 @@ class SessionTools:
         self._definition = definition
         self._instance = instance
         self._session_toolset = session_toolset
-        self._making = anyio.Lock(fast_acquire=True)
+        self._making = asyncio.Lock()
         self._owners: dict[int, Any] = {}
         self._bound: dict[str, Callable[[Any, CallContext], Any]] = {}
         self._task_specs: list[ToolSpec] | None = None
