@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
+from typing_extensions import override
 
 from ors_server.admission import Admission, Place
 from ors_server.call_clock import call_clock
@@ -39,7 +40,7 @@ class LingeringThread:
         ended: Set on the event loop when the thread has returned; `None` while no thread was started.
     """
 
-    ended: anyio.Event | None = None
+    ended: asyncio.Event | None = None
 
     @property
     def is_running(self) -> bool:
@@ -47,9 +48,24 @@ class LingeringThread:
         return self.ended is not None and not self.ended.is_set()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Raised:
     error: BaseException
+
+
+class _NoLimiter(anyio.CapacityLimiter):
+    """Lets everybody pass, since places are given elsewhere; anyio's own takes two turns of the loop."""
+
+    def __new__(cls) -> Self:
+        return object.__new__(cls)
+
+    @override
+    async def __aenter__(self) -> None:
+        pass
+
+    @override
+    async def __aexit__(self, *_error: object) -> None:
+        pass
 
 
 class Workers:
@@ -75,7 +91,7 @@ class Workers:
         share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004
         self.admission = Admission(threads, share=share, reserve=reserve, clock=clock)
         self._queue_limit = queue_limit
-        self._unlimited = anyio.CapacityLimiter(math.inf)
+        self._unlimited = _NoLimiter()
 
     async def run(self, function: Callable[[], Any], thread: LingeringThread) -> Any:
         """Run a function in a worker thread; a caller that gives up leaves the thread behind.
@@ -109,11 +125,11 @@ class Workers:
         try:
             result = await run_sync(body, abandon_on_cancel=True, limiter=self._unlimited)
         except BaseException as error:
-            if begun.claim():
-                begun.never()
+            begun.leave()
             if isinstance(error, RuntimeError):
                 raise CapacityError(f"no worker thread could be started: {error}") from error
             raise
+        begun.end()
         if isinstance(result, _Raised):
             raise result.error
         return result
@@ -138,12 +154,16 @@ class Workers:
 class _Beginning:
     """Decides whether the thread runs the function or its caller has left before; tells the event loop."""
 
+    __slots__ = ("_decision", "_ended", "_has_left", "_has_run", "_loop", "_place", "_start", "_thread")
+
     def __init__(self, place: Place, thread: LingeringThread) -> None:
         self._place = place
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._decision = threading.Lock()
-        self._ended = thread.ended = anyio.Event()
+        self._ended = thread.ended = asyncio.Event()
+        self._has_left = False
+        self._has_run = False
         clock = call_clock.get()
         self._start = None if clock is None else clock.wait_for_start()
 
@@ -157,17 +177,24 @@ class _Beginning:
             self._start.note()
 
     def note_end(self) -> None:
-        """Give the place back; from the thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._end)
+        """Note that the function has returned; from the thread."""
+        self._has_run = True
+        if self._has_left:  # else the caller ends it, and the event loop need not be woken a second time
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self.end)
 
-    def never(self) -> None:
-        """Note that the thread will not run the function."""
-        self.note_start()
-        self._place.release()
-        self._thread.ended = None
+    def leave(self) -> None:
+        """Note that the caller does not wait any more: the thread never runs it, or ends by itself."""
+        self._has_left = True
+        if self.claim():
+            self.note_start()
+            self._place.release()
+            self._thread.ended = None
+        elif self._has_run:  # looked at after the thread could see that the caller has left
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Give the place back; a second call does nothing."""
         self._place.release()
         self._ended.set()
 

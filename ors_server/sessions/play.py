@@ -1,5 +1,6 @@
 """Plays one call: legality, arguments, turn, tool, count. Knows nothing of creation, expiry or deletion."""
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -247,7 +248,7 @@ class Play:
         limits = (tool.time_limit, self._book.policy.call_time_limit, self._book.remaining_time)
         return min([limit for limit in limits if limit is not None], default=None)
 
-    async def _give_back_later(self, manner: Manner, tool: str, ended: anyio.Event) -> None:
+    async def _give_back_later(self, manner: Manner, tool: str, ended: asyncio.Event) -> None:
         await ended.wait()
         self._lingering.remove(tool)
         self.turns.give_back(manner)
