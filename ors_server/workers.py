@@ -93,7 +93,9 @@ class Workers:
         self._queue_limit = queue_limit
         self._unlimited = _NoLimiter()
 
-    async def run(self, function: Callable[[], Any], thread: LingeringThread) -> Any:
+    async def run(
+        self, function: Callable[[], Any], thread: LingeringThread, place: Place | None = None
+    ) -> Any:
         """Run a function in a worker thread; a caller that gives up leaves the thread behind.
 
         The clock of the running call counts from the function's first moment.
@@ -101,6 +103,7 @@ class Workers:
         Args:
             function: Takes nothing.
             thread: Told when the thread has ended.
+            place: From `take`; `None` waits for one.
 
         Returns:
             What the function returned; what it raises is raised.
@@ -108,8 +111,7 @@ class Workers:
         Raises:
             CapacityError: If no thread was free for too long.
         """
-        place = await self._take()
-        begun = _Beginning(place, thread)
+        begun = _Beginning(place or await self.take(), thread)
 
         def body() -> Any:
             if not begun.claim():
@@ -134,7 +136,12 @@ class Workers:
             raise result.error
         return result
 
-    async def _take(self) -> Place:
+    async def take(self) -> Place:
+        """Wait for a place among the threads, for `run`; the clock of the running call stands still.
+
+        Raises:
+            CapacityError: If no thread was free for too long.
+        """
         code = author_code.get()
         is_urgent = code is not None and code.is_urgent
         # A key of its own: tools that have used up the share do not keep prompts waiting.
@@ -207,7 +214,7 @@ def current_workers() -> Workers:
     try:
         return _current.get()
     except LookupError:
-        workers = Workers()
+        workers = Workers(queue_limit=math.inf)  # no server runs here, so that nobody could come back later
         _current.set(workers)
         return workers
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from ors_server.errors import OrsServerError
 from ors_server.rewards.define import Reward, as_reward
@@ -14,6 +13,7 @@ from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.recorded import fields_of_row
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.trajectory import Trajectory, cut, fields_of_trajectory, read_trajectory
+from ors_server.workers import LingeringThread, current_workers
 
 MAX_REASON = 2_000
 """Characters of an error's message that are kept."""
@@ -52,11 +52,14 @@ async def evaluate(
 ) -> RewardResult:
     """Ask a reward from within an event loop; a reward that is not async runs in a worker thread.
 
+    In a server it waits for a thread in turn with the blocking tools of its environment, within their share.
+
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
         fields: Everything that is known, by name. The `reward` and `metrics` of a `Trajectory` among them are
             filled in.
-        time_limit: Seconds after which the result is a `limit`; a thread that still runs is left behind.
+        time_limit: Seconds from its start after which the result is a `limit`; a thread that still runs is
+            left behind.
 
     Returns:
         The result. A reward that raised, or gave no legal number, has the status `error` and no number.
@@ -65,15 +68,16 @@ async def evaluate(
         RewardDefinitionError: If it is no reward.
     """
     asked = as_reward(reward)
-    with anyio.move_on_after(time_limit):
-        try:
-            if asked.is_async:
+    try:
+        place = None if asked.is_async else await current_workers().take()
+        with anyio.move_on_after(time_limit):
+            if place is None:
                 raw = asked.judge(fields)
             else:
-                raw = await anyio.to_thread.run_sync(partial(asked.judge, fields), abandon_on_cancel=True)
+                raw = await current_workers().run(partial(asked.judge, fields), LingeringThread(), place)
             return _filled_in(fields, asked.read(await raw if inspect.isawaitable(raw) else raw))
-        except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
-            return _filled_in(fields, failure(error))
+    except Exception as error:  # noqa: BLE001  (whatever a reward raises is a failure to judge)
+        return _filled_in(fields, failure(error))
     late = RewardResult.without(
         RewardStatus.LIMIT, f"{asked.name} did not judge within {time_limit:g} seconds"
     )

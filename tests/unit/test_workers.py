@@ -93,6 +93,25 @@ async def test_a_thread_that_was_left_behind_keeps_its_place_until_it_ends(gate)
     assert running(workers) == 0
 
 
+async def test_a_place_comes_back_from_a_thread_that_returns_while_its_caller_leaves(gate):
+    workers = Workers(1)
+    thread, returns = LingeringThread(), threading.Event()
+
+    def wait():
+        gate.wait(LIMIT)
+        returns.set()
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(workers.run, wait, thread)
+            await anyio.wait_all_tasks_blocked()
+            gate.set()
+            returns.wait(LIMIT)  # the event loop learns of the return and of the cancellation together
+            group.cancel_scope.cancel()
+        await thread.ended.wait()
+    assert running(workers) == 0
+
+
 async def test_the_clock_of_a_call_starts_when_its_thread_does(gate):
     workers = Workers(1)
     with anyio.fail_after(LIMIT):
