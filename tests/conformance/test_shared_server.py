@@ -19,6 +19,8 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
+from ors_server.client.mcp_connection import connect
+from ors_server.client.options import ClientOptions, Reach
 from ors_server.sessions.calls import MAX_READERS
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +131,8 @@ class Player:
     def __init__(self, http: httpx2.AsyncClient, door: str) -> None:
         self.http = http
         self.door = door
+        self.calling = anyio.Semaphore(0)
+        """Released for each call that is about to be sent over a connection that stands."""
 
     async def create(self, environment: str = "hall", session_id: str | None = None) -> str:
         session_id = session_id or uuid4().hex
@@ -148,6 +152,7 @@ class Player:
         """Calls a tool; returns (reward, error code), or the text of a fault."""
         if (door or self.door) == "mcp":
             return await self._call_mcp(session_id, name, call_id)
+        self.calling.release()
         answer = await self.http.post(
             f"/{environment}/call",
             json={"name": name, "input": {}, "task_id": call_id},
@@ -177,6 +182,7 @@ class Player:
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             meta = None if call_id is None else {CALL_ID_KEY: call_id}
+            self.calling.release()
             try:
                 result = await client.call_tool(name, {}, meta=meta)
             except MCPError as error:
@@ -185,6 +191,16 @@ class Player:
         if figures is None or figures["metadata"] is None:
             return result.content[0].text
         return figures["reward"], (figures["metadata"].get("error") or {}).get("code")
+
+    async def delete(self, session_id: str) -> None:
+        """Deletes a session through the player's own door."""
+        if self.door == "ors":
+            answer = await self.http.post("/delete", headers={"X-Session-ID": session_id})
+            assert answer.json() == {"sid": session_id}
+            return
+        root = str(self.http.base_url).rstrip("/")
+        async with connect(f"{root}/mcp", Reach(root, None, ClientOptions()), "auto") as mcp:
+            assert (await mcp.method("delete", {"session_id": session_id}))["deleted"] is True
 
 
 @pytest.fixture(params=["ors", "mcp"])
@@ -213,12 +229,14 @@ async def test_a_call_that_waits_for_a_thread_is_not_charged_for_it(join, lone_s
         innocent = await player.create()
         await until_entered(7)  # the eighth thread is for setups and prompts
         told: list[Any] = []
+        player.calling = anyio.Semaphore(0)
 
         async def ask() -> None:
             told.append(await player.call(innocent, "instant"))
 
         group.start_soon(ask)
-        await anyio.sleep(2 * SHORT)  # real time has to pass for a clock that must not count it
+        await player.calling.acquire()
+        await anyio.sleep(4 * SHORT)  # real time has to pass for a clock that must not count it
         assert told == []
         Hall.gate.set()
     assert told == [(1.0, None)]
@@ -249,6 +267,8 @@ async def test_a_call_is_not_charged_while_another_sessions_tool_holds_the_event
 
         for _ in range(3):
             group.start_soon(ask)
+        for _ in range(3):
+            await player.calling.acquire()
         group.start_soon(player.call, culprit, "hold", "ors")
     assert told == [(1.0, None)] * 3
     health = (await player_health(server))["loop"]
@@ -294,11 +314,10 @@ async def test_a_tool_that_ends_soon_after_it_was_stopped_costs_nothing_more(joi
 async def test_a_session_whose_tool_cannot_be_stopped_is_deleted_soon(join, server):
     async with join(server) as player, anyio.create_task_group() as group:
         session = await player.create()
-        group.start_soon(player.call, session, "block", "ors")
+        group.start_soon(player.call, session, "block")
         await until_entered(1)
         with anyio.fail_after(LIMIT / 2):
-            answer = await player.http.post("/delete", headers={"X-Session-ID": session})
-        assert answer.status_code == 200
+            await player.delete(session)
         assert not Hall.gate.is_set()
         Hall.gate.set()
 
@@ -310,7 +329,7 @@ async def test_one_call_is_read_by_so_many_requests_at_once(join, server):
         refused = anyio.Event()
 
         async def ask() -> None:
-            told.append(await player.call(session, "block", "ors", call_id="same"))
+            told.append(await player.call(session, "block", call_id="same"))
             refused.set()
 
         async with anyio.create_task_group() as group:

@@ -21,6 +21,7 @@ from ors_server.transports.mcp.extension import add_extension
 from ors_server.transports.mcp.ground import Ground
 from ors_server.transports.mcp.lobby import INSTRUCTIONS, Lobby
 from ors_server.transports.mcp.loglevels import LogLevels
+from ors_server.transports.mcp.long_results import shorten
 from ors_server.transports.mcp.rounds import Rounds
 
 Handler: TypeAlias = Callable[[Context, Any], Awaitable[HandlerResult]]
@@ -99,9 +100,9 @@ class McpDoor:
         is checked here, and its result is made in its wire form.
         """
         if ctx.method == "tools/call" and ctx.params is not None and is_plain_call(ctx):
-            return await self._call_plainly(ctx, ctx.params)
+            return shorten(ctx, await self._call_plainly(ctx, ctx.params))
         if ctx.method != "initialize":
-            return await call_next(ctx)
+            return shorten(ctx, await call_next(ctx))
         try:
             instructions = await self._instructions(ctx)
         except OrsServerError as error:

@@ -24,6 +24,7 @@ from ors_server.transports.http import (
 )
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import VISITOR_KEY, Ground, Visitor
+from ors_server.transports.mcp.long_results import LongResults
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
 """The lobby, an episode for whoever has a credential, and an episode for whoever knows the URL."""
@@ -68,7 +69,7 @@ class McpHttp:
         except OrsServerError as error:
             await send_fault(send, error)
             return
-        await self._manager.handle_request(scope, received, send)
+        await self._manager.handle_request(scope, received, LongResults(scope).sending(send))
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         """Check the body before the SDK reads it; return a channel that gives it again."""
