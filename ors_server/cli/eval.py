@@ -10,7 +10,7 @@ import typer
 
 from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import CommandError, complain, say, say_json
+from ors_server.cli.output import CommandError, MisuseError, complain, say, say_json
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import Agent
@@ -55,7 +55,7 @@ def evaluate(options: EvalOptions) -> None:
     except Exception as escaped:
         error = _first(escaped)
         if isinstance(error, AgentSettingsError | BudgetError | RunError):
-            raise typer.BadParameter(str(error)) from escaped
+            raise MisuseError(str(error)) from escaped
         raise error from None
     _conclude(options, sitting)
 
@@ -65,7 +65,7 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.clock import SystemClock
     from ors_server.evaluation.agents.choosing import choose_agent
     from ors_server.evaluation.folder import RunFolder
-    from ors_server.evaluation.planning import check_same, go_on, plan_run
+    from ors_server.evaluation.planning import check_agent, check_same, go_on, plan_run
     from ors_server.evaluation.runner import Conduct, Runner
     from ors_server.store.open import open_reader
 
@@ -77,11 +77,13 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
         target = await stack.enter_async_context(_open_target(options, wish, agent))
         if begun is None:
             run = await plan_run(wish, target, agent.describe(), SystemClock().now())
+            await check_agent(agent, target)
             folder = RunFolder(options.output or Path(RUNS) / run.run_id)
             _begin(folder, run)
         else:
             run, folder = begun, RunFolder(options.resume or "")
             check_same(run, target, agent.describe())
+            await check_agent(agent, target)
         sitting.folder, sitting.run = folder.path, run
         with progress(run) as on_attempt:
             conduct = Conduct(
@@ -102,7 +104,7 @@ def _begun(folder: Path) -> "Run":
     try:
         return read_run(folder)
     except RecordError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise MisuseError(str(error)) from error
 
 
 def _begin(folder: "RunFolder", run: "Run") -> None:
@@ -111,7 +113,7 @@ def _begin(folder: "RunFolder", run: "Run") -> None:
     try:
         folder.begin(run)
     except RecordError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise MisuseError(str(error)) from error
 
 
 @asynccontextmanager
@@ -157,6 +159,7 @@ async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "Asy
 
 
 def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
+    from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.gathering import gather
     from ors_server.evaluation.summarising import summarise
 
@@ -177,8 +180,18 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
             f"{_words(run.stop_reason)} is spent; go on with: ors-server eval --resume {folder}"
         )
     if counts.errored:
-        complain(f"{counts.errored} of {counts.recorded} attempts errored; {folder} says why")
+        for line in failure_lines(outcome.attempts, counts.recorded):
+            complain(line)
+        complain(f"details: {_details(folder)}")
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _details(folder: Path) -> str:
+    from ors_server.evaluation.folder import ATTEMPTS_FILE
+    from ors_server.evaluation.runner import LOGS
+
+    logs = folder / LOGS
+    return f"{folder / ATTEMPTS_FILE}" + (f", tracebacks and logs in {logs}" if logs.is_dir() else "")
 
 
 def _show(options: EvalOptions, folder: Path, run: "Run", summary: "Summary") -> None:

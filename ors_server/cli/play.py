@@ -1,22 +1,35 @@
 """`ors-server play`: lets a person play a task in the terminal, or a script through standard input."""
 
+import difflib
 import json
+import shutil
 import sys
-from collections.abc import Callable
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ors_server.cli.completion import installed_names
+from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.output import CommandError, say, say_json
+from ors_server.cli.terminal import clean, clean_line
 
 if TYPE_CHECKING:
     from ors_server.testing.playing import Episode
 
+COMMANDS = {
+    ":tools": "show the tools",
+    ":prompt": "show the task again",
+    ":standing": "show steps and return so far",
+    ":quit": "end the episode",
+}
 HELP = (
-    "Type a tool's name, optionally followed by its arguments as JSON; :tools, :prompt, :standing or :quit."
+    "Type a tool's name, optionally followed by its arguments as JSON, or "
+    f"{', '.join(list(COMMANDS)[:-1])} or {list(COMMANDS)[-1]}. "
+    "Typing mistakes are caught here and cost nothing."
 )
+DROPPED = "(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)"
 
 
 @dataclass(frozen=True)
@@ -42,46 +55,77 @@ def play(options: PlayOptions) -> None:
     """Play a task by hand.
 
     Lines are read from standard input, so that a script can play too: each is a tool's name and its arguments
-    as JSON. The episode's figures are shown at the end.
+    as JSON. An unknown tool, or arguments that do not fit its schema, never reach the environment. The
+    episode's figures are shown at the end.
     """
     from ors_server.testing.playing import play as play_episode
     from ors_server.trajectory import summary_as_json
 
     with play_episode(options.reference, split=options.split, index=options.index) as episode:
-        Player(episode, read_line).run()
+        player = Player(episode, read_line)
+        with editing(player.words):
+            player.run()
         figures = summary_as_json(episode.summary)
     if options.json:
         say_json(figures)
 
 
-def read_line(question: str) -> str | None:
-    """Read a line, asking for it where a person sits; `None` at the end of the input.
-
-    Args:
-        question: What to ask.
-    """
-    if sys.stdin.isatty():
-        try:
-            return input(question)
-        except EOFError:
-            return None
-    line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
-
-
 class Player:
     """Plays an episode by the lines that somebody types."""
 
-    def __init__(self, episode: "Episode", read: Callable[[str], str | None]) -> None:
-        """Sit down at an episode.
+    def __init__(self, episode: "Episode", read: Read) -> None:
+        """Look at an episode.
 
         Args:
             episode: The episode.
-            read: Reads a line, given a question; `None` at the end of the input.
+            read: Reads a line.
         """
         self._episode = episode
         self._read = read
-        listing = episode.tools
+        self._schemas: dict[str, dict[str, Any] | None] = {}
+        self._about: dict[str, str] = {}
+        self._look()
+
+    def words(self) -> list[str]:
+        """Return what a line may begin with."""
+        return [*self._schemas, *COMMANDS]
+
+    def run(self) -> None:
+        """Play until the episode or the input ends.
+
+        Raises:
+            KeyboardInterrupt: After a second Ctrl-C in a row, or one during a call.
+        """
+        say_wrapped(self._episode.prompt)
+        self._show_tools()
+        say_wrapped(HELP)
+        while True:
+            try:
+                line = self._read_again()
+                if line is None or not self._obey(line.strip()):
+                    break
+            except _LineDroppedError:
+                continue
+        self._show_standing()
+
+    def _read_again(self) -> str | None:
+        """Read a line; a first Ctrl-C at a terminal only drops what was typed of it."""
+        if not sys.stdin.isatty():
+            return self._read("> ")
+        try:
+            return self._read("> ")
+        except KeyboardInterrupt:
+            say(f"\n{DROPPED}")
+        try:
+            return self._read("> ")
+        except KeyboardInterrupt:
+            say()
+            self._show_standing()
+            raise
+
+    def _look(self) -> None:
+        """Read the tools, which may change while an episode is played."""
+        listing = self._episode.tools
         self._schemas = {tool.name: tool.input_schema for tool in listing.tools}
         self._about = {tool.name: tool.description for tool in listing.tools}
         if listing.terminal_tool is not None:
@@ -90,31 +134,24 @@ class Player:
             part = {} if last.arg is None else {last.arg: {"type": "string"}}
             self._schemas[last.name] = {"type": "object", "properties": part, "required": list(part)}
 
-    def run(self) -> None:
-        """Play until the episode or the input ends."""
-        say(self._episode.prompt)
-        self._show_tools()
-        say(HELP)
-        while (line := self._read("> ")) is not None:
-            line = line.strip()
-            if line == ":quit":
-                break
-            if line and not line.startswith("#") and not self._obey(line):
-                break
-        self._show_standing()
-
     def _obey(self, line: str) -> bool:
+        """Do what a line says; return whether the episode goes on."""
         match line:
+            case ":quit":
+                return False
             case ":tools":
+                self._look()
                 self._show_tools()
             case ":prompt":
-                say(self._episode.prompt)
+                say_wrapped(self._episode.prompt)
             case ":standing":
                 self._show_standing()
             case _ if line.startswith(":"):
-                say(HELP)
-            case _:
+                say_wrapped(HELP)
+            case _ if line and not line.startswith("#"):
                 return self._call(line)
+            case _:
+                pass
         return True
 
     def _call(self, line: str) -> bool:
@@ -125,34 +162,47 @@ class Player:
             arguments = self._arguments(name, rest.strip())
             output = self._episode.call(name, **arguments)
         except OrsServerError as error:
-            say(f"! {error}")
+            say_wrapped(f"! {error}")
             return True
         for block in output.blocks:
-            say(getattr(block, "text", None) or "[image]")
+            say_wrapped(getattr(block, "text", None) or "[image]")
         if output.reward is not None:
             say(f"reward {output.reward:g}")
         return not output.finished
 
     def _arguments(self, name: str, text: str) -> dict[str, Any]:
-        if text:
-            try:
-                arguments = json.loads(text)
-            except ValueError as error:
-                raise CommandError(f"the arguments are not JSON: {error}") from error
-            if isinstance(arguments, dict):
-                return cast("dict[str, Any]", arguments)
-            raise CommandError(f"the arguments are a JSON object, not {text}")
-        if not sys.stdin.isatty():
-            return {}
-        return self._ask_for_arguments(self._schemas.get(name))
+        """Return a call's arguments.
 
-    def _ask_for_arguments(self, schema: dict[str, Any] | None) -> dict[str, Any]:
+        Raises:
+            CommandError: If the tool or the arguments would be refused; nothing was called.
+        """
+        if name not in self._schemas:
+            self._look()
+        if name not in self._schemas:
+            raise CommandError(self._unknown(name))
+        schema = self._schemas[name] or {}
+        if text:
+            arguments = _read_object(text)
+        else:
+            arguments = self._ask_for_arguments(schema) if sys.stdin.isatty() else {}
+        _check(arguments, schema)
+        return arguments
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._schemas, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the tools are {', '.join(self._schemas)}."
+        return f"there is no tool {clean_line(name)!r}; {hint} Nothing was called."
+
+    def _ask_for_arguments(self, schema: dict[str, Any]) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
-        schema = schema or {}
         for name, part in schema.get("properties", {}).items():
             needed = name in schema.get("required", ())
             note = part.get("description") or part.get("type", "JSON")
-            answer = self._read(f"  {name} ({note}{'' if needed else ', optional'}): ")
+            try:
+                answer = self._read(f"  {name} ({clean_line(note)}{'' if needed else ', optional'}): ")
+            except KeyboardInterrupt:
+                say(f"\n{DROPPED}")
+                raise _LineDroppedError from None
             if answer or needed:
                 arguments[name] = read_value(answer or "", part)
         return arguments
@@ -161,7 +211,7 @@ class Player:
         say("")
         for name, about in self._about.items():
             parts = (self._schemas[name] or {}).get("properties", {})
-            say(f"  {name}({', '.join(parts)})  {about.splitlines()[0] if about else ''}")
+            say_wrapped(f"  {name}({', '.join(parts)})  {about.splitlines()[0] if about else ''}", indent=6)
         say("")
 
     def _show_standing(self) -> None:
@@ -169,6 +219,56 @@ class Player:
         penalties = f", penalties {summary.penalty_sum:g}" if summary.penalty_sum else ""
         end = f", {summary.stop_reason}" if summary.stop_reason else ""
         say(f"{summary.phase}{end}: {summary.steps} steps, return {summary.episode_return:g}{penalties}")
+
+
+class _LineDroppedError(Exception):
+    """Somebody pressed Ctrl-C while they were asked for an argument."""
+
+
+def say_wrapped(text: str, *, indent: int = 0) -> None:
+    """Print a text for a person: no line is longer than the terminal, and no word is broken.
+
+    Where no terminal reads, lines stay as they are.
+
+    Args:
+        text: Anybody's.
+        indent: Columns before the second and further lines of a line that is wrapped.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in clean(text).split("\n"):
+        say("\n".join(_wrapped(line, width, indent)) if width and len(line) > width else line)
+
+
+def _wrapped(line: str, width: int, indent: int) -> list[str]:
+    margin = " " * (indent or len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"the arguments are not JSON: {error}. Nothing was called.") from error
+    if isinstance(arguments, dict):
+        return cast("dict[str, Any]", arguments)
+    raise CommandError(f"the arguments are a JSON object, not {text}. Nothing was called.")
+
+
+def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    found = best_match(Draft202012Validator(schema).iter_errors(arguments))
+    if found is not None:
+        where = "".join(f"{part}: " for part in found.absolute_path)
+        raise CommandError(f"{where}{found.message}. Nothing was called.")
 
 
 def read_value(text: str, schema: dict[str, Any]) -> Any:

@@ -47,6 +47,7 @@ def report(options: ReportOptions) -> None:
     Means are over tasks, of each task's mean over its attempts; attempts that errored are in no mean. The
     status is 0, or 2 if a folder holds no run.
     """
+    from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.report.page import run_report
     from ors_server.evaluation.summarising import summarise
     from ors_server.evaluation.summary import SUMMARY
@@ -66,5 +67,7 @@ def report(options: ReportOptions) -> None:
     console.print(summary_table(summary))
     for remark in summary_remarks(summary):
         say(remark)
+    for line in failure_lines(outcome.attempts, len(outcome.attempts)):
+        say(line)
     if options.html is not None:
         say(f"report in {options.html}")

@@ -10,7 +10,7 @@ from ors_server.evaluation.agents.callables import CallableAgent
 from ors_server.evaluation.agents.choosing import choose_agent
 from ors_server.evaluation.folder import RUN_FILE, RunFolder, read_run
 from ors_server.evaluation.outcomes import Run
-from ors_server.evaluation.planning import Wish, check_same, go_on, plan_run
+from ors_server.evaluation.planning import Wish, check_agent, check_same, go_on, plan_run
 from ors_server.evaluation.runner import Conduct, Runner
 from ors_server.evaluation.targets import Target
 from ors_server.store.open import open_reader
@@ -49,8 +49,10 @@ async def evaluate(
             run = read_run(folder)
             wish = go_on(run, wish)
             check_same(run, target, player.describe())
+            await check_agent(player, target)
         else:
             run = await plan_run(wish, target, player.describe(), SystemClock().now())
+            await check_agent(player, target)
             written.begin(run)
         return await Runner(target, player, written, conduct).play(run, wish.budget, wish.policy)
     finally:

@@ -103,6 +103,14 @@ class LocalTarget:
             with anyio.CancelScope(shield=True):
                 await self._engine.delete(episode.session_id)
 
+    def knows_actions(self, name: str) -> bool:
+        """Say whether the class has a method of that name.
+
+        Args:
+            name: `gold_actions` or `blank_actions`.
+        """
+        return callable(getattr(self._definition.source, name, None))
+
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
         """Return what the class's method of that name knows for a task.
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any
 
+from ors_server.evaluation.agents.base import Agent, ChecksTarget
 from ors_server.evaluation.budgets import Budget
 from ors_server.evaluation.outcomes import Run
 from ors_server.evaluation.runner import RunError
@@ -159,6 +160,20 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
         )
     if run.agent != agent:
         raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")
+
+
+async def check_agent(agent: Agent, target: Target) -> None:
+    """Refuse a run of which no attempt could be played, before the first one begins.
+
+    Args:
+        agent: Who plays.
+        target: Where.
+
+    Raises:
+        AgentSettingsError: If the agent says so: there is no gold, key, package or program.
+    """
+    if isinstance(agent, ChecksTarget):
+        await agent.check(target)
 
 
 def choose_split(splits: Sequence[Split], name: str | None) -> str:

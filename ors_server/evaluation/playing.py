@@ -1,12 +1,15 @@
 """Plays one attempt from the order for a session to the record of what came of it."""
 
+import sysconfig
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
 
+import ors_server
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agents.base import Agent
@@ -16,6 +19,13 @@ from ors_server.evaluation.outcomes import Attempt
 from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import EpisodeFigures, Target, TargetEpisode, TaskOrder
+
+_LIBRARIES = (
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    str(Path(ors_server.__file__).parent),
+    "<frozen ",
+)
+"""How the paths of code begin that is not the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +217,16 @@ def describe(error: BaseException) -> str:
     """Say in a line what failed.
 
     Args:
-        error: One of ours says it itself; of any other the type is named.
+        error: One of ours says it itself; of any other the type is named, and the line of the agent's code.
     """
     text = " ".join(str(error).split())
-    return text if isinstance(error, OrsServerError) and text else f"{type(error).__name__}: {text}"
+    if isinstance(error, OrsServerError) and text:
+        return text
+    return f"{type(error).__name__}: {text}{_place_of(error)}"
+
+
+def _place_of(error: BaseException) -> str:
+    """Return ` (file.py:12)`: the last line of code that is neither ours nor an installed package's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

@@ -119,6 +119,15 @@ class RemoteTarget:
         async with make(self.environment, **wishes) as played:
             yield RemoteEpisode(played, task_hash, by_mcp=self._by_mcp)
 
+    def knows_actions(self, name: str) -> bool:
+        """Know nothing, as `known_actions` does.
+
+        Args:
+            name: Of the actions.
+        """
+        del name
+        return False
+
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
         """Know nothing: what earns the most stays with the server's author.
 

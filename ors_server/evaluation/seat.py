@@ -18,6 +18,7 @@ class Seat:
         split: The task's split.
         index: The task's place in it.
         environment: Name of the environment.
+        target_name: What whoever started the run calls the target.
         attempt: The attempt's number, from 1.
         seed: The attempt's seed: whoever draws chances from it draws the same ones again.
         log: What the agent wants to leave for whoever reads the run later, in lines.
@@ -35,6 +36,7 @@ class Seat:
         self.split = order.split
         self.index = order.index
         self.environment = target.environment
+        self.target_name = target.name
         self.attempt = order.attempt
         self.seed = order.seed
         self.log: list[str] = []

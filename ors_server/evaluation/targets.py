@@ -190,6 +190,14 @@ class Target(Protocol):
         """
         ...
 
+    def knows_actions(self, name: str) -> bool:
+        """Say whether `known_actions` gives any here.
+
+        Args:
+            name: `gold_actions` or `blank_actions`.
+        """
+        ...
+
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
         """Return calls that the environment's author knows for a task, or `None` if nobody here knows them.
 

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from ors_server.errors import ClientError
 from ors_server.evaluation.seat import Seat
+from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject
 
 
@@ -30,6 +31,22 @@ class AgentReport:
     """Tokens that a model read, where the seat was not told already."""
     tokens_out: int | None = None
     cost: float | None = None
+
+
+@runtime_checkable
+class ChecksTarget(Protocol):
+    """An agent that can say before a run that it could play none of its attempts."""
+
+    async def check(self, target: Target) -> None:
+        """Look at what is needed, and play nothing.
+
+        Args:
+            target: Where the run is to be played.
+
+        Raises:
+            AgentSettingsError: If every attempt would fail for want of something.
+        """
+        ...
 
 
 @runtime_checkable

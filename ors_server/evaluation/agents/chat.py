@@ -20,7 +20,7 @@ from ors_server.evaluation.agents.conversation import (
 from ors_server.evaluation.agents.endpoint import API_KEY, ChatEndpoint, ContextOverflowError
 from ors_server.evaluation.agents.scripted import final_message
 from ors_server.evaluation.seat import Seat
-from ors_server.evaluation.targets import Answer
+from ors_server.evaluation.targets import Answer, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, TextBlock
 
 NUDGE = "The task is not over. Go on by calling one of the tools."
@@ -151,6 +151,18 @@ class ChatAgent:
         options = self._options.model_dump(mode="json", exclude_defaults=True)
         endpoint = {"base_url": self._endpoint.base_url}
         return {"kind": "openai", "name": self._model, "options": {**options, **endpoint}}
+
+    async def check(self, target: Target) -> None:
+        """Refuse to begin without the package or a key.
+
+        Args:
+            target: Where the run is to be played.
+
+        Raises:
+            AgentSettingsError: If one of them is missing.
+        """
+        del target
+        self._endpoint.open()
 
     async def play(self, seat: Seat) -> AgentReport:
         """Play one attempt.

@@ -5,6 +5,7 @@ The program belongs to whoever evaluates and runs with their rights; what it doe
 
 import os
 import shlex
+import shutil
 import signal
 from collections import deque
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from anyio.abc import ByteReceiveStream, Process
 from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.seat import Seat
+from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject
 
 URL_VARIABLE = "ORS_AGENT_URL"
@@ -77,6 +79,20 @@ class CommandAgent:
     def describe(self) -> JSONObject:
         """Return the command line."""
         return {"kind": "command", "name": self._name, "command": self._command}
+
+    async def check(self, target: Target) -> None:
+        """Refuse to begin without the program.
+
+        Args:
+            target: Where the run is to be played.
+
+        Raises:
+            AgentSettingsError: If there is no such program.
+        """
+        del target
+        program = self._words[0]
+        if "{" not in program and shutil.which(program) is None:
+            raise AgentSettingsError(f"{program} cannot be started: no such program is on PATH")
 
     async def play(self, seat: Seat) -> AgentReport:
         """Start the program and wait until it exits, or until the episode is over.

@@ -98,6 +98,17 @@ class ChatEndpoint:
                 await self._clock.sleep(self._pause(attempt, error.wait))
         raise AgentSettingsError("a request is sent at least once; set tries to 1 or more")
 
+    def open(self) -> Any:
+        """Make the client, which sends nothing yet, and return the `openai` package.
+
+        Raises:
+            AgentSettingsError: If the package or the key is missing.
+        """
+        openai = load_openai()
+        if self._client is None:
+            self._client = self._open(openai)
+        return openai
+
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client is not None:
@@ -109,9 +120,7 @@ class ChatEndpoint:
         return min(LONGEST_WAIT, max(own, wished or 0.0))
 
     async def _try(self, body: Mapping[str, Any]) -> Any:
-        openai = load_openai()
-        if self._client is None:
-            self._client = self._open(openai)
+        openai = self.open()
         rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
         try:
             with anyio.fail_after(self._time_limit):

@@ -8,7 +8,7 @@ from typing_extensions import override
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.agents.random_arguments import draw_arguments
 from ors_server.evaluation.seat import Seat
-from ors_server.evaluation.targets import Actions
+from ors_server.evaluation.targets import Actions, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing
 
 GOLD = "gold_actions"
@@ -36,6 +36,26 @@ class OracleAgent(_Scripted):
 
     kind = "oracle"
 
+    async def check(self, target: Target) -> None:
+        """Refuse a target whose gold is not known here.
+
+        Args:
+            target: Where the run is to be played.
+
+        Raises:
+            AgentSettingsError: If it is not known.
+        """
+        if not target.knows_actions(GOLD):
+            raise AgentSettingsError(self._lack(target.environment, target.name))
+
+    def _lack(self, environment: str, name: str) -> str:
+        if name.startswith(("http://", "https://")):
+            return (
+                f"the oracle agent plays environments of this process, and {name} is a server, which tells "
+                f"nobody its gold: evaluate the environment by its name, module or path"
+            )
+        return f"the oracle agent needs `{GOLD}(task_spec)`, and {environment} does not define it"
+
     async def play(self, seat: Seat) -> AgentReport:
         """Make the gold calls.
 
@@ -47,10 +67,7 @@ class OracleAgent(_Scripted):
         """
         actions = await seat.known_actions(GOLD)
         if actions is None:
-            raise AgentError(
-                f"nobody knows the gold of task {seat.index}: the oracle plays environments of this process "
-                f"whose class has a method {GOLD}(task_spec)"
-            )
+            raise AgentError(self._lack(seat.environment, seat.target_name))
         return await make_calls(seat, actions)
 
 

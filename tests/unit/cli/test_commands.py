@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from ors_server.cli.line_reading import read_line
 from ors_server.cli.output import CommandError
-from ors_server.cli.play import Player, read_line, read_value
+from ors_server.cli.play import Player, read_value
 from ors_server.cli.remote import RemoteServer
 from ors_server.testing import play as play_episode
 
@@ -93,7 +94,7 @@ def test_a_call_that_was_not_answered_has_status_1(run, tool, arguments, kind):
 @pytest.mark.parametrize("arguments", ["{", "[1]"])
 def test_arguments_that_are_no_json_object_are_refused(run, arguments):
     ran = run("call", f"{REFENV}:RefEnv", "echo", arguments)
-    assert ran.status == 1
+    assert ran.status == 2
     assert ran.err.startswith("ors-server: the arguments are")
 
 
@@ -192,7 +193,7 @@ def test_check_does_not_fail_for_what_only_should_hold(run):
 
 def test_check_knows_its_ids(run):
     ran = run("check", "math_word_problems", "--only", "tool-names", "--only", "sparkle")
-    assert ran.status == 1
+    assert ran.status == 2
     assert ran.err == "ors-server: there is no check with the id sparkle\n"
 
 
@@ -260,7 +261,7 @@ def test_a_new_environment_never_overwrites_another(run, tmp_path):
 @pytest.mark.parametrize("name", ["My", "a-b", "health", "class.", ""])
 def test_a_new_environment_needs_a_usable_name(run, name, tmp_path):
     ran = run("new", name, "--in", str(tmp_path))
-    assert ran.status == 1
+    assert ran.status == 2
     assert list(tmp_path.iterdir()) == []
 
 

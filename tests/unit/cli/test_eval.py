@@ -14,12 +14,14 @@ import pytest
 from ors_server.cli.eval import evaluate
 from ors_server.cli.eval_options import EvalOptions
 from ors_server.cli.eval_progress import headline, progress
+from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.folder import read_attempts, read_run
 from ors_server.evaluation.planning import Wish
 from ors_server.evaluation.runner import Tally
 from tests.conftest import LiveServer
 from tests.fixtures.chat_server import ChatServer, played_by_hint
 from tests.fixtures.evaluation_plays import make_run
+from tests.fixtures.made_runs import make_attempt
 
 ROOT = Path(__file__).parents[3]
 GUESSING = f"{ROOT / 'tests/fixtures/evaluated_environments.py'}:Guessing"
@@ -80,10 +82,87 @@ def test_a_run_goes_on_with_what_is_left(evaluated, run, tmp_path):
 def test_attempts_that_errored_are_told_by_the_status_and_played_again_on_request(evaluated, run, tmp_path):
     ran = evaluated("--agent", f"{AGENTS}:fail", "--limit", "2")
     assert ran.status == 1
-    assert "2 of 2 attempts errored" in ran.err
+    assert "2 of 2 attempts failed: ValueError: I cannot play (evaluation_agents.py:" in ran.err
     again = run("eval", "--resume", str(tmp_path / "run"), "--retry-errored")
     assert again.status == 1
     assert len(list(read_attempts(tmp_path / "run"))) == 4
+
+
+CRASHING = """
+import json
+
+async def crash(seat):
+    number = {0: "one", 1: "two"}[seat.index % 2]
+    if seat.index == 3:
+        raise ValueError("a reason of its own")
+    return {"one": 1}["answer" if number == "one" else f"session 7f3e9a11{seat.index}"]
+
+def parse(seat):
+    json.loads("nothing")
+"""
+
+
+def test_the_reasons_of_failures_are_grouped_with_the_line_of_the_agent(evaluated, run, tmp_path):
+    (tmp_path / "agent.py").write_text(CRASHING)
+    ran = evaluated("--agent", f"{tmp_path / 'agent.py'}:crash", "--tasks", "0:6", "-c", "1")
+    folder = tmp_path / "run"
+    reasons = [
+        "3 of 6 attempts failed: KeyError: 'answer' (agent.py:8); first at test/0, attempt 1",
+        "2 of 6 attempts failed: KeyError: 'session 7f3e9a111' (agent.py:8); first at test/1, attempt 1",
+        "1 of 6 attempts failed: ValueError: a reason of its own (agent.py:7); first at test/3, attempt 1",
+    ]
+    details = f"details: {folder / 'attempts.jsonl'}, tracebacks and logs in {folder / 'logs'}"
+    assert (ran.status, ran.err.splitlines()) == (1, [f"ors-server: {line}" for line in [*reasons, details]])
+    assert run("report", str(folder), "--resamples", "100").out.splitlines()[-3:] == reasons
+
+
+def test_the_line_is_the_agent_s_where_a_library_raises(evaluated, tmp_path):
+    (tmp_path / "agent.py").write_text(CRASHING)
+    ran = evaluated("--agent", f"{tmp_path / 'agent.py'}:parse", "--limit", "1")
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (agent.py:11)" in ran.err
+
+
+def test_many_reasons_are_cut(evaluated):
+    attempts = [make_attempt(index, reward=None, error=f"reason {chr(97 + index)}") for index in range(8)]
+    *shown, rest = failure_lines([*attempts, make_attempt(9)], 9)
+    assert len(shown) == 5
+    assert rest == "3 attempts failed for 3 other reasons"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(
+            [f"{EVERYTHING}:Talking", "--agent", "oracle"], "`gold_actions(task_spec)`", id="no gold"
+        ),
+        pytest.param([GUESSING, "--agent", "openai:small"], "no API key: set OPENAI_API_KEY", id="no key"),
+        pytest.param(
+            [GUESSING, "--agent", "openai:small", "--agent-option", "api_key_env=MY_KEY"],
+            "set MY_KEY",
+            id="own key",
+        ),
+        pytest.param(
+            [GUESSING, "--agent", "command: no-such-program {url}"], "no such program", id="no program"
+        ),
+    ],
+)
+def test_what_could_play_no_attempt_is_refused_before_the_first(
+    evaluated, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    target, *rest = words
+    ran = evaluated(*rest, target=target)
+    assert (ran.status, ran.out) == (2, "")
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_gold_of_a_server_is_refused_at_once(evaluated, tmp_path, serve_live):
+    ran = evaluated("--agent", "oracle", target=serve_live(GUESSING).url)
+    assert (ran.status, "plays environments of this process" in ran.err) == (2, True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_budgets_policies_and_options_reach_the_attempts(evaluated, tmp_path):

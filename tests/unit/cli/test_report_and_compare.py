@@ -28,7 +28,9 @@ def test_a_report_is_a_table_with_remarks(run, kept):
     assert (ran.status, ran.err) == (0, "")
     assert "75.0 %" in ran.out
     assert "1 attempt errored: in no mean" in ran.out
-    assert ran.out.endswith("95 % intervals clustered by task; 200 resamples, seed 0\n")
+    *_, how, failed = ran.out.splitlines()
+    assert how == "95 % intervals clustered by task; 200 resamples, seed 0"
+    assert failed == "1 of 4 attempts failed: the endpoint answered 500; first at test/1, attempt 1"
 
 
 def test_each_task_has_a_row_if_it_is_wanted(run, kept):

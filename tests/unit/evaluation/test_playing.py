@@ -82,7 +82,9 @@ async def test_an_agent_that_crashes_errs_and_leaves_its_traceback():
 
     with anyio.fail_after(LIMIT):
         attempt, log = await attempt_with(Guessing, ScriptedAgent(crash))
-    assert (attempt.status, attempt.error) == (AttemptStatus.ERRORED, "KeyError: 'oops'")
+    assert attempt.status is AttemptStatus.ERRORED
+    line = crash.__code__.co_firstlineno + 2
+    assert attempt.error == f"KeyError: 'oops' (test_playing.py:{line})"
     assert (attempt.episode_return, attempt.success, attempt.steps) == (None, None, 1)
     assert "in crash" in "".join(log)
 

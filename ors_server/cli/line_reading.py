@@ -1,0 +1,77 @@
+"""Reads what a person types: with editing, history and completion at a terminal, line by line from a pipe."""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+Read: TypeAlias = Callable[[str], str | None]
+"""Reads a line, given a question; `None` at the end of the input."""
+MOST_LINES = 1000
+"""Lines of history that are kept."""
+
+
+def read_line(question: str) -> str | None:
+    """Read a line, asking for it where a person sits; `None` at the end of the input.
+
+    Args:
+        question: What to ask.
+    """
+    if sys.stdin.isatty():
+        try:
+            return input(question)
+        except EOFError:
+            return None
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+@contextmanager
+def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
+    """Edit lines at a terminal: arrow keys, a history that the next run knows too, and words by Tab.
+
+    Args:
+        words: What may be typed first on a line.
+    """
+    readline = _readline() if sys.stdin.isatty() else None
+    if readline is None:
+        yield
+        return
+    history = history_file()
+    with suppress(OSError):
+        readline.read_history_file(history)
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    readline.set_completer_delims(" ")
+    readline.set_completer(lambda typed, number: _offer(words(), typed, number))
+    try:
+        yield
+    finally:
+        readline.set_completer(None)
+        readline.set_history_length(MOST_LINES)
+        with suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+
+
+def history_file() -> Path:
+    """Return where the history is kept: in the user's state folder (XDG Base Directory)."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return folder / "ors-server" / "play_history"
+
+
+def _offer(words: Sequence[str], typed: str, number: int) -> str | None:
+    found = [word for word in words if word.startswith(typed)]
+    return f"{found[number]} " if number < len(found) else None
+
+
+def _readline() -> ModuleType | None:
+    try:
+        import readline
+    except ImportError:  # Python was built without it
+        return None
+    return readline
