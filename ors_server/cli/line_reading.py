@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -46,7 +47,7 @@ def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     readline.set_completer_delims(" ")
-    readline.set_completer(lambda typed, number: _offer(words(), typed, number))
+    readline.set_completer(partial(_offer, words))
     try:
         yield
     finally:
@@ -64,8 +65,8 @@ def history_file() -> Path:
     return folder / "ors-server" / "play_history"
 
 
-def _offer(words: Sequence[str], typed: str, number: int) -> str | None:
-    found = [word for word in words if word.startswith(typed)]
+def _offer(words: Callable[[], Sequence[str]], typed: str, number: int) -> str | None:
+    found = [word for word in words() if word.startswith(typed)]
     return f"{found[number]} " if number < len(found) else None
 
 

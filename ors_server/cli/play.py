@@ -262,10 +262,12 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
+    import jsonschema
+    from jsonschema import exceptions
 
-    found = best_match(Draft202012Validator(schema).iter_errors(arguments))
+    validator: Any = jsonschema.Draft202012Validator(schema)
+    choose: Any = exceptions.best_match  # pyright: ignore[reportUnknownMemberType]
+    found: Any = choose(validator.iter_errors(arguments))
     if found is not None:
         where = "".join(f"{part}: " for part in found.absolute_path)
         raise CommandError(f"{where}{found.message}. Nothing was called.")
