@@ -191,6 +191,21 @@ async def answers_bare_paths_directly(server: Subject) -> None:
         expect_status(answer, 200, asked="a bare path")
 
 
+async def routes_bare_paths_by_deployment(server: Subject) -> None:
+    """E13c."""
+    for name in server.environments:
+        for value in (name, f"owner/{name}", name.upper()):
+            bare = await server.wire.send(get("/tools", X_Deployment=value))
+            named = await server.wire.send(get(f"/{name}/tools"))
+            expect(bare.json() == named.json(), f"X-Deployment: {value} with /tools answered {bare}")
+    body = {"split": server.split, "index": 0}
+    for request in (get("/tools", X_Deployment=NOWHERE), post("/task", body, X_Deployment=NOWHERE)):
+        detail = expect_detail(await server.wire.send(request), 404, asked="X-Deployment without such a name")
+        expect(server.environment in str(detail), f"expected the names that are served, got {detail!r}")
+    _, answer = await server.create(body, X_Deployment=NOWHERE)
+    expect_detail(answer, 404, asked="/create with an X-Deployment that is not served")
+
+
 async def refuses_malformed_bodies(server: Subject) -> None:
     """E14."""
     bodies: tuple[Any, ...] = ({}, {"split": 1}, {"split": None}, [], "text")
@@ -293,6 +308,7 @@ CHECKS = {
     "E12": refuses_an_unknown_split,
     "E13": reaches_the_default_environment_by_bare_paths,
     "E13b": answers_bare_paths_directly,
+    "E13c": routes_bare_paths_by_deployment,
     "E14": refuses_malformed_bodies,
     "E15": says_application_json,
     "E16": has_the_names_of_the_specification,

@@ -17,7 +17,13 @@ from pydantic import BaseModel, ValidationError
 from ors_server import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
-from ors_server.errors import EnvironmentFailedError, InvalidRequestError, OrsServerError, UnknownCallError
+from ors_server.errors import (
+    EnvironmentFailedError,
+    InvalidRequestError,
+    OrsServerError,
+    SessionNotFoundError,
+    UnknownCallError,
+)
 from ors_server.sessions.calls import Call
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports import http
@@ -25,6 +31,7 @@ from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, Reader
 from ors_server.transports.ors_creates import Creations, fingerprint_of
+from ors_server.transports.ors_deferred import CLIENT, DeferredCreations
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
     CallRequest,
@@ -34,6 +41,9 @@ from ors_server.wire import (
     TaskRangeRequest,
     TaskRequest,
 )
+
+PLACEHOLDER = "env"
+"""What TRL sends as `X-Deployment` where its user named no environment."""
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
@@ -51,6 +61,11 @@ class Request:
     environment: str | None
     """The environment's name as it stands in the path; `None` for a bare path."""
     receive: http.Receive
+
+    @property
+    def deployment(self) -> str | None:
+        """The environment that `X-Deployment` names as `name` or `owner/name`; `None` if it names none."""
+        return self.headers.get("x-deployment", "").strip().rpartition("/")[2] or None
 
     @property
     def session_id(self) -> str:
@@ -120,6 +135,7 @@ class OrsDoor:
         self._max_body_bytes = max_body_bytes
         self._streams = CallStreams(ping_seconds)
         self._creations = Creations(engine)
+        self._deferred = DeferredCreations(engine.create)
         get, post = "GET", "POST"
         self._endpoints = {
             "health": Endpoint(get, self._health, has_environment=False, is_open=True),
@@ -194,7 +210,12 @@ class OrsDoor:
                 return "Not Found"
 
     def _definition(self, request: Request) -> EnvironmentDefinition:
-        return self._engine.environment(request.environment)
+        return self._engine.environment(request.environment or self._deployed(request))
+
+    def _deployed(self, request: Request) -> str | None:
+        name = request.deployment
+        is_placeholder = name == PLACEHOLDER and name not in self._engine.environments
+        return None if is_placeholder else name
 
     # Discovery
 
@@ -267,8 +288,9 @@ class OrsDoor:
         request.caller.require(Role.TRAINER)
         session_id = request.session_id
         wanted = request.parse(CreateRequest)
+        environment = wanted.env_name or self._deployed(request)
         order = SessionOrder(
-            environment=wanted.env_name,
+            environment=environment,
             session_id=session_id,
             task_spec=wanted.task_spec,
             split=wanted.split,
@@ -277,38 +299,64 @@ class OrsDoor:
             secrets={**(wanted.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
         )
-        fingerprint = fingerprint_of(
-            request.caller.credential_id, request.headers.get("x-secrets"), request.body
-        )
-        await self._creations.create(session_id, order, fingerprint, request.receive)
+        if await self._names_later(request, order):
+            self._deferred.defer(session_id, order)
+        else:
+            fingerprint = fingerprint_of(
+                request.caller.credential_id, request.headers.get("x-secrets"), request.body
+            )
+            await self._creations.create(session_id, order, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
+    async def _names_later(self, request: Request, order: SessionOrder) -> bool:
+        """Whether the paths of later requests, and nothing before them, name the environment."""
+        is_open = order.environment is None and order.split is not None
+        if not is_open or len(self._engine.environments) == 1 or order.session_id is None:
+            return False
+        if not request.headers.get("user-agent", "").startswith(CLIENT):
+            return False
+        try:
+            await self._engine.ping(order.session_id)
+        except SessionNotFoundError:
+            return True
+        return False  # the id is live: the creation says so
+
+    async def _own_session(self, request: Request) -> str:
+        """Return the session that a request is about, made now if its creation waited for this path."""
+        session_id = request.own_session()
+        if session_id in self._deferred:
+            await self._deferred.carry_out(session_id, request.environment)
+        return session_id
+
     async def _ping(self, request: Request, send: http.Send) -> None:
-        await self._engine.ping(request.own_session())
+        session_id = request.own_session()
+        if session_id not in self._deferred:
+            await self._engine.ping(session_id)
         await http.send_json(send, {"status": "ok"})
 
     async def _delete(self, request: Request, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = request.session_id
+        self._deferred.forget(session_id)
         await self._engine.delete(session_id)
         await http.send_json(send, {"sid": session_id})
 
     # Play
 
     async def _prompt(self, request: Request, send: http.Send) -> None:
-        blocks = await self._engine.prompt(request.own_session())
+        blocks = await self._engine.prompt(await self._own_session(request))
         await http.send_json(send, [block.model_dump() for block in blocks])
 
     async def _messages(self, request: Request, send: http.Send) -> None:
-        messages = await self._engine.messages(request.own_session())
+        messages = await self._engine.messages(await self._own_session(request))
         await http.send_json(send, [message.model_dump() for message in messages])
 
     async def _task_tools(self, request: Request, send: http.Send) -> None:
-        listing = await self._engine.tools(request.own_session())
+        listing = await self._engine.tools(await self._own_session(request))
         await http.send_json(send, listing.model_dump())
 
     async def _call(self, request: Request, send: http.Send) -> None:
-        session_id = request.own_session()
+        session_id = await self._own_session(request)
         wanted = request.parse(CallRequest)
         reader = Reader(request.caller, self._engine.visibility_of(session_id))
         call_id = wanted.task_id or None
@@ -327,7 +375,7 @@ class OrsDoor:
 
     async def _score_group(self, request: Request, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
-        session_id = request.session_id
+        session_id = await self._own_session(request)
         wanted = request.parse(ScoreGroupRequest)
         reader = Reader(request.caller, self._engine.visibility_of(session_id))
         call = await self._engine.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)

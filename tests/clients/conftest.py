@@ -152,6 +152,15 @@ def server_url(serve_with: Callable[..., str]) -> str:
     return serve_with(None, *(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")))
 
 
+@pytest.fixture(scope="session", params=["refenv is the default one", "secondenv is the default one"])
+def acceptance_url(request: pytest.FixtureRequest, serve_with: Callable[..., str]) -> str:
+    """The URL of a server with the four acceptance environments, whose default one matters to no test."""
+    if request.param.startswith("refenv"):
+        url: str = request.getfixturevalue("server_url")
+        return url
+    return serve_with(None, *(f"{REFENV}:{name}" for name in ("SecondEnv", "TermEnv", "RefEnv", "IndexEnv")))
+
+
 class Play:
     """Client scripts that run beside the tests, each answering for some scenarios."""
 

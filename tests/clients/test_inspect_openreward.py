@@ -4,9 +4,9 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def answer(server_url, play):
+def answer(acceptance_url, play):
     started = play("inspect", "play_inspect_openreward.py")
-    started.start(server_url, "dataset", "win", "lose", "silent")
+    started.start(acceptance_url, "dataset", "win", "lose", "silent")
     return started.answer
 
 

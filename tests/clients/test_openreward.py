@@ -26,20 +26,21 @@ SCENARIOS = (
     "terminal",
     "score_group",
     "variants",
+    "deployments",
     "synchronous",
 )
 
 
 @pytest.fixture(scope="module")
-def proxy(server_url, cutting_proxy):
-    return cutting_proxy(server_url, request=b"slow_count")
+def proxy(acceptance_url, cutting_proxy):
+    return cutting_proxy(acceptance_url, request=b"slow_count")
 
 
 @pytest.fixture(scope="module")
-def answer(server_url, proxy, play):
+def answer(acceptance_url, proxy, play):
     started = play("openreward", "play_openreward.py")
     started.start(proxy.url, "dropped")
-    started.start(server_url, *SCENARIOS)
+    started.start(acceptance_url, *SCENARIOS)
     return started.answer
 
 
@@ -77,6 +78,25 @@ def test_reaches_the_environments_that_are_not_the_default_one(answer):
     assert plays["secondenv"]["prompt"] == "This is the second environment."
     assert plays["secondenv"]["output"]["text"] == "secondenv"
     assert plays["indexenv"]["prompt"] == "This is task 1."
+
+
+def test_plays_each_of_four_environments_by_its_name_alone(answer):
+    plays = answer("deployments")
+    assert plays["refenv"]["environment"] == "refenv"
+    assert "echo" in plays["refenv"]["tools"]
+    assert "hint" in plays["refenv"]["own"]
+    assert plays["secondenv"]["prompts"] == ["This is the second environment."] * 2
+    assert plays["indexenv"]["prompts"] == ["This is task 0."] * 2
+    assert plays["indexenv"]["tools"] == plays["indexenv"]["own"] == ["where"]
+    assert plays["owner/termenv"]["environment"] == "termenv"
+    assert plays["owner/termenv"]["prompts"] == ["[system]"] * 2
+
+
+def test_is_told_the_names_where_it_asks_for_an_environment_that_is_not_served(answer):
+    for said in answer("deployments")["nonsense"].values():
+        assert "404" in said
+        assert "unknown environment 'nonsense'" in said
+        assert all(name in said for name in ("refenv", "secondenv", "indexenv", "termenv"))
 
 
 def test_is_told_to_use_indices_where_tasks_cannot_be_listed(answer):

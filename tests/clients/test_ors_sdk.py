@@ -13,20 +13,21 @@ SCENARIOS = (
     "parallel",
     "finishing",
     "other_environment",
+    "by_index",
     "synchronous",
 )
 
 
 @pytest.fixture(scope="module")
-def proxy(server_url, cutting_proxy):
-    return cutting_proxy(server_url, request=b"slow_count")
+def proxy(acceptance_url, cutting_proxy):
+    return cutting_proxy(acceptance_url, request=b"slow_count")
 
 
 @pytest.fixture(scope="module")
-def answer(server_url, proxy, play):
+def answer(acceptance_url, proxy, play):
     started = play("ors_sdk", "play_ors_sdk.py")
     started.start(proxy.url, "dropped")
-    started.start(server_url, *SCENARIOS)
+    started.start(acceptance_url, *SCENARIOS)
     return started.answer
 
 
@@ -48,6 +49,19 @@ def test_reaches_an_environment_that_is_not_the_default_one(answer):
     play = answer("other_environment")
     assert play["prompt"] == "This is the second environment."
     assert (play["output"]["text"], play["output"]["reward"]) == ("secondenv", 1.0)
+
+
+def test_plays_the_environment_that_it_names_by_split_and_index(answer):
+    plays = answer("by_index")
+    assert plays["secondenv"]["prompt"] == "This is the second environment."
+    assert plays["secondenv"]["tools"] == ["where"]
+    assert plays["secondenv"]["output"]["text"] == "secondenv"
+    assert (plays["indexenv"]["prompt"], plays["indexenv"]["output"]["text"]) == (
+        "This is task 1.",
+        "indexenv",
+    )
+    assert "7" in plays["past the end"]
+    assert "secondenv" in plays["past the end"] or "split" in plays["past the end"]
 
 
 def test_plays_twenty_tasks_to_their_reward_and_is_refused_afterwards(answer):

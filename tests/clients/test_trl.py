@@ -8,9 +8,10 @@ PARTS = ("capped", "chosen", "whole", "bare", "rollouts", "tools", "named")
 
 
 @pytest.fixture(scope="module")
-def answer(server_url, play):
+def answer(acceptance_url, server_url, play):
     started = play("trl", "play_trl.py")
-    started.start(server_url, *PARTS)
+    named = {} if acceptance_url == server_url else {"ENVIRONMENT": "refenv"}
+    started.start(acceptance_url, *PARTS, **named)
     return started.answer
 
 

@@ -183,6 +183,23 @@ async def other_environment(api: Any) -> Any:
         return {"prompt": prompt, "output": shown(await session.call_tool("where", {}))}
 
 
+async def by_index(api: Any) -> Any:
+    """Plays environments by split and index, which this client sends without the environment's name."""
+    seen = {}
+    for name in ("secondenv", "indexenv"):
+        async with api.get(name).session(split="train", index=1) as session:
+            tools = [t.name for t in await session.list_tools()]
+            prompt = (await session.get_prompt())[0].text
+            output = shown(await session.call_tool("where", {}))
+            seen[name] = {"prompt": prompt, "tools": tools, "output": output}
+    try:
+        async with api.get("secondenv").session(split="train", index=7) as session:
+            seen["past the end"] = str(await session.get_prompt())
+    except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
+        seen["past the end"] = str(error)
+    return seen
+
+
 async def slow_setup(api: Any) -> Any:
     """Opens sessions whose setup takes 80 seconds, asks for the prompt of one and calls a tool of another."""
     env = api.get("refenv")
@@ -229,6 +246,7 @@ SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
         dropped,
         finishing,
         other_environment,
+        by_index,
         slow_setup,
     )
 }

@@ -19,17 +19,19 @@ from transformers.utils import get_json_schema
 from trl.experimental.openreward import OpenRewardSpec
 
 URL = sys.argv[1]
+NAME = {"env_name": os.environ["ENVIRONMENT"]} if "ENVIRONMENT" in os.environ else {}
+"""The environment's name, where it is not the default one."""
 
 
 def dataset_of(**options: Any) -> dict[str, Any]:
     """Builds a training set and tells its columns and rows."""
-    dataset = OpenRewardSpec(URL, **options).train_dataset
+    dataset = OpenRewardSpec(URL, **NAME, **options).train_dataset
     return {"columns": sorted(dataset.column_names), "rows": [dict(row) for row in dataset]}
 
 
 def rollouts() -> dict[str, Any]:
     """Plays one rollout for each row, as the trainer does: reset, tool calls, then the rewards of all."""
-    spec = OpenRewardSpec(URL, num_tasks=4)
+    spec = OpenRewardSpec(URL, num_tasks=4, **NAME)
     rows = [dict(row) for row in spec.train_dataset]
     environments = [spec.environment_factory() for _ in rows]
     prompts = [env.reset(**row) for env, row in zip(environments, rows, strict=True)]
@@ -45,7 +47,7 @@ def rollouts() -> dict[str, Any]:
 
 def tools() -> dict[str, Any]:
     """Calls the bound methods that differ from plain tools, and looks at their signatures."""
-    spec = OpenRewardSpec(URL, indices=[0, 2], secrets={"K": ("v", ["example.org"])})
+    spec = OpenRewardSpec(URL, indices=[0, 2], secrets={"K": ("v", ["example.org"])}, **NAME)
     env = spec.environment_factory()
     env.reset(task_index=2)
     seen = {

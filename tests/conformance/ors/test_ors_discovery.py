@@ -78,6 +78,11 @@ def test_answers_bare_paths_directly(demand):
     demand()
 
 
+@pytest.mark.requirement("E13c")
+def test_routes_bare_paths_by_deployment(demand):
+    demand()
+
+
 @pytest.mark.requirement("E14")
 def test_refuses_malformed_bodies(demand):
     demand()

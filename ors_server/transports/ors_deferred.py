@@ -1,0 +1,87 @@
+"""Creations by a client that names the environment only in the paths of the session's later requests.
+
+The `ors-sdk` client sends `/create` with a split and an index and no environment, and then asks
+`/{environment}/prompt` or `/{environment}/call`. Where several environments are served, its session is made by
+the first of these requests, so that it plays the environment that the path names and not the default one.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import anyio
+
+from ors_server.errors import SessionExistsError
+from ors_server.sessions.order import SessionOrder
+
+CLIENT = "ors-sdk/"
+"""How the `User-Agent` of that client begins."""
+
+MAX_DEFERRED = 10_000
+"""Creations that wait for a path; older ones are forgotten."""
+
+Create: TypeAlias = Callable[[SessionOrder], Awaitable[object]]
+
+
+class DeferredCreations:
+    """Creations that wait for the first path of their session."""
+
+    def __init__(self, create: Create) -> None:
+        """Start with none.
+
+        Args:
+            create: Makes a session.
+        """
+        self._create = create
+        self._waiting: dict[str, SessionOrder] = {}
+        self._running: dict[str, anyio.Event] = {}
+
+    def __contains__(self, session_id: str) -> bool:
+        """Whether a session is still to be made."""
+        return session_id in self._waiting
+
+    def defer(self, session_id: str, order: SessionOrder) -> None:
+        """Keep a creation until a path names its environment; the same creation may be repeated.
+
+        Args:
+            session_id: The session.
+            order: What is wanted.
+
+        Raises:
+            SessionExistsError: If another creation waits under the same id.
+        """
+        if self._waiting.setdefault(session_id, order) != order or session_id in self._running:
+            raise SessionExistsError("Session already exists")
+        while len(self._waiting) > MAX_DEFERRED:
+            del self._waiting[next(iter(self._waiting))]
+
+    def forget(self, session_id: str) -> None:
+        """Drop a creation, if it waits.
+
+        Args:
+            session_id: The session.
+        """
+        self._waiting.pop(session_id, None)
+
+    async def carry_out(self, session_id: str, environment: str | None) -> None:
+        """Make a session whose creation waits; once, however many requests ask for it at the same time.
+
+        Args:
+            session_id: The session.
+            environment: As the path names it; `None` for the default one.
+
+        Raises:
+            OrsServerError: Whatever the creation raises; the next request tries again.
+        """
+        while session_id in self._running:
+            await self._running[session_id].wait()
+        order = self._waiting.get(session_id)
+        if order is None:
+            return
+        ended = self._running[session_id] = anyio.Event()
+        try:
+            await self._create(replace(order, environment=environment))
+            self.forget(session_id)
+        finally:
+            del self._running[session_id]
+            ended.set()
