@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     """TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`."""
     token_secret: SecretStr | None = None
     """Signs agent tokens, so that several servers agree on them; random at each start by default."""
-    visibility: Visibility = Visibility.META
+    visibility: Visibility = Visibility.NEGOTIATED
     """What agents see of rewards: meta, visible or hidden."""
     emit: Literal["dense", "final"] | None = None
     """When rewards are paid: with each step (dense), or all together at the end (final); as each environment

@@ -1,13 +1,15 @@
-"""What an agent may see of rewards, and the form in which everyone else sees an episode's standing."""
+"""What an agent may see of rewards."""
 
 from enum import StrEnum
 
 
 class Visibility(StrEnum):
-    """How much of the numbers reaches an agent."""
+    """How much of the numbers reaches an agent; its end reaches it in words, whatever the setting."""
 
+    NEGOTIATED = "negotiated"
+    """Beside the content, in `_meta`, for MCP callers that asked for it and for nobody else."""
     META = "meta"
-    """Beside the content, where hosts do not show it to the model."""
+    """Beside the content, for every MCP caller; some hosts show it to the model."""
     VISIBLE = "visible"
     """Also as structured content, for programs that consume tool outputs."""
     HIDDEN = "hidden"

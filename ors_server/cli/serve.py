@@ -80,7 +80,7 @@ class ServeOptions:
     ] = None
     visibility: Annotated[
         Visibility | None,
-        typer.Option(help="What agents see of rewards.", show_default="meta", rich_help_panel=REWARDS),
+        typer.Option(help="What agents see of rewards.", show_default="negotiated", rich_help_panel=REWARDS),
     ] = None
     emit: Annotated[
         str | None,

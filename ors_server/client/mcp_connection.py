@@ -21,6 +21,9 @@ from ors_server.wire import JSONObject
 EXTENSION = "org.openrewardstandard/environments"
 """Prefix of the methods with which a trainer makes and reads sessions."""
 
+FIGURES_HEADER = {"X-ORS-Rewards": "meta"}
+"""Asks the server for the figures of each call in the result's `_meta`."""
+
 Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 """`auto` for the newest protocol that both sides know, `legacy` for the handshake of 2025-11-25 and older."""
 
@@ -104,7 +107,8 @@ async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnect
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
     failure: Exception | None = None
     try:
-        async with httpx2.AsyncClient(headers=reach.headers, timeout=timeout, transport=carrier) as http:
+        headers = {**reach.headers, **FIGURES_HEADER}
+        async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=carrier) as http:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport, mode=era, cache=None) as client:
                 try:
@@ -139,7 +143,8 @@ def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
     told = failure.error
     given: Any = told.data
     data = cast("JSONObject", given) if isinstance(given, dict) else {}
-    named = named_error(data.get("code"), data.get("blame"), told.message)
+    text = str(data.get("detail") or told.message)
+    named = named_error(data.get("code"), data.get("blame"), text)
     if named is not None:
         return named
     if told.code == types.METHOD_NOT_FOUND:

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import mcp_types as types
 
-from ors_server.client.errors import BrokenAnswerError
+from ors_server.client.errors import BrokenAnswerError, named_error
 from ors_server.client.results import CallResult
-from ors_server.errors import InvalidRequestError, ToolFailedError
+from ors_server.errors import InvalidRequestError, OrsServerError, ToolFailedError
 from ors_server.wire import (
     Block,
     ImageBlock,
@@ -23,8 +23,8 @@ RESULT_KEY = "org.openrewardstandard/result"
 """Key of a result's `_meta` that holds the step's figures."""
 SESSION_KEY = "org.openrewardstandard/session"
 """Key of `_meta` under which the lobby names the session that it started."""
-OVER = "The episode is over."
-"""How the block begins that tells an agent of the end."""
+OVER = "The episode is over. Stop here: further calls are refused."
+"""The words that tell an agent of the end, at the end of the last text."""
 NO_FAULT = "The tool failed through no fault of yours"
 """How the text of a call begins that the environment's own code failed."""
 
@@ -71,6 +71,30 @@ def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
     )
 
 
+def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
+    """Take away what the server adds to the last text of an episode; says whether it was there."""
+    for position in reversed(range(len(blocks))):
+        block = blocks[position]
+        if not isinstance(block, TextBlock):
+            continue
+        if block.text == OVER:
+            return [*blocks[:position], *blocks[position + 1 :]], True
+        if block.text.endswith(f"\n\n{OVER}"):
+            rest = TextBlock(text=block.text.removesuffix(f"\n\n{OVER}"))
+            return [*blocks[:position], rest, *blocks[position + 1 :]], True
+        return blocks, False
+    return blocks, False
+
+
+def _failure(told: Any, text: str) -> OrsServerError:
+    """Return the environment's failure, with its reason where the server told it."""
+    if not isinstance(told, dict):
+        return ToolFailedError(text)
+    failed = cast("JSONObject", told)
+    named = named_error(failed.get("code"), failed.get("blame"), str(failed.get("detail")))
+    return ToolFailedError(text) if named is None else named
+
+
 def result_of(call_id: str, tool: str, told: types.CallToolResult) -> CallResult:
     """Read what a call came to.
 
@@ -84,14 +108,12 @@ def result_of(call_id: str, tool: str, told: types.CallToolResult) -> CallResult
         BrokenAnswerError: If the figures have not their form.
     """
     figures = _figures(told)
-    blocks = blocks_of(told.content)
+    blocks, says_over = _without_closing_words(blocks_of(told.content))
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-    if figures is None and told.is_error and text.startswith(NO_FAULT):
-        raise ToolFailedError(text)
     known = figures or {}
-    is_over = bool(known.get("finished"))
-    if figures is None:
-        is_over = any(isinstance(block, TextBlock) and block.text.startswith(OVER) for block in blocks)
+    if told.is_error and text.startswith(NO_FAULT):
+        raise _failure(known.get("failed"), text)
+    is_over = says_over if figures is None else bool(known.get("finished"))
     try:
         output = ToolOutput(
             blocks=blocks, metadata=known.get("metadata"), reward=known.get("reward"), finished=is_over

@@ -38,7 +38,7 @@ class EngineOptions:
     """How a local engine works."""
 
     limits: SessionLimits = field(default_factory=SessionLimits)
-    visibility: Visibility = Visibility.META
+    visibility: Visibility = Visibility.NEGOTIATED
     max_output_bytes: int = 8 * 1024 * 1024
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0

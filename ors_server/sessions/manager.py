@@ -58,7 +58,7 @@ class SessionManager:
         services: Services,
         *,
         limits: SessionLimits,
-        visibility: Visibility = Visibility.META,
+        visibility: Visibility = Visibility.NEGOTIATED,
         server_version: str,
     ) -> None:
         """Serve environments; the first one is the default.

@@ -223,7 +223,11 @@ class Play:
             running_call.reset(running)
         if run.error is not None:
             log.warning(
-                "tool_failed", session_id=self._book.origin.session_id, tool=tool.name, exc_info=run.error
+                "tool_failed",
+                session_id=self._book.origin.session_id,
+                tool=tool.name,
+                call_id=call.id,
+                exc_info=run.error,
             )
         outcome, waived = run.outcome, clock.waived_s
         if waived > 0:  # field by field, which costs a third of what `replace` does

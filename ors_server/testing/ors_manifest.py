@@ -77,7 +77,8 @@ E13 MUST wire practice
 E13b SHOULD wire practice
     a path without an environment's name is answered directly
 E13c SHOULD wire practice
-    X-Deployment names the environment of a path without one, as name or owner/name; an unknown name answers 404
+    X-Deployment names the environment of a path without one, as name or owner/name; an unknown name
+    answers 404
 E14 MUST wire specification/http-api
     a malformed body answers 4xx with a JSON detail
 E15 MUST wire practice

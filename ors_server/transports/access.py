@@ -57,6 +57,11 @@ class Caller:
     session_id: str | None = None
     """The one session that an agent may play."""
 
+    @property
+    def has_trainer_key(self) -> bool:
+        """Whether a configured key makes the caller a trainer; being on loopback does not."""
+        return self.role >= Role.TRAINER and self.credential_id is not None
+
     def require(self, role: Role) -> None:
         """Refuse a caller of a lower role.
 

@@ -30,6 +30,7 @@ from ors_server.transports.control_routes import (
 from ors_server.transports.control_streams import send_events
 from ors_server.transports.control_table import make_table
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
+from ors_server.transports.redaction import withhold
 
 log = get_logger("ors_server.control")
 
@@ -106,7 +107,12 @@ class ControlDoor:
             raw_body=await http.read_body(receive, self._max_body_bytes),
             headers=headers,
         )
-        return operation.status, await operation.handler(request)
+        try:
+            return operation.status, await operation.handler(request)
+        except OrsServerError as error:
+            if operation.role is None or caller.role >= Role.TRAINER:
+                raise
+            raise withhold(error) from error.__cause__
 
     def _find(self, scope: http.Scope) -> tuple[Operation, Mapping[str, str]]:
         segments = segments_of(scope.get("raw_path") or scope["path"].encode())

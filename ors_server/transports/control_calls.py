@@ -8,7 +8,7 @@ from ors_server.errors import Blame, InvalidRequestError
 from ors_server.sessions.calls import Call, Completed, Refusal, RefusalReason, Scored
 from ors_server.transports.access import Caller
 from ors_server.transports.control_models import Answer
-from ors_server.transports.redaction import redact
+from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import ToolOutput
 
@@ -80,9 +80,9 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
         return RefusedCall(call_id=call.id, step=result.step, reason=result.reason, detail=result.error)
     if result is None or isinstance(result, Scored):
         raise InvalidRequestError(f"the call {call.id!r} scored a group; its answer has another form")
-    error = result.error
     if call.is_unwritten:
-        raise error
+        raise result.error
+    error = result.error if may_see_rewards(caller, visibility) else withhold(result.error, call.id)
     return FailedCall(
         call_id=call.id,
         step=result.step,

@@ -32,6 +32,7 @@ from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, Reader
 from ors_server.transports.ors_creates import Creations, fingerprint_of
 from ors_server.transports.ors_deferred import CLIENT, DeferredCreations
+from ors_server.transports.redaction import withhold
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
     CallRequest,
@@ -187,7 +188,10 @@ class OrsDoor:
         headers = http.headers_of(scope)
         caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
         body = await http.read_body(receive, self._max_body_bytes)
-        await endpoint.handler(Request(caller, headers, body, environment, receive), send)
+        try:
+            await endpoint.handler(Request(caller, headers, body, environment, receive), send)
+        except OrsServerError as error:
+            await http.send_fault(send, error if caller.role >= Role.TRAINER else withhold(error))
 
     def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
         match segments:

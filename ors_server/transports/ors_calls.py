@@ -12,7 +12,7 @@ from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
-from ors_server.transports.redaction import redact
+from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.transports.sse import (
     TEXT_PART,
     comment,
@@ -174,22 +174,27 @@ async def _send_long(send: http.Send, output: ToolOutput) -> None:
 
 def _encode(call: Call, reader: Reader) -> bytes:
     try:
-        return encode_result(call.result or NO_RESULT, reader.caller, reader.visibility)
+        return encode_result(call.result or NO_RESULT, reader.caller, reader.visibility, call.id)
     except Exception:  # a stream that has begun must end with an event, whatever happened
         log.exception("result_defect", tool=call.tool, call_id=call.id)
         return event("error", "the server failed; its log has the details")
 
 
-def encode_result(result: CallResult, caller: Caller, visibility: Visibility) -> bytes:
+def encode_result(
+    result: CallResult, caller: Caller, visibility: Visibility, call_id: str | None = None
+) -> bytes:
     """Write a call's result as the last events of its stream.
 
     Args:
         result: The result.
         caller: Who reads it.
         visibility: The session's setting.
+        call_id: The call's id, under which a reason that is withheld is found.
     """
     if isinstance(result, Fault):
-        return event("error", str(result.error) or type(result.error).__name__)
+        is_plain = may_see_rewards(caller, visibility)
+        error = result.error if is_plain else withhold(result.error, call_id)
+        return event("error", str(error) or type(error).__name__)
     if isinstance(result, Refusal):
         refused = {"ok": False, "error": result.error, "reason": result.reason.value}
         return result_events(compact_json(refused))

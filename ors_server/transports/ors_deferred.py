@@ -1,8 +1,8 @@
 """Creations by a client that names the environment only in the paths of the session's later requests.
 
 The `ors-sdk` client sends `/create` with a split and an index and no environment, and then asks
-`/{environment}/prompt` or `/{environment}/call`. Where several environments are served, its session is made by
-the first of these requests, so that it plays the environment that the path names and not the default one.
+`/{environment}/prompt` or `/{environment}/call`. Where several environments are served, the first of these
+requests makes its session, so that it plays the environment that the path names and not the default one.
 """
 
 from collections.abc import Awaitable, Callable

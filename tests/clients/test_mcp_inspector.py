@@ -53,11 +53,12 @@ def test_the_inspector_lists_the_tools_of_an_episode(url, tmp_path):
 
 
 def test_the_inspector_plays_a_step_and_reads_its_figures(url, tmp_path):
-    answer = inspect(
-        f"{url}/sessions/inspector/mcp", tmp_path, "--method", "tools/call", "--tool-name", "count"
-    )
+    call = [f"{url}/sessions/inspector/mcp", tmp_path, "--method", "tools/call", "--tool-name", "count"]
+    answer = inspect(*call)
     assert answer["content"][0]["text"].startswith("step ")
-    assert answer["_meta"]["org.openrewardstandard/result"]["reward"] is None
+    assert "org.openrewardstandard/result" not in answer.get("_meta", {})
+    asked = inspect(*call, "--header", "X-ORS-Rewards: meta")
+    assert asked["_meta"]["org.openrewardstandard/result"]["reward"] is None
 
 
 def test_the_inspector_reads_the_task(url, tmp_path):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.extension import ClientExtension, advertise
 
 pytestmark = pytest.mark.anyio
 
@@ -18,6 +19,7 @@ PROGRAM = "from ors_server.cli.main import main; main()"
 LIST = types.Request[types.RequestParams, str](
     method="org.openrewardstandard/environments/list", params=types.RequestParams()
 )
+RESULT_KEY = "org.openrewardstandard/result"
 LIMIT = 60.0
 """Seconds within which anything in these tests happens."""
 
@@ -33,15 +35,17 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def started(mode: str, *options: str, **environment: str) -> AsyncIterator[Client]:
-    """Starts a server process and connects to it."""
+async def started(
+    mode: str, *options: str, extensions: Sequence[ClientExtension] = (), **environment: str
+) -> AsyncIterator[Client]:
+    """Starts a server process and connects to it, declaring extensions."""
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-c", PROGRAM, "serve", f"{FIXTURE}:Counter", "--stdio", *options],
         env={**os.environ, **environment},
     )
     with anyio.fail_after(LIMIT):
-        async with Client(parameters, mode=mode) as client:
+        async with Client(parameters, mode=mode, extensions=extensions) as client:
             yield client
 
 
@@ -50,7 +54,8 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 async def test_one_episode_is_played_over_stdio(mode):
-    async with started(mode, "--episode", "counter/test/0") as client:
+    asking = [advertise(RESULT_KEY)]
+    async with started(mode, "--episode", "counter/test/0", extensions=asking) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         steps = [text_of(await client.call_tool("count", {})) for _ in range(3)]
         last = await client.call_tool("stop", {"said": 3})
@@ -58,9 +63,16 @@ async def test_one_episode_is_played_over_stdio(mode):
         instructions = client.instructions
     assert tools == ["count", "stop"]
     assert steps == ["step 1", "step 2", "step 3"]
-    assert last.meta["org.openrewardstandard/result"]["reward"] == 1.0
+    assert last.meta[RESULT_KEY]["reward"] == 1.0
     assert late.is_error
     assert "Call count until it says 3" in str(instructions)
+
+
+async def test_a_client_over_stdio_that_does_not_ask_gets_no_number(mode):
+    async with started(mode, "--episode", "counter/test/0") as client:
+        last = await client.call_tool("stop", {"said": 0})
+    assert RESULT_KEY not in (last.meta or {})
+    assert "The episode is over." in text_of(last)
 
 
 async def test_the_environment_variable_chooses_the_episode(mode):

@@ -178,7 +178,7 @@ class Player:
     async def _call_mcp(self, session_id: str, name: str, call_id: str | None) -> Any:
         url = f"{str(self.http.base_url).rstrip(chr(47))}/sessions/{session_id}/mcp"
         async with (
-            httpx2.AsyncClient(timeout=LIMIT) as http,
+            httpx2.AsyncClient(timeout=LIMIT, headers={"X-ORS-Rewards": "meta"}) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             meta = None if call_id is None else {CALL_ID_KEY: call_id}
@@ -188,6 +188,8 @@ class Player:
             except MCPError as error:
                 return str(error)
         figures = (result.meta or {}).get(RESULT_KEY)
+        if figures is not None and "failed" in figures:
+            return figures["failed"]["detail"]
         if figures is None or figures["metadata"] is None:
             return result.content[0].text
         return figures["reward"], (figures["metadata"].get("error") or {}).get("code")

@@ -165,7 +165,9 @@ async def doors() -> AsyncIterator[dict[str, Door]]:
         assert created.json() == {"sid": SESSION}
         ways: dict[str, Door] = {"ors": OrsWay(http), "control": ControlWay(http), "engine": EngineWay(app)}
         for era, mode in (("mcp modern", "auto"), ("mcp handshake", "legacy")):
-            mcp_http = await stack.enter_async_context(httpx2.AsyncClient(timeout=LIMIT))
+            mcp_http = await stack.enter_async_context(
+                httpx2.AsyncClient(timeout=LIMIT, headers={"X-ORS-Rewards": "meta"})
+            )
             transport = streamable_http_client(f"{url}/sessions/{SESSION}/mcp", http_client=mcp_http)
             client = await stack.enter_async_context(Client(transport, mode=mode))
             ways[era] = McpWay(client)

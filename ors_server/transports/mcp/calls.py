@@ -9,8 +9,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from ors_server.engines.base import Engine
-from ors_server.sessions.calls import Call, CallResult
+from ors_server.sessions.calls import Call
 from ors_server.transports.mcp.clients import (
     Context,
     HandshakeClient,
@@ -19,7 +18,8 @@ from ors_server.transports.mcp.clients import (
     is_modern,
     may_be_asked,
 )
-from ors_server.transports.mcp.content import CALL_ID_KEY, MAX_CALL_ID, tool_result
+from ors_server.transports.mcp.content import CALL_ID_KEY, MAX_CALL_ID, Figures, tool_result
+from ors_server.transports.mcp.ground import Ground
 from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.rounds import Asked, Rounds
 
@@ -92,15 +92,16 @@ NO_ANSWERS = Answers()
 class Player:
     """Makes calls on sessions on behalf of MCP requests."""
 
-    def __init__(self, engine: Engine, rounds: Rounds, levels: LogLevels) -> None:
+    def __init__(self, ground: Ground, rounds: Rounds, levels: LogLevels) -> None:
         """Keep what all calls share.
 
         Args:
-            engine: Where sessions live.
+            ground: Where sessions live, and who asks for figures.
             rounds: The calls that wait for a client to come back.
             levels: Which log lines the clients of the handshake era want.
         """
-        self._engine = engine
+        self._ground = ground
+        self._engine = ground.engine
         self._rounds = rounds
         self._levels = levels
 
@@ -167,11 +168,14 @@ class Player:
     async def _play(
         self, client: McpClient, session_id: str, tool: str, arguments: dict[str, Any], call_id: str | None
     ) -> Result:
-        visibility = self._engine.visibility_of(session_id)
+        asked = self._ground.asks_for_figures(client.context)
+        figures = Figures.of(self._engine.visibility_of(session_id), asked=asked)
         if not _wants_progress(client.context):
             call = await self._engine.call(session_id, tool, arguments, call_id=call_id, client=client)
             with call.reading():
-                return tool_result(call.result or await _outlive(call, call_id), visibility)
+                if not call.is_done:
+                    await _outlive(call, call_id)
+                return tool_result(call, figures)
         reporter = Reporter(client)
         call = await self._engine.call(
             session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
@@ -185,7 +189,8 @@ class Player:
         finally:
             if reporter in call.listeners:
                 call.listeners.remove(reporter)
-        return tool_result(await call.wait(), visibility)
+        await call.wait()
+        return tool_result(call, figures)
 
 
 def _subject(context: Context) -> str:
@@ -210,10 +215,10 @@ def _wants_progress(context: Context) -> bool:
     return isinstance(meta, dict) and cast("Result", meta).get("progressToken") is not None
 
 
-async def _outlive(call: Call, call_id: str | None) -> CallResult:
+async def _outlive(call: Call, call_id: str | None) -> None:
     """Wait for a call; a client that leaves withdraws it, unless it gave an id to come back with."""
     try:
-        return await call.wait()
+        await call.wait()
     except anyio.get_cancelled_exc_class():
         if call_id is None:
             call.cancel()

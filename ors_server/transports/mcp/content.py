@@ -5,6 +5,7 @@ only be taken apart again.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -13,14 +14,16 @@ from mcp.shared.exceptions import MCPError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
-from ors_server.sessions.calls import CallResult, Completed, Fault, Refusal, RefusalReason
+from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalReason
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.mcp.clients import Result, missing_abilities_error
+from ors_server.transports.redaction import FAILED, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
 
 RESULT_KEY = "org.openrewardstandard/result"
-"""Key of a result's `_meta` that holds the step's figures; a null right in `_meta` itself would vanish."""
+"""Key of a result's `_meta` that holds the step's figures; a null right in `_meta` itself would vanish. A
+client that declares an extension or an experimental capability of this name asks for them."""
 SESSION_KEY = "org.openrewardstandard/session"
 """Key of `_meta` that names a session, in requests and in the lobby's results."""
 CALL_ID_KEY = "org.openrewardstandard/call_id"
@@ -32,6 +35,33 @@ MAX_CALL_ID = 128
 
 OVER = "The episode is over. Stop here: further calls are refused."
 """What the agent reads after the last step's content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Which figures of a call its reader gets."""
+
+    in_meta: bool
+    structured: bool = False
+
+    @classmethod
+    def of(cls, visibility: Visibility, *, asked: bool) -> "Figures":
+        """Return what a session's setting gives to a caller.
+
+        Args:
+            visibility: The setting.
+            asked: Whether the caller asked for figures.
+        """
+        match visibility:
+            case Visibility.NEGOTIATED:
+                return cls(in_meta=asked)
+            case Visibility.META:
+                return cls(in_meta=True)
+            case Visibility.VISIBLE:
+                return cls(in_meta=True, structured=True)
+            case Visibility.HIDDEN:
+                return cls(in_meta=False)
+
 
 NO_SESSION = "no live session has this id: it never existed, was deleted, or expired; start a new episode"
 
@@ -103,57 +133,74 @@ def announce(spec: ToolSpec, *, structured: bool) -> Result:
     return tool | {"outputSchema": OUTPUT_SCHEMA} if structured else tool
 
 
-def tool_result(result: CallResult, visibility: Visibility) -> Result:
+def tool_result(call: Call, figures: Figures) -> Result:
     """Turn what a call came to into a result.
 
     Args:
-        result: Of a tool call.
-        visibility: What the agent sees of rewards.
+        call: A tool call that has its result.
+        figures: What the caller gets beside the content.
 
     Raises:
         MCPError: If the failure is not one that an agent could do anything about.
     """
-    match result:
-        case Completed():
-            return _completed(result, visibility)
-        case Refusal():
-            return _refused(result, visibility)
-        case Fault():
-            return _failed(result.error)
+    match call.result:
+        case Completed() as result:
+            return _completed(result, figures)
+        case Refusal() as result:
+            return _refused(result, figures)
+        case Fault() as result:
+            return _failed(result, figures, call.id)
         case _:  # pragma: no cover  (groups are scored through the ORS door)
             raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
 
 
-def _completed(result: Completed, visibility: Visibility) -> Result:
+def _completed(result: Completed, figures: Figures) -> Result:
     output = result.output
     content = content_of(output.blocks)
     if output.finished:
-        content.append(text_content(OVER))
+        _say_that_it_is_over(content)
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
-    if visibility is Visibility.HIDDEN:
-        return wire
-    figures = {"reward": output.reward, "finished": output.finished, "step": result.step}
-    wire["_meta"] = {RESULT_KEY: figures | {"metadata": output.metadata}}
-    if visibility is Visibility.VISIBLE:
+    if figures.in_meta:
+        numbers = {"reward": output.reward, "finished": output.finished, "step": result.step}
+        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": output.metadata}}
+    if figures.structured:
         wire["structuredContent"] = output.model_dump()
     return wire
 
 
-def _refused(result: Refusal, visibility: Visibility) -> Result:
+def _say_that_it_is_over(content: list[Result]) -> None:
+    """Add the closing words to the last text, for hosts that show one text only."""
+    for position in reversed(range(len(content))):
+        if content[position]["type"] == "text":
+            content[position] = text_content(f"{content[position]['text']}\n\n{OVER}")
+            return
+    content.append(text_content(OVER))
+
+
+def _refused(result: Refusal, figures: Figures) -> Result:
     wire = error_result(result.error)
-    if visibility is not Visibility.HIDDEN:
+    if figures.in_meta:
         is_over = result.reason is RefusalReason.EPISODE_FINISHED
-        figures = {"reward": None, "finished": is_over, "step": result.step, "metadata": None}
-        wire["_meta"] = {RESULT_KEY: figures | {"refused": result.reason.value}}
+        numbers = {"reward": None, "finished": is_over, "step": result.step, "metadata": None}
+        wire["_meta"] = {RESULT_KEY: numbers | {"refused": result.reason.value}}
     return wire
 
 
-def _failed(error: OrsServerError) -> Result:
+def _failed(result: Fault, figures: Figures, call_id: str) -> Result:
+    error = result.error
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)
-    if isinstance(error, AuthorError | AskError):
-        return error_result(f"The tool failed through no fault of yours, and nothing was charged: {error}")
-    raise protocol_error(error)
+    told = withhold(error, call_id)
+    if isinstance(error, AskError):
+        return error_result(f"{FAILED}: {error}")
+    if not isinstance(error, AuthorError):
+        raise protocol_error(told, detail=str(error) if figures.in_meta else None)
+    wire = error_result(str(told))
+    if figures.in_meta:
+        failure = {"code": error.code, "blame": error.blame.value, "detail": str(error)}
+        numbers = {"reward": None, "finished": False, "step": result.step, "metadata": None}
+        wire["_meta"] = {RESULT_KEY: numbers | {"failed": failure}}
+    return wire
 
 
 def error_result(text: str) -> Result:
@@ -165,15 +212,18 @@ def error_result(text: str) -> Result:
     return {"content": [text_content(text)], "isError": True, "resultType": "complete"}
 
 
-def protocol_error(error: OrsServerError) -> MCPError:
+def protocol_error(error: OrsServerError, *, detail: str | None = None) -> MCPError:
     """Turn an error of ours into the protocol's.
 
     Args:
         error: Any error of ours; the table of faults knows its code.
+        detail: The words that were withheld, for a caller that may read them.
     """
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
     data |= pending_fields(error)
     if isinstance(error, MachineryError):
         data["retry_after"] = int(extra_headers(error)["retry-after"])
+    if detail is not None and detail != str(error):
+        data["detail"] = detail
     text = NO_SESSION if isinstance(error, SessionNotFoundError) else str(error)
     return MCPError(look_up(error).jsonrpc, text, data)

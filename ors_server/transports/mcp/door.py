@@ -23,6 +23,7 @@ from ors_server.transports.mcp.lobby import INSTRUCTIONS, Lobby
 from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.long_results import shorten
 from ors_server.transports.mcp.rounds import Rounds
+from ors_server.transports.redaction import withhold
 
 Handler: TypeAlias = Callable[[Context, Any], Awaitable[HandlerResult]]
 
@@ -43,7 +44,7 @@ class McpDoor:
         self._rounds = Rounds()
         self._levels = LogLevels()
         self._engine = ground.engine
-        self._player = Player(ground.engine, self._rounds, self._levels)
+        self._player = Player(ground, self._rounds, self._levels)
         self._lobby = Lobby(ground, self._player)
         self.server = self._make_server(version)
         self._identity = self.server.server_info_stamp
@@ -78,7 +79,7 @@ class McpDoor:
         )
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
-        add_extension(server, self._ground, self._guard)
+        add_extension(server, self._ground, _guard_trainers)
         server.middleware[:] = [self._first]
         return server
 
@@ -89,9 +90,14 @@ class McpDoor:
             try:
                 return await handler(context, params)
             except OrsServerError as error:
-                raise protocol_error(error) from error
+                raise self._tell(context, error) from error
 
         return guarded
+
+    def _tell(self, context: Context, error: OrsServerError) -> MCPError:
+        """Turn a failure into the protocol's, in words that an agent may read."""
+        detail = str(error) if self._ground.asks_for_figures(context) else None
+        return protocol_error(withhold(error), detail=detail)
 
     async def _first(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Put the episode's own instructions into the handshake, and take the short way with tool calls.
@@ -106,7 +112,7 @@ class McpDoor:
         try:
             instructions = await self._instructions(ctx)
         except OrsServerError as error:
-            raise protocol_error(error) from error
+            raise self._tell(ctx, error) from error
         result = cast("Result", await call_next(ctx))
         # Handshakes have no place for extensions yet; what is not of the specification is experimental there.
         capabilities = {**result["capabilities"], "experimental": self.server.extensions}
@@ -122,7 +128,7 @@ class McpDoor:
             else:
                 result = await self._player.call_tool(context, session_id, tool, arguments)
         except OrsServerError as error:
-            raise protocol_error(error) from error
+            raise self._tell(context, error) from error
         return self._stamp(result) if is_modern(context) else result
 
     def _stamp(self, result: Result) -> Result:
@@ -205,6 +211,18 @@ class McpDoor:
             text = f"the lobby has no {what}; they belong to an episode's own endpoint"
             raise MCPError(types.INVALID_PARAMS, text)
         return session_id
+
+
+def _guard_trainers(handler: Handler) -> Any:
+    """Let the server's own errors reach a trainer's program, in full."""
+
+    async def guarded(context: Context, params: Any) -> HandlerResult:
+        try:
+            return await handler(context, params)
+        except OrsServerError as error:
+            raise protocol_error(error) from error
+
+    return guarded
 
 
 async def _accept(

@@ -11,7 +11,10 @@ from ors_server.errors import ForbiddenError
 from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.clients import Context
-from ors_server.transports.mcp.content import SESSION_KEY
+from ors_server.transports.mcp.content import RESULT_KEY, SESSION_KEY
+
+FIGURES_HEADER = "x-ors-rewards"
+"""A request with this header and the value `meta` asks for the call's figures in the result's `_meta`."""
 
 VISITOR_KEY = "ors_server.visitor"
 """Where an HTTP request's ASGI scope holds its visitor."""
@@ -24,6 +27,8 @@ class Visitor:
     caller: Caller
     session_id: str | None = None
     """The session that the URL or a header names; `None` leaves it to the request itself."""
+    asks_for_figures: bool = False
+    """Whether a header asks for the figures of calls."""
 
 
 class Ground:
@@ -88,6 +93,20 @@ class Ground:
         origin = (await self.engine.status(session_id)).origin
         if caller.credential_id is None or origin.credential_id != caller.credential_id:
             raise ForbiddenError("an agent's credential reaches the episodes that it started only")
+
+    def asks_for_figures(self, context: Context) -> bool:
+        """Say whether a caller asked for rewards: by a trainer's key, a header, or a declared extension.
+
+        Args:
+            context: The request.
+        """
+        visitor = self._visitor(context)
+        if visitor.asks_for_figures or visitor.caller.has_trainer_key:
+            return True
+        declared = context.session.client_capabilities
+        if declared is None:
+            return False
+        return RESULT_KEY in (declared.extensions or {}) or RESULT_KEY in (declared.experimental or {})
 
     async def start(self, context: Context, order: SessionOrder) -> str:
         """Make a session for the caller.

@@ -23,7 +23,7 @@ from ors_server.transports.http import (
     send_fault,
 )
 from ors_server.transports.mcp.door import McpDoor
-from ors_server.transports.mcp.ground import VISITOR_KEY, Ground, Visitor
+from ors_server.transports.mcp.ground import FIGURES_HEADER, VISITOR_KEY, Ground, Visitor
 from ors_server.transports.mcp.long_results import LongResults
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
@@ -91,6 +91,7 @@ class McpHttp:
             UnauthenticatedError: If the caller is unknown.
         """
         headers = headers_of(scope)
+        asks = headers.get(FIGURES_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
                 session_id = headers.get(SESSION_HEADER)
@@ -98,12 +99,12 @@ class McpHttp:
                 pass
             case ["agent", token, "mcp"]:
                 caller = self._keyring.identify_agent(token)
-                return Visitor(caller, caller.session_id)
+                return Visitor(caller, caller.session_id, asks)
             case _:
                 raise SessionNotFoundError(
                     f"there is nothing at {scope['path']}; the paths are {', '.join(PATHS)}"
                 )
-        return Visitor(self._keyring.identify(credential_from(headers)), session_id)
+        return Visitor(self._keyring.identify(credential_from(headers)), session_id, asks)
 
 
 def security(settings: Settings) -> TransportSecuritySettings:

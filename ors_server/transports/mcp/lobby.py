@@ -11,6 +11,7 @@ from ors_server.transports.mcp.catalogue import LIST_ENVIRONMENTS, LIST_TASKS, S
 from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.redaction import withhold
 
 INSTRUCTIONS = (
     f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
@@ -54,8 +55,10 @@ class Lobby:
             return await self._play(context, tool, arguments, answers)
         try:
             return await own(context, arguments)
-        except (_ArgumentError, OrsServerError) as error:
+        except _ArgumentError as error:
             return error_result(str(error))
+        except OrsServerError as error:
+            return error_result(str(withhold(error)))
 
     async def _play(self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers) -> Result:
         handle = self.catalogue.handle_of(tool)

@@ -96,7 +96,8 @@ class Round(McpClient):
         self.context = context
         self._answers.update(answers)
         self._wanted.clear()
-        self._news = anyio.Event()
+        before, self._news = self._news, anyio.Event()
+        before.set()  # an earlier request waits for it, and goes on to wait for the next
         self._answered.set()
         self._answered = anyio.Event()
 
@@ -118,7 +119,8 @@ class Round(McpClient):
         Raises:
             Exception: What the call raised.
         """
-        await self._news.wait()
+        while self._outcome is None and not self._wanted:
+            await self._news.wait()
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome

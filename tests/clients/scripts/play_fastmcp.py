@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
 
 
 async def play(url: str, mode: str) -> dict[str, Any]:
@@ -31,6 +32,10 @@ async def play(url: str, mode: str) -> dict[str, Any]:
         seen["meta"] = last.meta
         late = await client.call_tool("count", {}, raise_on_error=False)
         seen["late"] = late.is_error
+    asking = StreamableHttpTransport(url, headers={"X-ORS-Rewards": "meta"})
+    async with Client(asking, mode=mode) as client:
+        late = await client.call_tool("count", {}, raise_on_error=False)
+        seen["asked"] = late.meta
     return seen
 
 

@@ -29,6 +29,8 @@ from ors_server.settings import Settings
 from ors_server.trajectory import EpisodeSummary
 from ors_server.visibility import Visibility
 
+ASKING = {"X-ORS-Rewards": "meta"}
+"""The header by which a program asks for the figures of its calls."""
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 LIMIT = 20.0
@@ -181,9 +183,10 @@ class Site:
     async def client(
         self, path: str, era: str = MODERN, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncIterator[Client]:
-        """Connects the real client."""
+        """Connects the real client, which asks for figures unless it brings headers of its own."""
         mode = "auto" if era == MODERN else "legacy"
-        async with httpx2.AsyncClient(headers=headers, timeout=LIMIT) as http:
+        sent = ASKING if headers is None else headers
+        async with httpx2.AsyncClient(headers=sent, timeout=LIMIT) as http:
             transport = streamable_http_client(f"{self.url}{path}", http_client=http)
             async with Client(transport, mode=mode, **options) as client:
                 yield client
@@ -195,7 +198,7 @@ class Site:
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
-        """Posts one request of the later era."""
+        """Posts one request of the later era, asking for figures unless it brings headers of its own."""
         given = params or {}
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -209,7 +212,7 @@ class Site:
             "MCP-Protocol-Version": MODERN,
             "Mcp-Method": method,
             **({} if name is None else {"Mcp-Name": name}),
-            **(headers or {}),
+            **(ASKING if headers is None else headers),
         }
         async with httpx2.AsyncClient(timeout=LIMIT) as http:
             return await http.post(f"{self.url}{path}", json=body, headers=sent)

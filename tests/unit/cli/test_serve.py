@@ -267,7 +267,7 @@ def test_stdio_serves_one_episode_to_one_client():
     with anyio.from_thread.start_blocking_portal() as portal:
         tools, text = portal.call(play)
     assert "echo" in tools
-    assert text == "world"
+    assert text == "world\n\nThe episode is over. Stop here: further calls are refused."
 
 
 def test_stdio_opens_the_lobby_when_no_episode_is_chosen():

@@ -111,7 +111,7 @@ async def test_the_origin_holds_what_the_creator_asked_for(player, store):
     origin = (await store.find(session)).origin
     assert origin.labels == {"run": "a", "attempt": "2"}
     assert (origin.toolset, origin.seed, origin.credential_id) == ("extra", 5, "trainer-1")
-    assert origin.visibility == "meta"
+    assert origin.visibility == "negotiated"
     assert origin.packages["python"] == platform.python_version()
 
 
