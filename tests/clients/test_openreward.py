@@ -26,7 +26,6 @@ SCENARIOS = (
     "terminal",
     "score_group",
     "variants",
-    "deployments",
     "synchronous",
 )
 
@@ -42,6 +41,13 @@ def answer(acceptance_url, proxy, play):
     started.start(proxy.url, "dropped")
     started.start(acceptance_url, *SCENARIOS)
     return started.answer
+
+
+@pytest.fixture(scope="module")
+def by_name(acceptance_url, play):
+    started = play("openreward", "play_openreward_names.py")
+    started.start(acceptance_url, "deployments")
+    return started.answer("deployments")
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +86,19 @@ def test_reaches_the_environments_that_are_not_the_default_one(answer):
     assert plays["indexenv"]["prompt"] == "This is task 1."
 
 
-def test_plays_each_of_four_environments_by_its_name_alone(answer):
-    plays = answer("deployments")
-    assert plays["refenv"]["environment"] == "refenv"
-    assert "echo" in plays["refenv"]["tools"]
-    assert "hint" in plays["refenv"]["own"]
-    assert plays["secondenv"]["prompts"] == ["This is the second environment."] * 2
-    assert plays["indexenv"]["prompts"] == ["This is task 0."] * 2
-    assert plays["indexenv"]["tools"] == plays["indexenv"]["own"] == ["where"]
-    assert plays["owner/termenv"]["environment"] == "termenv"
-    assert plays["owner/termenv"]["prompts"] == ["[system]"] * 2
+def test_plays_each_of_four_environments_by_its_name_alone(by_name):
+    assert by_name["refenv"]["environment"] == "refenv"
+    assert "echo" in by_name["refenv"]["tools"]
+    assert "hint" in by_name["refenv"]["own"]
+    assert by_name["secondenv"]["prompts"] == ["This is the second environment."] * 2
+    assert by_name["indexenv"]["prompts"] == ["This is task 0."] * 2
+    assert by_name["indexenv"]["tools"] == by_name["indexenv"]["own"] == ["where"]
+    assert by_name["owner/termenv"]["environment"] == "termenv"
+    assert by_name["owner/termenv"]["prompts"] == ["[system]"] * 2
 
 
-def test_is_told_the_names_where_it_asks_for_an_environment_that_is_not_served(answer):
-    for said in answer("deployments")["nonsense"].values():
+def test_is_told_the_names_where_it_asks_for_an_environment_that_is_not_served(by_name):
+    for said in by_name["nonsense"].values():
         assert "404" in said
         assert "unknown environment 'nonsense'" in said
         assert all(name in said for name in ("refenv", "secondenv", "indexenv", "termenv"))

@@ -317,37 +317,6 @@ async def variants(api: Any) -> Any:
     return seen
 
 
-async def deployments(api: Any) -> Any:
-    """Plays four environments, each by its name alone, and asks for one that is not served."""
-    seen: dict[str, Any] = {}
-    for name in ("refenv", "secondenv", "indexenv", "owner/termenv"):
-        env = api.get(name) if "/" not in name else client("a-key").environments.get(name)
-        task = await env.get_task("train", 0)
-        async with env.session(split="train", index=0) as session:
-            prompt = (await session.get_prompt())[0].text
-            own = [t.name for t in await session.list_tools()]
-        async with env.session(task=task) as session:
-            again = (await session.get_prompt())[0].text
-        seen[name] = {
-            "environment": task.environment_name,
-            "tools": [t.name for t in await env.list_tools()],
-            "own": own,
-            "prompts": [prompt, again],
-        }
-    asked = {
-        "tools": lambda env: env.list_tools(),
-        "tasks": lambda env: env.list_tasks("train"),
-        "session": lambda env: env.session(split="train", index=0).__aenter__(),
-    }
-    seen["nonsense"] = {}
-    for what, ask in asked.items():
-        try:
-            seen["nonsense"][what] = str(await ask(api.get("nonsense")))
-        except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
-            seen["nonsense"][what] = f"{type(error).__name__}: {error}"
-    return seen
-
-
 async def slow_setup(api: Any) -> Any:
     """Opens sessions whose setup takes 80 seconds, asks for the prompt of one and calls a tool of another."""
     env = api.get("refenv")
@@ -400,7 +369,6 @@ SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
         score_group,
         stranger,
         variants,
-        deployments,
         slow_setup,
     )
 }
