@@ -185,7 +185,7 @@ async def other_environment(api: Any) -> Any:
 
 async def by_index(api: Any) -> Any:
     """Plays environments by split and index, which this client sends without the environment's name."""
-    seen = {}
+    seen: dict[str, Any] = {}
     for name in ("secondenv", "indexenv"):
         async with api.get(name).session(split="train", index=1) as session:
             tools = [t.name for t in await session.list_tools()]

@@ -125,10 +125,10 @@ async def test_a_client_of_the_handshake_asks_in_its_capabilities(make_site):
     session_id = await site.start("vault")
     url = f"{site.url}/sessions/{session_id}/mcp"
     common = {"Accept": "application/json, text/event-stream"}
-    for capabilities in ({"experimental": {RESULT_KEY: {}}}, {"extensions": {RESULT_KEY: {}}}):
+    for kind in ("experimental", "extensions"):
         params = {
             "protocolVersion": "2025-11-25",
-            "capabilities": capabilities,
+            "capabilities": {kind: {RESULT_KEY: {}}},
             "clientInfo": {"name": "t", "version": "1"},
         }
         async with httpx2.AsyncClient(headers=common) as http:
