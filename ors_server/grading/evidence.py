@@ -5,13 +5,15 @@ would be asked of the agent.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 import anyio
 
 from ors_server.admission import Gate, Place
 from ors_server.call_clock import off_the_clock
 from ors_server.grading.errors import GradingError
+from ors_server.grading.timed_process import TimedProcess
 from ors_server.sandboxes.base import MIB, Entry, Sandbox
 from ors_server.sandboxes.errors import (
     SandboxClosedError,
@@ -20,8 +22,11 @@ from ors_server.sandboxes.errors import (
     SandboxFileTooLargeError,
     SandboxPathError,
     SandboxStartError,
+    SandboxStarvedError,
 )
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun
+
+T = TypeVar("T")
 
 
 class Evidence:
@@ -158,6 +163,7 @@ class Evidence:
         *,
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
+        time_limit: float | None = None,
     ) -> FreshProcess:
         """Start a program as `run` does, to be talked to; the caller closes it.
 
@@ -167,6 +173,8 @@ class Evidence:
             argv: The program and its arguments.
             files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
             environment: Variables beside the clean ones.
+            time_limit: Seconds that it may spend while it is talked to (docs/limits.md), above 0; then it
+                reads and says nothing more, as if it had ended. None where the caller keeps its time.
 
         Raises:
             GradingError: The evidence is over.
@@ -176,7 +184,22 @@ class Evidence:
         if not self._turn.is_at_work:
             with off_the_clock():
                 await self._turn.enter()
-        return await self.sandbox.start_fresh(argv, files=files, environment=environment)
+        process = await self.sandbox.start_fresh(argv, files=files, environment=environment)
+        return process if time_limit is None else TimedProcess(process, time_limit)
+
+    async def look_patiently(self, look: Callable[[], Awaitable[T]]) -> T:
+        """Look at something with programs, and once more if the machine was too busy for them.
+
+        Args:
+            look: Looks; starts its programs anew each time.
+
+        Raises:
+            SandboxStarvedError: The machine was too busy again.
+        """
+        try:
+            return await look()
+        except SandboxStarvedError:
+            return await look()
 
     def _require_standing(self) -> None:
         if self._is_over:

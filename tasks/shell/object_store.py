@@ -7,8 +7,6 @@ import re
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Protocol, Self
 
-import anyio
-
 from ors_server_tasks.shell.observation import UnjudgedError
 from ors_server_tasks.shell.repository import oid_of
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from ors_server import Evidence
 
 TIME_LIMIT = 60.0
-"""Seconds that all reading of one store may take."""
+"""Seconds that git may spend on one store."""
 _OBJECT_BYTES = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{40}")
 _HEADER = re.compile(rb"[0-9a-f]{40} (blob|tree|commit|tag) (\d{1,12})")
@@ -92,7 +90,8 @@ class ObjectStore:
             objects: The folder of objects, relative to the work dir; plain files and folders only.
 
         Raises:
-            StoreError: Reading took too long, or git works with every store but this one.
+            StoreError: git works with every store but this one.
+            SandboxStarvedError: The machine was too busy for git.
             UnjudgedError: git does not work.
         """
         sandbox = evidence.sandbox
@@ -103,16 +102,14 @@ class ObjectStore:
                 **git_environment(sandbox.fresh_dir),
                 "GIT_OBJECT_DIRECTORY": f"{sandbox.work_dir}/{objects}",
             },
+            time_limit=TIME_LIMIT,
         )
         try:
-            with anyio.move_on_after(TIME_LIMIT) as scope:
-                store = cls(process)
-                if not await store._is_answered():
-                    await _require_git(evidence)
-                    raise StoreError("git does not answer with them")
-                yield store
-            if scope.cancelled_caught:
-                raise StoreError(f"reading them took longer than {TIME_LIMIT:.0f} seconds")
+            store = cls(process)
+            if not await store._is_answered():
+                await _require_git(evidence)
+                raise StoreError("git does not answer with them")
+            yield store
         finally:
             await process.aclose()
 
@@ -167,5 +164,5 @@ class ObjectStore:
     async def _more(self) -> None:
         piece = await self._process.receive()
         if not piece:
-            raise StoreError("git gave up on the objects")
+            raise StoreError("git gave up on the objects, or spent too long on them")
         self._pending += piece

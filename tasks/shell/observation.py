@@ -46,7 +46,7 @@ class Observation:
     nodes: dict[str, Seen]
     """By path relative to the work dir; what is not there has no entry."""
     is_complete: bool
-    """Whether everything fitted; there is far more than any exercise wants if not."""
+    """Whether everything fitted, and was found in time; there is far more than any exercise wants if not."""
 
 
 async def observe(
@@ -61,16 +61,17 @@ async def observe(
         left_out: What is passed over below the folders, with everything in it.
 
     Raises:
-        UnjudgedError: The program that looks did not come to its end.
+        UnjudgedError: The program that looks does not work.
     """
     starts = [f"./{path}" for path in sorted({*paths, *folders})]
     inside = [pattern for folder in folders for pattern in (f"./{folder}", f"./{folder}/*")]
     # whatever find comes to is printed; it goes on below the folders only
     going_on = [*_any_of(inside), "!", *_any_of([f"./{path}" for path in left_out])]
     run = await evidence.run(["find", *starts, "-printf", _FORMAT, *going_on, "-o", "-prune"])
-    if run.output_limit or run.stdout.omitted or run.stdout.kept.count(b"\0") > _FIELDS * _MOST_NODES:
+    is_flooded = run.output_limit or run.stdout.omitted or run.timed_out
+    if is_flooded or run.stdout.kept.count(b"\0") > _FIELDS * _MOST_NODES:
         return Observation({}, is_complete=False)
-    if run.timed_out or run.exit_code not in _FOUND_ALL:
+    if run.exit_code not in _FOUND_ALL:
         raise UnjudgedError(f"find ended with {run.exit_code}: {run.stderr.text.strip()[:500]}")
     fields = [field.decode(errors="surrogateescape") for field in run.stdout.kept.split(b"\0")]
     nodes = {

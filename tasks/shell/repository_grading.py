@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ors_server import OverLimitError, run_offloaded
@@ -71,15 +72,23 @@ async def find_repository_faults(evidence: Evidence, state: RepositoryState, see
     refs = await _read_refs(evidence, seen, inside)
     faults += [f"{ref}: should not be there" for ref in sorted(refs.keys() - state.refs.keys())]
     faults += [f"{ref}: missing" for ref in sorted(state.refs.keys() - refs.keys())]
+    faults += await evidence.look_patiently(partial(_find_object_faults, evidence, state, refs))
+    if await _staged_tree(evidence, inside) != state.index:
+        faults.append("what is staged is not what was asked for")
+    return faults
+
+
+async def _find_object_faults(
+    evidence: Evidence, state: RepositoryState, refs: Mapping[str, str]
+) -> list[str]:
+    faults: list[str] = []
     try:
-        async with ObjectStore.open(evidence, f"{inside}/objects") as store:
+        async with ObjectStore.open(evidence, f"{state.path}/.git/objects") as store:
             for ref in sorted(refs.keys() & state.refs.keys()):
                 fault = await _Judge(store).commit(refs[ref], state.refs[ref])
                 faults += [f"{ref}: {fault}"] if fault else []
     except StoreError as error:
         faults.append(f"the objects cannot be read: {error}")
-    if await _staged_tree(evidence, inside) != state.index:
-        faults.append("what is staged is not what was asked for")
     return faults
 
 

@@ -4,6 +4,7 @@ The SDK writes a message as a whole, on the event loop. It gets short stand-ins 
 connection gets the JSON of the values in their place.
 """
 
+import io
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -130,11 +131,10 @@ def _json_parts(value: object) -> Iterator[str]:
 
 def _gathered(parts: Iterator[str]) -> Iterator[bytes]:
     """Join short parts, so that each write is worth its cost."""
-    held, length = [], 0
+    held = io.StringIO()
     for part in parts:
-        held.append(part)
-        length += len(part)
-        if length >= TEXT_PART:
-            yield "".join(held).encode("ascii")
-            held, length = [], 0
-    yield "".join(held).encode("ascii")
+        held.write(part)
+        if held.tell() >= TEXT_PART:
+            yield held.getvalue().encode("ascii")
+            held = io.StringIO()
+    yield held.getvalue().encode("ascii")

@@ -74,9 +74,12 @@ class PlainEvidence:
         stdout, stderr = (Output(text, b"", len(text)) for text in (done.stdout, done.stderr))
         return FreshRun(done.returncode, stdout, stderr, timed_out=False, output_limit=False, duration_s=0.0)
 
-    async def start(self, argv, *, files=None, environment=None):
+    async def start(self, argv, *, files=None, environment=None, time_limit=None):
         prepared = self._prepare(files, environment)
         return await anyio.to_thread.run_sync(PlainProcess, argv, self.work, prepared)
+
+    async def look_patiently(self, look):
+        return await look()
 
 
 class Desk:
