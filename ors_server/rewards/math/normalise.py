@@ -98,6 +98,11 @@ _BASE: Final = re.compile(
     rf"\({_NAME}\)|{_NAME})(?=\s*(?:[.,;$}}\\)]|\Z))"
 )
 """The base behind a numeral: `204 (base 5)`."""
+_BRACKETED: Final = re.compile(
+    r"(?<![A-Za-z\\\d.}\])])(?:\\left ?)?\( ?([A-F]{0,8}\d[\dA-F]{0,63}) ?(?:\\right ?)?\)"
+    r" ?_ ?(\{ ?\d{1,2} ?\}|\d)"
+)
+"""A numeral in brackets with its base: `(204)_5`."""
 _SPELLED_BASE: Final = re.compile(rf"(?<=\d)_\{{\\(?:text|mathrm)\{{({_NAMES})()()\}}\}}", re.IGNORECASE)
 _UNIT_FRACTION: Final = re.compile(
     r"\\[dt]?frac\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}\{(\\(?:text|mathrm)\{[^{}]*\}(?:\^\{?\d\}?)?)\}"
@@ -165,6 +170,8 @@ def _unify_words(text: str) -> str:
         text = _SPELLED_BASE.sub(_subscribe, text)
     if "base" in text:
         text = _BASE.sub(_subscribe, text)
+    if ")_" in text or ") _" in text:
+        text = _BRACKETED.sub(r"\1_\2", text)
     if "US" in text:
         text = _US.sub("", text)
     if "frac{\\" in text:

@@ -62,6 +62,7 @@ class Point:
 
     def __init__(self, values: dict[str, Complex], budget: Budget) -> None:
         self.values = values
+        self.indices = frozenset[str]()
         self.budget = budget
         self.noise = NO_NOISE
         self.agreement = BITS // 2
@@ -85,7 +86,10 @@ class Point:
         return reader(self, node)
 
     def read_symbol(self, node: Symbol) -> Complex:
-        """Read a symbol."""
+        """Read a symbol; one whose index is bound is a member of a sequence: `a_k` in a sum over k."""
+        head, _, label = node.name.partition("_")
+        if inside := tuple(Symbol(index) for index in sorted(self.indices) if index in label):
+            return self.read_unknown(Unknown(f"{head}_" if label in self.indices else node.name, inside))
         if node.name not in self.values:
             raise InexactError(node.name)
         return self.values[node.name]
@@ -197,6 +201,7 @@ class Point:
 
     def _read_at(self, node: Binder, value: Complex) -> Complex:
         inner = Point({**self.values, node.variable: value}, self.budget)
+        inner.indices = self.indices if node.kind in ("int", "diff") else self.indices | {node.variable}
         result = inner.read(node.body)
         self.noise = max(self.noise, inner.noise)
         self.agreement = min(self.agreement, inner.agreement)
@@ -216,10 +221,8 @@ class Point:
 
     def _differentiate(self, node: Binder) -> Complex:
         self.agreement = min(self.agreement, _LIMIT_BITS)
-        place, step = (
-            self.read_symbol(Symbol(node.variable)),
-            precise.from_rational(Fraction(1, 1 << _LIMIT_BITS)),
-        )
+        place = self.read_symbol(Symbol(node.variable))
+        step = precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
         before = self._read_at(node, precise.add(place, precise.negative(step)))
         after = self._read_at(node, precise.add(place, step))
         return precise.divide(

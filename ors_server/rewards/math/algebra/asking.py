@@ -36,6 +36,7 @@ _SIGNS: Final = re.compile(
     r"(?![A-Za-z])|\\mathrm|\\[{|]|d ?/ ?d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]"
     r"|[A-Z] ?_? ?\{?\w{0,9}\}? ?(?:\\left)?\("
     r"|\\frac ?\{? ?\\?(?:mathrm)? ?\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{ ?- ?1 ?\}"
+    r"|[,(][^,()]*(?<![A-Za-z\\])[stur](?![A-Za-z])|\\lambda|\\mu|e ?\^"
 )
 """Searched where white space is single; its parts are short, so that the search is linear."""
 _TURNS: Final = re.compile(r"pi|π|circ|degree|°")

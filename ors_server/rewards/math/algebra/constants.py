@@ -13,6 +13,7 @@ from typing import Any, Final
 from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
 from ors_server.rewards.math.algebra.numbers import fp, mp, mpf
 from ors_server.rewards.math.algebra.places import agree, is_real, places_for
+from ors_server.rewards.math.algebra.renaming import names_of, renamed
 from ors_server.rewards.math.algebra.statements import Statement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Node, Symbol, Unknown, negate
@@ -48,25 +49,26 @@ def constants(gold: Statement, answer: Statement) -> tuple[tuple[str, ...], tupl
         gold: The gold answer.
         answer: The answer.
     """
-    names, others = _names(gold), _names(answer)
+    names, others = names_of(gold), names_of(answer)
     mine, theirs = _known(gold, names), _known(answer, others)
     if not mine and not theirs and _end_in_constants(gold, answer):
         mine, theirs = _last(gold), _last(answer)
     if not mine and not theirs:
-        return None
+        found = renamed(gold, answer)
+        return None if found is None else (tuple(sorted(found[0])), tuple(sorted(found[1])))
     mine |= {name for name in names - others if theirs and _POSSIBLE.fullmatch(name)}
     theirs |= {name for name in others - names if mine and _POSSIBLE.fullmatch(name)}
     if not mine or len(mine) > _MOST or len(theirs) > _MOST:
         return None
     variables = (names - mine) | (others - theirs)
     is_vector = bool(_declared(gold, names) or _declared(answer, others)) and not variables
-    if not is_vector and not (variables and all(map(_VARIABLES.fullmatch, variables))):
+    if not is_vector and not (variables and all(map(_is_variable, variables))):
         return None
     return tuple(sorted(mine)), tuple(sorted(theirs))
 
 
-def _names(statement: Statement) -> frozenset[str]:
-    return frozenset[str]().union(*map(free_names, statement.items))
+def _is_variable(name: str) -> bool:
+    return name in _PLAIN_VARIABLES or _VARIABLES.fullmatch(name) is not None
 
 
 def _declared(statement: Statement, names: frozenset[str]) -> set[str]:
@@ -100,7 +102,7 @@ def _last(statement: Statement) -> set[str]:
 
 def _end_in_constants(gold: Statement, answer: Statement) -> bool:
     mine, theirs = _last(gold), _last(answer)
-    variables = (_names(gold) - mine) | (_names(answer) - theirs)
+    variables = (names_of(gold) - mine) | (names_of(answer) - theirs)
     return bool(mine and theirs) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
 
 
@@ -122,7 +124,9 @@ def same_general(gold: Statement, answer: Statement, mine: Sequence[str], theirs
         raise UnsureError("several solutions with constants")
     with mp.workdps(DIGITS):
         first, second = _Family(gold.items, mine), _Family(answer.items, theirs)
-        places = _common_places(first, second, (_names(gold) - set(mine)) | (_names(answer) - set(theirs)))
+        places = _common_places(
+            first, second, (names_of(gold) - set(mine)) | (names_of(answer) - set(theirs))
+        )
         if first.is_affine(places) and second.is_affine(places):
             return _same_span(first, second, places)
     if len(mine) != len(theirs) or len(mine) > len(_TARGETS[0]):
@@ -241,7 +245,7 @@ def _is_in(vector: Vector, basis: Sequence[Vector]) -> bool:
 
 def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Say whether each of some members of the one is a member of the other."""
-    variables = sorted((_names(gold) - set(mine)) | (_names(answer) - set(theirs)))
+    variables = sorted((names_of(gold) - set(mine)) | (names_of(answer) - set(theirs)))
     places = [
         {name: float(value) + 0.03 * number for name, value in place.items()}
         for number in range(2)
@@ -249,12 +253,18 @@ def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Seque
     ]
     tried = 0
     for target in _TARGETS:
+        member = dict(zip(mine, target, strict=False))
         try:
-            wanted = _curve(gold, places)(dict(zip(mine, target, strict=False)))
+            wanted = _curve(gold, places)(member)
+            few = _curve(gold, places[: len(theirs)])(member)
         except UnsureError:
             continue
         tried += 1
-        if not _is_fitted(_curve(answer, places), wanted, theirs):
+        first, whole = _curve(answer, places[: len(theirs)]), _curve(answer, places)
+        if not any(
+            (near := _descend(first, few, theirs, start)) and _descend(whole, wanted, theirs, near)
+            for start in itertools.product(_STARTS, repeat=len(theirs))
+        ):
             return False
     if not tried:
         raise UnsureError("no member of a general solution has values")
@@ -273,26 +283,20 @@ def _curve(statement: Statement, places: Sequence[Mapping[str, Any]]) -> Curve:
     return curve
 
 
-def _is_fitted(curve: Curve, wanted: Vector, names: Sequence[str]) -> bool:
-    return any(
-        _descend(curve, wanted, names, start) for start in itertools.product(_STARTS, repeat=len(names))
-    )
-
-
-def _descend(curve: Curve, wanted: Vector, names: Sequence[str], start: Sequence[float]) -> bool:
-    """Fit by Gauss and Newton, from one start."""
+def _descend(curve: Curve, wanted: Vector, names: Sequence[str], start: Sequence[float]) -> list[float]:
+    """Fit by Gauss and Newton, from one start; nothing where that leads nowhere."""
     values = list(start)
     for _ in range(_ROUNDS):
         try:
             gap = _minus(curve(dict(zip(names, values, strict=True))), wanted)
             if all(abs(one) <= _FITTED * (1 + abs(two)) for one, two in zip(gap, wanted, strict=True)):
-                return True
+                return values
             slopes = [_slope(curve, names, values, index, gap, wanted) for index in range(len(names))]
             step = _least_squares(slopes, gap)
         except (UnsureError, ZeroDivisionError, OverflowError):
-            return False
+            return []
         values = [value - max(-1.5, min(1.5, change)) for value, change in zip(values, step, strict=True)]
-    return False
+    return []
 
 
 def _slope(

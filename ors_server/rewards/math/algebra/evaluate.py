@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.extrapolation import limit_at_infinity
 from ors_server.rewards.math.algebra.functions import functions
 from ors_server.rewards.math.algebra.numbers import fp, mp
 from ors_server.rewards.math.algebra.quadrature import integrate
-from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.algebra.sequences import (
+    check_reach,
+    index_of,
+    is_of_sequences,
+    member,
+    sum_series,
+)
+from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.tree import (
     Add,
     Binder,
@@ -26,7 +34,10 @@ from ors_server.rewards.math.tree import (
     Power,
     Quantity,
     Symbol,
+    Unknown,
+    children,
     contains,
+    symbols,
 )
 
 Places = Mapping[str, Any]
@@ -60,6 +71,7 @@ class Evaluator:
         self._functions = functions(ctx)
         self._left: list[int] = [_STEPS] if parent is None else parent._left  # noqa: SLF001  (one budget for both)
         self._is_inner = parent is not None
+        self._indices: frozenset[str] = frozenset() if parent is None else parent._indices  # noqa: SLF001
         self._readers: dict[type, Callable[[Any], Reader]] = {
             Number: self._number,
             Symbol: self._symbol,
@@ -71,6 +83,7 @@ class Evaluator:
             Binder: self._binder,
             Matrix: self._matrix,
             Quantity: self._quantity,
+            Unknown: self._unknown,
         }
 
     def spend(self) -> None:
@@ -106,6 +119,10 @@ class Evaluator:
 
     def _symbol(self, node: Symbol) -> Reader:
         name = node.name
+        found = index_of(name, self._indices) if "_" in name and self._indices else None
+        if found is not None:
+            sequence, factor, variable = found
+            return self._sequence(sequence, [lambda places: factor * places[variable]])
 
         def read(places: Places) -> Any:
             if name not in places:
@@ -113,6 +130,17 @@ class Evaluator:
             return places[name]
 
         return read
+
+    def _unknown(self, node: Unknown) -> Reader:
+        if not node.name.endswith("_"):
+            raise UnsureError("a function that is not defined")
+        check_reach(*node.arguments)
+        return self._sequence(node.name, [self.read(argument) for argument in node.arguments])
+
+    def _sequence(self, name: str, indices: list[Reader]) -> Reader:
+        if not self.is_precise:
+            raise UnsureError("a sequence within an integral")
+        return lambda places: member(name, tuple(index(places) for index in indices))
 
     def _constant(self, node: Constant) -> Reader:
         known = {"pi": self.ctx.pi, "e": self.ctx.e, "i": self.ctx.mpc(0, 1), "inf": self.ctx.inf}
@@ -206,6 +234,9 @@ class Evaluator:
             return self._series(node)
         if node.kind == "diff":
             return self._derivative(node)
+        if node.kind == "lim" and node.bounds == (Constant("inf"),) and _has_long_sum(node):
+            term = self._body(node, self)
+            return lambda places: limit_at_infinity(lambda value: term(places, value))
         raise UnsureError(node.kind)
 
     def _body(self, node: Binder, evaluator: "Evaluator") -> Callable[[Places, Any], Any]:
@@ -236,14 +267,21 @@ class Evaluator:
 
     def _series(self, node: Binder) -> Reader:
         low, high = map(self.read, node.bounds)
+        outer, self._indices = self._indices, self._indices | {node.variable}
+        is_of_unknowns = is_of_sequences(node.body, self._indices)
         body = self._body(node, self)
+        self._indices = outer
         is_sum = node.kind == "sum"
+        if is_of_unknowns:
+            check_reach(*node.bounds)
 
         def read(places: Places) -> Any:
             start, end = low(places), high(places)
             if self.ctx.isinf(start):
                 raise UnsureError("a sum from minus infinity")
             start = _to_whole(start)
+            if self.ctx.isinf(end) and is_of_unknowns and is_sum:
+                return sum_series(lambda index: body(places, index), start)
             if self.ctx.isinf(end):
                 return self._sum_up(lambda index: body(places, index), start, is_sum=is_sum)
             end = _to_whole(end)
@@ -263,6 +301,8 @@ class Evaluator:
         total = mp.nsum if is_sum else mp.nprod
         whole = total(term, [start, mp.inf], maxterms=_SERIES_TERMS)
         first = [term(mp.mpf(index)) for index in range(start, start + _SHIFT)]
+        if not is_sum and abs(term(mp.mpf(start + 3 * _SHIFT)) - 1) > abs(first[-1] - 1):
+            raise UnsureError("a product that diverges")
         rest = total(term, [start + _SHIFT, mp.inf], maxterms=_SERIES_TERMS)
         again = mp.fsum(first) + rest if is_sum else mp.fprod(first) * rest
         if not abs(whole - again) <= mp.mpf(10) ** -14 * max(abs(whole), mp.mpf(1) / 1000):
@@ -284,6 +324,17 @@ class Evaluator:
             return mp.diff(partial(body, places), places[name], times)
 
         return read
+
+
+def _has_long_sum(node: Binder) -> bool:
+    """Say whether the number of terms of a sum, or of factors of a product, goes to infinity."""
+
+    def is_long(part: Node) -> bool:
+        if isinstance(part, Binder) and part.kind in ("sum", "prod"):
+            return any(node.variable in symbols(bound) for bound in part.bounds)
+        return any(map(is_long, children(part)))
+
+    return is_long(node.body)
 
 
 def _to_float(value: Any) -> Any:
@@ -324,5 +375,5 @@ def value_of(reader: Reader, places: Places) -> Any:
             if not isinstance(value, mp.matrix) and (cmath.isnan(complex(value))):
                 raise UnsureError("no number")
             return value
-    except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-        raise UnsureError(f"{type(error).__name__}: {error}") from error
+    except FAILURES as error:
+        raise unsure(error) from error

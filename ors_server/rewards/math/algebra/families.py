@@ -12,6 +12,7 @@ from ors_server.rewards.math.algebra.declarations import NATURAL
 from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
 from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.places import places_for
+from ors_server.rewards.math.algebra.renaming import names_of
 from ors_server.rewards.math.algebra.statements import Statement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import (
@@ -45,7 +46,7 @@ def parameters(gold: Statement, answer: Statement) -> tuple[Least, Least] | None
         gold: The gold answer.
         answer: The answer.
     """
-    names, others = _names(gold), _names(answer)
+    names, others = names_of(gold), names_of(answer)
     mine = {name: least for name, least in gold.declared.whole if name in names}
     theirs = {name: least for name, least in answer.declared.whole if name in others}
     if not mine and not theirs:
@@ -59,10 +60,6 @@ def parameters(gold: Statement, answer: Statement) -> tuple[Least, Least] | None
     if _is_sequence(gold.name, mine) or _is_sequence(answer.name, theirs):
         return None
     return mine, theirs
-
-
-def _names(statement: Statement) -> frozenset[str]:
-    return frozenset[str]().union(*map(free_names, statement.items))
 
 
 def _like(known: Least, names: frozenset[str], others: frozenset[str]) -> Least:
@@ -153,7 +150,7 @@ def _from(parameters_: Least, start: int) -> Least:
 
 
 def _same_from(gold: Statement, answer: Statement, mine: Least, theirs: Least) -> bool:
-    rest = (_names(gold) - mine.keys()) | (_names(answer) - theirs.keys())
+    rest = (names_of(gold) - mine.keys()) | (names_of(answer) - theirs.keys())
     with mp.workdps(DIGITS):
         places = next(places_for(rest, frozenset()))
         return _is_within(

@@ -11,16 +11,10 @@ from typing import Literal
 from ors_server.rewards.math.algebra import constants, families
 from ors_server.rewards.math.algebra.antiderivatives import is_indefinite
 from ors_server.rewards.math.algebra.statements import Statement
-from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.algebra.values import ClosedForm, same_values
 
 Rule = Literal["values", "family", "constants", "set", "none"]
-
-
-FAILURES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-"""What mpmath and SymPy raise over values for which they have no rule, such as a matrix beside a number."""
-MOST_OF_A_REASON = 200
-"""Characters of such an error that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,7 @@ def judge(gold: Statement, answer: Statement, tools: Tools | None) -> Opinion:
     except RecursionError:
         return Opinion(None, rule, "nested too deep")
     except FAILURES as error:
-        return Opinion(None, rule, f"{type(error).__name__}: {error}"[:MOST_OF_A_REASON])
+        return Opinion(None, rule, str(unsure(error)))
     return Opinion(None, "none", "no rule fits")
 
 

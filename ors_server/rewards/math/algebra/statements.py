@@ -34,6 +34,8 @@ _UPRIGHT_D: Final = re.compile(
     r"\\(?:mathrm|operatorname|rm|text)\s*(?:\{\s*d\s*\}|d(?=\s*[A-Za-z\\]))|\\dd(?![A-Za-z])"
 )
 _DIFFERENTIALS: Final = re.compile(r"(?<![A-Za-z\\])([A-Za-z]{0,3}?)((?:d[a-zA-Z]){1,3})(?![A-Za-z{(])")
+_AREA: Final = re.compile(r"(?<![A-Za-z\\])d ?A(?![A-Za-z])")
+"""An element of a rectangle, whose first side is in x."""
 _MULTIPLE: Final = re.compile(r"\\(i{1,2})int(?![A-Za-z])((?:\s*_\s*(?:\{[^{}]*\}|\w))?)")
 _PLAIN_BINDER: Final = re.compile(r"(?<![\\A-Za-z])(int|sum|prod|lim)(?=\s*_)")
 _CHOICES: Final = re.compile(r"(?:\{\s*\})?\^\s*\{?\s*(\w+)\s*\}?\s*C\s*_\s*(?:\{\s*(\w+)\s*\}|(\w))")
@@ -114,6 +116,8 @@ def _prepare(text: str) -> str:
     text = _BASE.sub(lambda match: f"{' '.join(match[1])} e", text)
     text = _SPELLED.sub(lambda match: f" {_SIGN_OF[match[1] or match[2]]} ", text)
     text = _PLAIN_BINDER.sub(r"\\\1", text)
+    if "\\iint" in text and "\\times" in text:
+        text = _AREA.sub(" d x d y ", text)
     text = _MULTIPLE.sub(lambda match: rf"\int{match[2]}" + r" \int" * len(match[1]), text)
     text = _CHOICES.sub(lambda match: rf"\binom{{{match[1]}}}{{{match[2] or match[3]}}}", text)
     text = _APPLIED.sub(r"\1 =", text)

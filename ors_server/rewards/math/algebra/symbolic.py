@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ors_server.rewards.math.algebra.evaluate import DIGITS
 from ors_server.rewards.math.algebra.numbers import mpc, mpf
-from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.algebra.sequences import index_of
+from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.tree import (
     Add,
     Binder,
@@ -115,6 +116,8 @@ class Builder:
         return builder(node)
 
     def _symbol(self, node: Symbol) -> Any:
+        if "_" in node.name and index_of(node.name, frozenset(self._bound)) is not None:
+            raise UnsureError("a sequence that is not defined")
         return self._bound.get(node.name) or self._free(node.name)
 
     def _constant(self, node: Constant) -> Any:
@@ -244,8 +247,8 @@ def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]
     builder = Builder(whole)
     try:
         expression = builder.build(node).doit()
-    except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError, KeyError) as error:
-        raise UnsureError(f"{type(error).__name__}: {error}") from error
+    except FAILURES as error:
+        raise unsure(error) from error
     return expression, builder.names
 
 
@@ -271,8 +274,8 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
         if value in (sympy.oo, -sympy.oo):
             return _infinite(value)
         return _to_complex(value)
-    except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-        raise UnsureError(f"{type(error).__name__}: {error}") from error
+    except FAILURES as error:
+        raise unsure(error) from error
 
 
 def _infinite(value: Any) -> Any:

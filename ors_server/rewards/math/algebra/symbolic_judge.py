@@ -7,11 +7,12 @@ no answer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ors_server.rewards.math.algebra.judge import FAILURES, Opinion, Tools, by_numbers, judge
+from ors_server.rewards.math.algebra.judge import Opinion, Tools, by_numbers, judge
 from ors_server.rewards.math.algebra.numbers import mpf
 from ors_server.rewards.math.algebra.solutions import same_set
 from ors_server.rewards.math.algebra.statements import Statement, free_names
 from ors_server.rewards.math.algebra.symbolic import closed_form, value_at
+from ors_server.rewards.math.algebra.unsure import FAILURES
 from ors_server.rewards.math.algebra.values import Side
 from ors_server.rewards.math.tree import (
     ONE,

@@ -1,0 +1,38 @@
+"""Limits of sums with more and more terms, by extrapolation."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+from ors_server.rewards.math.algebra.numbers import mp
+from ors_server.rewards.math.algebra.unsure import UnsureError
+
+_STARTS: Final = (6, 7)
+_DOUBLINGS: Final = 8
+_PART: Final = 1e-12
+
+
+def limit_at_infinity(value: Callable[[Any], Any]) -> Any:
+    """Give the limit of what is a series in 1/n (Richardson 1911), from two sequences that must agree.
+
+    Args:
+        value: Gives the value for a whole number.
+
+    Raises:
+        UnsureError: They do not agree, or there is no limit.
+    """
+    first, second = (
+        _extrapolate([value(mp.mpf(start << step)) for step in range(_DOUBLINGS)]) for start in _STARTS
+    )
+    if not abs(first - second) <= _PART * max(abs(first), mp.mpf(1) / 1000):
+        raise UnsureError("a limit that two sequences give differently")
+    return second
+
+
+def _extrapolate(values: list[Any]) -> Any:
+    order = 1
+    while len(values) > 1:
+        scale = 2**order
+        values = [(scale * two - one) / (scale - 1) for one, two in pairwise(values)]
+        order += 1
+    return values[0]
