@@ -28,6 +28,7 @@ from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlDoor
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.mcp.http import PATHS, McpHttp
+from ors_server.transports.origins import HostGuard
 from ors_server.transports.ors import OrsDoor
 
 log = get_logger("ors_server.app")
@@ -77,9 +78,10 @@ class App:
         """What isolates the commands of agents, once the application runs."""
         self._engine: Engine | None = None
         self._episodes: EpisodeHandlers | None = None
+        self._mcp: McpHttp | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
-        self._guarded = http.HostGuard(
+        self._guarded = HostGuard(
             http.Border(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
         )
 
@@ -117,7 +119,7 @@ class App:
                     sandboxes=self.sandboxes,
                 )
             )
-            mcp = McpHttp(engine, self.keyring, settings)
+            mcp = self._mcp = McpHttp(engine, self.keyring, settings)
             await stack.enter_async_context(mcp.running())
             self._doors = dict.fromkeys(MCP_ROOTS, mcp)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
@@ -146,6 +148,13 @@ class App:
         """End the streams that go on for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
+        if self._mcp is not None:
+            self._mcp.begin_to_stop()
+
+    async def end_sessions(self) -> None:
+        """End every session, so that each request that still waits for one is answered."""
+        if self._engine is not None:
+            await self._engine.end_sessions()
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one ASGI connection."""
@@ -162,7 +171,11 @@ class App:
             await http.send_fault(send, ShuttingDownError("the server is not running"))
             return
         root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-        await self._doors.get(root, self._ors)(scope, receive, send)
+        door = self._doors.get(root, self._ors)
+        if scope["method"] == "HEAD":
+            await http.serve_head(door, scope, receive, send)
+        else:
+            await door(scope, receive, send)
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()

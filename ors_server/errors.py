@@ -161,6 +161,30 @@ class PayloadTooLargeError(ClientError):
     code = "payload_too_large"
 
 
+class HeaderTooLargeError(ClientError):
+    """The request's line and headers are larger than the server accepts."""
+
+    code = "header_too_large"
+
+
+class RequestTimeoutError(ClientError):
+    """The client began a request and did not go on with it in time."""
+
+    code = "request_timeout"
+
+
+class MalformedRequestError(ClientError):
+    """What came is no request of HTTP/1.1, or one that could be read in two ways."""
+
+    code = "malformed_request"
+
+
+class UnsupportedCodingError(ClientError):
+    """The request's body is coded in a way that the server does not decode."""
+
+    code = "unsupported_coding"
+
+
 class AuthorError(OrsServerError):
     """The environment's own code is at fault."""
 
@@ -229,6 +253,12 @@ class CapacityError(MachineryError):
         """
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class TooManyConnectionsError(MachineryError):
+    """A limit on open connections is reached."""
+
+    code = "too_many_connections"
 
 
 class StartingError(MachineryError):

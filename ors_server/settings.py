@@ -71,7 +71,17 @@ class Settings(BaseSettings):
     reap_seconds: float = Field(default=5.0, gt=0)
     """Seconds between two looks for expired sessions."""
     max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
-    """Most bytes of one request body."""
+    """Most bytes of one request body, decoded if it came compressed."""
+    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
+    """Most bytes of one request's line and headers."""
+    header_seconds: float = Field(default=10.0, gt=0)
+    """Seconds within which a connection's first request begins, and the headers of each are complete."""
+    body_seconds: float = Field(default=30.0, gt=0)
+    """Seconds for which a request's body may come at less than 1 KiB in all."""
+    max_connections: int = Field(default=10_000, ge=1)
+    """Open connections in all; fewer where the process may not open as many files."""
+    max_connections_per_address: int = Field(default=4_096, ge=1)
+    """Open connections from one address, or from one /64 of IPv6."""
     max_output_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     """Most bytes of one tool output."""
     sse_ping_seconds: float = Field(default=10.0, gt=0)

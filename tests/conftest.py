@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from xdist.scheduler import LoadScopeScheduling
 
 from ors_server.app import App, create_app
+from ors_server.http_server.bounded_server import BoundedServer
+from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.settings import Settings
 
 # Neither the tests' own applications nor the servers that they start write into somebody's record.
@@ -60,14 +61,11 @@ def refenv() -> str:
     return REFENV
 
 
-class LiveServer(uvicorn.Server):
-    """A server on a free port of loopback, with the event loop and the parser of production, in a thread."""
+class LiveServer(BoundedServer):
+    """The server of production on a free port of loopback, in a thread."""
 
     def __init__(self, app: App) -> None:
-        config = uvicorn.Config(
-            app, host="127.0.0.1", port=0, loop="uvloop", http="httptools", log_config=None, access_log=False
-        )
-        super().__init__(config)
+        super().__init__(app, ConnectionLimits.of(app.settings))
         self.app = app
         self._settled = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)

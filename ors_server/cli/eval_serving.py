@@ -6,13 +6,14 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 import anyio
-import uvicorn
 from typing_extensions import override
 
 from ors_server.app import App
 from ors_server.cli.listening import bind
 from ors_server.cli.output import CommandError
 from ors_server.evaluation.local import IDLE_SECONDS, LocalTarget
+from ors_server.http_server.bounded_server import BoundedServer, ServerOptions
+from ors_server.http_server.connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
@@ -24,11 +25,15 @@ CLOSING_SECONDS = 1
 """For open requests to end when the run is over."""
 
 
-class _Server(uvicorn.Server):
+class _Server(BoundedServer):
     """Leaves signals to whoever evaluates, and says when it can be reached."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(self, app: App) -> None:
+        super().__init__(
+            app,
+            ConnectionLimits.of(app.settings),
+            ServerOptions(lifespan="off", grace_seconds=CLOSING_SECONDS),
+        )
         self.settled = anyio.Event()
 
     @override
@@ -64,18 +69,7 @@ async def open_served_target(
     listener = bind(LOOPBACK, 0)
     root = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     with listener:
-        server = _Server(
-            uvicorn.Config(
-                app,
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_graceful_shutdown=CLOSING_SECONDS,
-            )
-        )
+        server = _Server(app)
         async with app.running(), anyio.create_task_group() as group:
             group.start_soon(_serve, server, [listener])
             await server.settled.wait()

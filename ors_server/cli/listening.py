@@ -4,22 +4,17 @@ import gc
 import socket
 from typing import TYPE_CHECKING
 
-import uvicorn
 from typing_extensions import override
 
 from ors_server.cli.announcement import announce, survey
 from ors_server.cli.output import CommandError
 from ors_server.errors import OrsServerError
+from ors_server.http_server.bounded_server import BACKLOG, BoundedServer
+from ors_server.http_server.connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ors_server.app import App
 
-GRACE_SECONDS = 5
-"""Seconds that open requests have to end after a signal, before sessions are torn down."""
-KEEP_ALIVE_SECONDS = 75
-"""Seconds that an idle connection stays open: longer than the pools of clients keep theirs."""
-BACKLOG = 2048
-"""Connections that may wait to be accepted."""
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 """When the garbage collector looks at young, middle-aged and old objects; Python's own are 700, 10 and 10.
 
@@ -77,27 +72,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
+class _Server(BoundedServer):
     """Announces itself once it can be reached."""
 
     def __init__(self, app: "App", listener: socket.socket, *, as_json: bool) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                loop="auto",
-                http="auto",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                backlog=BACKLOG,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
-        self._app = app
+        super().__init__(app, ConnectionLimits.of(app.settings))
+        self._served = app
         self._listener = listener
         self._as_json = as_json
         app.on_shutdown = self._stop
@@ -108,12 +88,7 @@ class _Server(uvicorn.Server):
         gc.freeze()  # what stands now stays as long as the server does
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
         host, port = self._listener.getsockname()[:2]
-        announce(await survey(self._app, host, port), as_json=self._as_json)
-
-    @override
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.begin_to_stop()
-        await super().shutdown(sockets)
+        announce(await survey(self._served, host, port), as_json=self._as_json)
 
     def _stop(self) -> None:
         self.should_exit = True

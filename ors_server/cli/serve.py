@@ -185,6 +185,42 @@ class ServeOptions:
         int | None,
         typer.Option(help="Most bytes of one request body.", show_default="4194304", rich_help_panel=LIMITS),
     ] = None
+    max_header_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="Most bytes of one request's line and headers.",
+            show_default="65536",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    header_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds within which a request's headers are complete.",
+            show_default="10",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    body_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for which a request's body may come at less than 1 KiB in all.",
+            show_default="30",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    max_connections: Annotated[
+        int | None,
+        typer.Option(help="Open connections in all.", show_default="10000", rich_help_panel=LIMITS),
+    ] = None
+    max_connections_per_address: Annotated[
+        int | None,
+        typer.Option(
+            help="Open connections from one address, or one /64 of IPv6.",
+            show_default="4096",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
     max_output_bytes: Annotated[
         int | None,
         typer.Option(help="Most bytes of one tool output.", show_default="8388608", rich_help_panel=LIMITS),

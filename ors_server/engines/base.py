@@ -211,6 +211,10 @@ class Engine(Protocol):
         """
         ...
 
+    async def end_sessions(self) -> None:
+        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
+        ...
+
     def definition_of(self, session_id: str) -> EnvironmentDefinition:
         """Return the environment that a live session plays."""
         ...

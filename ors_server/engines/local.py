@@ -281,6 +281,10 @@ class LocalEngine:
         """
         return await self._manager.delete(session_id)
 
+    async def end_sessions(self) -> None:
+        """Refuse new sessions and end all live ones."""
+        await self._manager.end_all()
+
     def definition_of(self, session_id: str) -> EnvironmentDefinition:
         """Return the environment that a live session plays.
 

@@ -16,7 +16,7 @@ import anyio
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.call_clock import make_scope
 from ors_server.episode import Event, StopReason
-from ors_server.errors import OrsServerError, StoreError
+from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.lifecycle import Setup, tear_down
@@ -47,7 +47,7 @@ class SessionParts:
 class Ending:
     """Ends one session, once."""
 
-    __slots__ = ("_answered", "_is_recorded", "_parts", "_released", "_services")
+    __slots__ = ("_answered", "_is_recorded", "_parts", "_released", "_server_stops", "_services")
 
     def __init__(self, parts: SessionParts) -> None:
         """Keep what will have to be ended.
@@ -60,6 +60,7 @@ class Ending:
         self._answered: asyncio.Event | None = None
         self._released = asyncio.Event()
         self._is_recorded = False
+        self._server_stops = False
 
     @property
     def has_begun(self) -> bool:
@@ -76,14 +77,22 @@ class Ending:
         """Whether nothing is left of the session, its environment included."""
         return self._released.is_set()
 
-    async def aclose(self, event: Event, reason: StopReason) -> None:
+    def error(self) -> OrsServerError:
+        """Say what whoever still waits for the session is told."""
+        if self._server_stops:
+            return ShuttingDownError("the server is shutting down")
+        return SessionDeletedError("Session deleted")
+
+    async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
 
         Args:
             event: `DELETE` or `EXPIRE`.
             reason: The stop reason of an episode that was not over yet.
+            server_stops: Whether the server goes.
         """
         if self._answered is None:
+            self._server_stops = server_stops
             self._answered = asyncio.Event()
             self._services.spawn(self._run, event, reason, self._answered)
         await self._answered.wait()
@@ -145,7 +154,7 @@ class Ending:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.ending_time_limit
         until = time.monotonic() + limit
-        await self._parts.calls.stop(limit)
+        await self._parts.calls.stop(limit, self.error)
         self._parts.setup.abandon()
         if self._is_touched:
             with make_scope(deadline=until):

@@ -256,12 +256,17 @@ class SessionManager:
         """Return what waits for its turn: name of a limiter to its figures."""
         return self._services.queues()
 
-    async def aclose(self) -> None:
-        """Refuse new sessions and end all live ones, side by side, those being made included."""
+    async def end_all(self) -> None:
+        """Refuse new sessions and end all live ones, side by side; their calls are told why."""
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in self.live():
                 group.start_soon(self._end, session, Event.DELETE, StopReason.DELETED)
+
+    async def aclose(self) -> None:
+        """End all sessions, those being made included, and wait until nothing is left of them."""
+        await self.end_all()
+        async with anyio.create_task_group() as group:
             for birth in list(self._births.values()):
                 group.start_soon(birth.ended.wait)
         for session in list(self._leaving):
@@ -282,7 +287,7 @@ class SessionManager:
             self._expired.add(session.id)
 
     async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
-        await session.aclose(event, reason)
+        await session.aclose(event, reason, server_stops=self._stopping)
         if not session.is_released:
             self._leaving.add(session)
             self._services.spawn(self._see_off, session)

@@ -19,7 +19,6 @@ from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
-    SessionDeletedError,
     UnknownCallError,
 )
 from ors_server.logs import get_logger
@@ -335,7 +334,7 @@ class Session:
             raise UnknownCallError("unknown task_id")
         return call
 
-    async def aclose(self, event: Event, reason: StopReason) -> None:
+    async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
         The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
@@ -344,8 +343,9 @@ class Session:
         Args:
             event: `DELETE` or `EXPIRE`.
             reason: The stop reason of an episode that was not over yet.
+            server_stops: Whether the server goes, and not this session alone.
         """
-        await self._ending.aclose(event, reason)
+        await self._ending.aclose(event, reason, server_stops=server_stops)
 
     @property
     def is_released(self) -> bool:
@@ -386,5 +386,5 @@ class Session:
 
     def _check_usable(self) -> None:
         if self._ending.has_begun:
-            raise SessionDeletedError("Session deleted")
+            raise self._ending.error()
         self._setup.check()

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import anyio
 
 from ors_server.call_clock import make_scope
-from ors_server.errors import CallCancelledError, OrsServerError, SessionDeletedError, ShuttingDownError
+from ors_server.errors import CallCancelledError, OrsServerError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.sessions.calls import Call, CallResult, Fault, Refusal
 from ors_server.sessions.services import Services
@@ -22,7 +22,7 @@ AFTER_END_KEPT = 64
 class CallTable:
     """Starts, keeps and stops the calls of one session."""
 
-    __slots__ = ("_after_end", "_is_stopped", "_known", "_on_end", "_running", "_services", "_session_id")
+    __slots__ = ("_after_end", "_known", "_on_end", "_running", "_services", "_session_id", "_why_stopped")
 
     def __init__(self, session_id: str, services: Services, on_end: Callable[[], None]) -> None:
         """Start without calls.
@@ -38,7 +38,7 @@ class CallTable:
         self._known: dict[str, Call] = {}
         self._running: set[Call] = set()
         self._after_end: list[str] = []
-        self._is_stopped = False
+        self._why_stopped: Callable[[], OrsServerError] | None = None
 
     @property
     def running(self) -> int:
@@ -64,14 +64,15 @@ class CallTable:
         self._running.add(call)
         self._services.spawn(self._run, call, perform)
 
-    async def stop(self, time_limit: float) -> None:
+    async def stop(self, time_limit: float, why: Callable[[], OrsServerError]) -> None:
         """Cancel every call, now and in future, and wait until each has its result.
 
         Args:
             time_limit: Seconds after which calls that ignore their cancellation get their result without
                 ending.
+            why: What their callers are told.
         """
-        self._is_stopped = True
+        self._why_stopped = why
         if not self._running:
             return
         for call in list(self._running):
@@ -86,8 +87,8 @@ class CallTable:
 
     def why_cancelled(self) -> OrsServerError:
         """Say why a running call was cancelled."""
-        if self._is_stopped:
-            return SessionDeletedError("Session deleted")
+        if self._why_stopped is not None:
+            return self._why_stopped()
         return CallCancelledError("the call was cancelled")
 
     async def _run(self, call: Call, perform: Perform) -> None:
@@ -95,7 +96,7 @@ class CallTable:
         try:
             with make_scope() as scope:
                 call.scope = scope
-                if not (self._is_stopped or call.is_cancelled):
+                if self._why_stopped is None and not call.is_cancelled:
                     result = await perform(call)
             if result is None:
                 result = Fault(self.why_cancelled())

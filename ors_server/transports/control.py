@@ -88,7 +88,7 @@ class ControlDoor:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await send_events(answer, receive, send, has_body=scope["method"] != "HEAD")
+        await send_events(answer, receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, BaseModel | EventStream]:
         operation, values = self._find(scope)
@@ -104,7 +104,7 @@ class ControlDoor:
             path=check_path(values),
             base_url=self._public_url or base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
-            raw_body=await http.read_body(receive, self._max_body_bytes),
+            raw_body=await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding")),
             headers=headers,
         )
         try:
@@ -116,7 +116,7 @@ class ControlDoor:
 
     def _find(self, scope: http.Scope) -> tuple[Operation, Mapping[str, str]]:
         segments = segments_of(scope.get("raw_path") or scope["path"].encode())
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        method = scope["method"]
         allowed: list[str] = []
         for operation in self.table:
             values = None if segments is None else operation.match(segments)

@@ -17,27 +17,23 @@ PATIENCE = 60.0
 """Seconds for which a reader may leave everything unread before it is left."""
 
 
-async def send_events(
-    stream: EventStream, receive: http.Receive, send: http.Send, *, has_body: bool = True
-) -> None:
+async def send_events(stream: EventStream, receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long.
 
     Args:
         stream: The events; closed when this returns.
         receive: The ASGI channel of a request whose body was read.
         send: The ASGI channel.
-        has_body: Whether the answer has a body; without one, no event is made.
     """
     async with aclosing(stream.pieces) as pieces, anyio.create_task_group() as tasks:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
-        if has_body:
-            async for piece in pieces:
-                with anyio.move_on_after(PATIENCE) as patience:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                if patience.cancelled_caught:
-                    tasks.cancel_scope.cancel()
-                    return
+        async for piece in pieces:
+            with anyio.move_on_after(PATIENCE) as patience:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if patience.cancelled_caught:
+                tasks.cancel_scope.cancel()
+                return
         await send({"type": "http.response.body", "body": b""})
         tasks.cancel_scope.cancel()
 

@@ -69,6 +69,10 @@ FAULTS = MappingProxyType(
         errors.RecordError: Fault(400, JSONRPC_INVALID_PARAMS, control=422),
         errors.EpisodeOverError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.PayloadTooLargeError: Fault(413, JSONRPC_INVALID_PARAMS),
+        errors.HeaderTooLargeError: Fault(431, JSONRPC_INVALID_PARAMS),
+        errors.RequestTimeoutError: Fault(408, JSONRPC_INVALID_PARAMS),
+        errors.MalformedRequestError: Fault(400, JSONRPC_INVALID_PARAMS),
+        errors.UnsupportedCodingError: Fault(415, JSONRPC_INVALID_PARAMS),
         errors.CallCancelledError: Fault(409, JSONRPC_INTERNAL),
         errors.SettingsError: Fault(500, JSONRPC_INTERNAL),
         errors.AuthorError: Fault(500, JSONRPC_INTERNAL),
@@ -79,6 +83,7 @@ FAULTS = MappingProxyType(
         errors.ToolOutputError: Fault(500, JSONRPC_INTERNAL),
         errors.MachineryError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.CapacityError: Fault(429, JSONRPC_UNAVAILABLE),
+        errors.TooManyConnectionsError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.StartingError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.StoreError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.ShuttingDownError: Fault(503, JSONRPC_UNAVAILABLE),
@@ -171,4 +176,6 @@ def extra_headers(error: OrsServerError) -> dict[str, str]:
         return {"retry-after": "1"}
     if isinstance(error, errors.UnauthenticatedError):
         return {"www-authenticate": "Bearer"}
+    if isinstance(error, errors.UnsupportedCodingError):
+        return {"accept-encoding": "gzip, identity"}
     return {}

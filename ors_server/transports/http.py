@@ -1,12 +1,17 @@
-"""The little of HTTP that the doors share: reading a bounded body, answering, guarding hosts and origins."""
+"""The little of HTTP that the doors share: reading a bounded body, answering, seeing a client leave."""
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
-from ors_server.errors import ForbiddenError, OrsServerError, PayloadTooLargeError
+from anyio import Event
+from anyio.lowlevel import checkpoint
+
+from ors_server.errors import OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
+from ors_server.transports.codings import decode
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.json_bounds import NEVER_TOO_MUCH, check_json
 
@@ -18,7 +23,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+STEPS_TO_NOTICE = 8
+"""Turns of the event loop that a client's leaving takes to get here, through applications around this one."""
 
 
 class ClientGoneError(ConnectionError):
@@ -34,15 +40,18 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Read a request's body.
+async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:
+    """Read a request's body, and decode it.
 
     Args:
         receive: The ASGI channel.
-        limit: Most bytes.
+        limit: Most bytes, as they came and decoded.
+        coding: The Content-Encoding header.
 
     Raises:
         PayloadTooLargeError: If there is more, or reading it as JSON would take too long.
+        UnsupportedCodingError: If the server does not know the coding.
+        MalformedRequestError: If the body is not of its coding.
         ClientGoneError: If the client left meanwhile.
     """
     message = await receive()
@@ -62,24 +71,41 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     if size > limit:
         raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
     whole = b"".join(parts)
-    if size > NEVER_TOO_MUCH:
+    if coding is not None and whole:
+        whole = await decode(whole, coding, limit)
+    if len(whole) > NEVER_TOO_MUCH:
         await check_json(whole)
     return whole
 
 
-def is_gone(receive: Receive) -> bool:
-    """Say whether the client of a request whose body was read has closed the connection, without waiting.
+@contextmanager
+def watching(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
+    """Watch for the client of a request whose body was read to close the connection.
+
+    The channel is asked in a task of its own, as applications around this one expect.
 
     Args:
         receive: The ASGI channel.
+
+    Yields:
+        Says whether the client has left, at once.
     """
-    asking = receive().__await__()
+    watcher = asyncio.ensure_future(_until_gone(receive))
+
+    async def has_left() -> bool:
+        for _ in range(STEPS_TO_NOTICE):
+            await checkpoint()
+        return watcher.done()
+
     try:
-        next(asking)
-    except StopIteration as answer:
-        return bool(answer.value["type"] == "http.disconnect")
-    asking.close()  # it would have waited
-    return False
+        yield has_left
+    finally:
+        watcher.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        await checkpoint()
 
 
 async def send_bytes(
@@ -177,61 +203,26 @@ class Border:
             await send_fault(send, OrsServerError("the server failed; its log has the details"))
 
 
-class HostGuard:
-    """Refuses requests with a foreign Host or Origin, so that no web page gets in by rebinding DNS."""
+async def serve_head(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer HEAD as GET is answered, without a body: the answer ends where the body would begin.
 
-    def __init__(self, app: Application, *, hosts: list[str], origins: list[str]) -> None:
-        """Guard an application.
+    Args:
+        app: Serves the GET.
+        scope: Of the HEAD.
+        receive: The ASGI channel.
+        send: The ASGI channel.
+    """
+    is_ended = Event()
 
-        Args:
-            app: The application.
-            hosts: Accepted Host values beside loopback ones, `name` or `name:port`; `*` accepts all.
-            origins: Accepted Origin values beside loopback ones.
-        """
-        self._app = app
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origins)
+    async def send_start(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b""})
+            is_ended.set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that is allowed; answer 421 or 403 to others."""
-        if scope["type"] == "http":
-            host, origin = _host_and_origin(scope)
-            if not self._is_known_host(host):
-                detail = f"the Host {host!r} is not served here; add it to the setting allowed_hosts"
-                await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)
-                return
-            if origin is not None and not self._is_known_origin(origin):
-                detail = f"requests from {origin!r} are not accepted; add it to the setting allowed_origins"
-                await send_fault(send, ForbiddenError(detail))
-                return
-        await self._app(scope, receive, send)
+    async def receive_until_ended() -> Message:
+        if is_ended.is_set():
+            return {"type": "http.disconnect"}
+        return await receive()
 
-    def _is_known_host(self, host: str) -> bool:
-        if "*" in self._hosts or host in self._hosts:
-            return True
-        name = _without_port(host)
-        return name in LOOPBACK_NAMES or name in self._hosts
-
-    def _is_known_origin(self, origin: str) -> bool:
-        if origin in self._origins:
-            return True
-        try:
-            return urlsplit(origin).hostname in LOOPBACK_NAMES
-        except ValueError:
-            return False
-
-
-def _host_and_origin(scope: Scope) -> tuple[str, str | None]:
-    host, origin = "", None
-    for name, value in scope["headers"]:
-        if name == b"host":
-            host = value.decode("latin-1").lower()
-        elif name == b"origin":
-            origin = value.decode("latin-1")
-    return host, origin
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[: host.find("]") + 1]
-    return host.partition(":")[0]
+    await app({**scope, "method": "GET"}, receive_until_ended, send_start)

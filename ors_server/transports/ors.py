@@ -187,7 +187,7 @@ class OrsDoor:
             return
         headers = http.headers_of(scope)
         caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
-        body = await http.read_body(receive, self._max_body_bytes)
+        body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
         try:
             await endpoint.handler(Request(caller, headers, body, environment, receive), send)
         except OrsServerError as error:

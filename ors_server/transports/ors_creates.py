@@ -46,15 +46,19 @@ class Creations:
             await self._running[session_id].wait()
         ended = self._running[session_id] = anyio.Event()
         try:
-            if not await self._was_lost(session_id, fingerprint):
-                await self._engine.create(order)
-            if http.is_gone(receive):
-                self._lost[session_id] = fingerprint
-                while len(self._lost) > LOST_KEPT:
-                    del self._lost[next(iter(self._lost))]
+            with http.watching(receive) as has_left:
+                if not await self._was_lost(session_id, fingerprint):
+                    await self._engine.create(order)
+                if await has_left():
+                    self._remember(session_id, fingerprint)
         finally:
             del self._running[session_id]
             ended.set()
+
+    def _remember(self, session_id: str, fingerprint: bytes) -> None:
+        self._lost[session_id] = fingerprint
+        while len(self._lost) > LOST_KEPT:
+            del self._lost[next(iter(self._lost))]
 
     async def _was_lost(self, session_id: str, fingerprint: bytes) -> bool:
         if self._lost.pop(session_id, None) != fingerprint:

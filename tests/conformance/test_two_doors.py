@@ -14,12 +14,13 @@ import anyio
 import httpx2
 import mcp_types as types
 import pytest
-import uvicorn
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import Environment, EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.app import App, create_app
+from ors_server.http_server.bounded_server import BoundedServer
+from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.sessions.calls import Completed
 from ors_server.settings import Settings
 
@@ -133,7 +134,7 @@ class EngineWay(Door):
         return result.output.reward, result.output.finished, result.output.metadata["episode"]
 
 
-class QuietServer(uvicorn.Server):
+class QuietServer(BoundedServer):
     @contextlib.contextmanager
     def capture_signals(self):
         yield
@@ -143,7 +144,7 @@ class QuietServer(uvicorn.Server):
 async def serving(app: App) -> AsyncIterator[str]:
     """Serves on a free port of loopback, on this event loop."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = QuietServer(uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=75))
+        server = QuietServer(app, ConnectionLimits.of(app.settings))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(LIMIT):

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
@@ -12,7 +13,6 @@ from ors_server.errors import OrsServerError, SessionNotFoundError
 from ors_server.settings import Settings
 from ors_server.transports.access import Keyring, credential_from
 from ors_server.transports.http import (
-    LOOPBACK_NAMES,
     ClientGoneError,
     Message,
     Receive,
@@ -21,6 +21,7 @@ from ors_server.transports.http import (
     headers_of,
     read_body,
     send_fault,
+    send_json,
 )
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import FIGURES_HEADER, VISITOR_KEY, Ground, Visitor
@@ -31,6 +32,10 @@ PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
 
 SESSION_HEADER = "x-session-id"
 """Names the session on the lobby's path, with the value that the ORS door uses."""
+
+
+METHODS = ("GET", "POST", "DELETE")
+CODING = b"content-encoding"
 
 
 class McpHttp:
@@ -46,10 +51,12 @@ class McpHttp:
         """
         self._keyring = keyring
         self._max_body_bytes = settings.max_body_bytes
+        self._stops = anyio.Event()
         self._door = McpDoor(Ground(engine, keyring), version=__version__)
         self._manager = StreamableHTTPSessionManager(
             self._door.server,
-            security_settings=security(settings),
+            # Host and Origin were judged before any door, also for spellings that the SDK does not know.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=settings.max_body_bytes,
         )
 
@@ -59,8 +66,15 @@ class McpHttp:
         async with self._door.running(), self._manager.run():
             yield
 
+    def begin_to_stop(self) -> None:
+        """End the streams that go on for as long as a client reads."""
+        self._stops.set()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
+        if scope["method"] not in METHODS:
+            await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(METHODS)})
+            return
         try:
             scope[VISITOR_KEY] = self._identify(scope)
             received = await self._read(scope, receive)
@@ -69,19 +83,44 @@ class McpHttp:
         except OrsServerError as error:
             await send_fault(send, error)
             return
-        await self._manager.handle_request(scope, received, LongResults(scope).sending(send))
+        sending = LongResults(scope).sending(send)
+        if scope["method"] == "GET":
+            await self._stream(scope, received, sending)
+        else:
+            await self._manager.handle_request(scope, received, sending)
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         """Check the body before the SDK reads it; return a channel that gives it again."""
         if scope["method"] != "POST":
             return receive
-        body = await read_body(receive, self._max_body_bytes)
+        coding = next((value.decode("latin-1") for name, value in scope["headers"] if name == CODING), None)
+        body = await read_body(receive, self._max_body_bytes, coding)
         pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Message:
             return pending.pop() if pending else await receive()
 
         return again
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream for what the server says of itself, to its end or the server's."""
+        is_open = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end, tasks.cancel_scope)
+            await self._manager.handle_request(scope, receive, send_on)
+            tasks.cancel_scope.cancel()
+        if is_open:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _end(self, scope: anyio.CancelScope) -> None:
+        await self._stops.wait()
+        scope.cancel()
 
     def _identify(self, scope: Scope) -> Visitor:
         """Say who makes a request, and at which endpoint.
@@ -105,21 +144,3 @@ class McpHttp:
                     f"there is nothing at {scope['path']}; the paths are {', '.join(PATHS)}"
                 )
         return Visitor(self._keyring.identify(credential_from(headers)), session_id, asks)
-
-
-def security(settings: Settings) -> TransportSecuritySettings:
-    """Make the transport's own protection against DNS rebinding agree with the server's.
-
-    Args:
-        settings: The server's settings.
-    """
-    names = [*sorted(LOOPBACK_NAMES), *settings.allowed_hosts]
-    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in sorted(LOOPBACK_NAMES)]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection="*" not in settings.allowed_hosts,
-        allowed_hosts=[spelling for name in names for spelling in (name, f"{name}:*")],
-        allowed_origins=[
-            *settings.allowed_origins,
-            *(spelling for origin in origins for spelling in (origin, f"{origin}:*")),
-        ],
-    )

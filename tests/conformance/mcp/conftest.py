@@ -9,7 +9,6 @@ from typing import Any, Literal
 import anyio
 import httpx2
 import pytest
-import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -24,6 +23,8 @@ from ors_server import (
     tool,
 )
 from ors_server.app import App, create_app
+from ors_server.http_server.bounded_server import BoundedServer
+from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.sessions.order import SessionOrder
 from ors_server.settings import Settings
 from ors_server.trajectory import EpisodeSummary
@@ -218,7 +219,7 @@ class Site:
             return await http.post(f"{self.url}{path}", json=body, headers=sent)
 
 
-class _Server(uvicorn.Server):
+class _Server(BoundedServer):
     @contextlib.contextmanager
     def capture_signals(self):
         yield
@@ -229,7 +230,7 @@ async def running_site(environments: Sequence[str | type], settings: Settings) -
     """Serves environments on a free port of loopback."""
     app = create_app(environments, settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = _Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_keep_alive=75))
+        server = _Server(app, ConnectionLimits.of(settings))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(LIMIT):

@@ -9,11 +9,12 @@ from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from pydantic import SecretStr
 
 from ors_server.app import App, create_app
 from ors_server.authoring.loading import define, load_environments
+from ors_server.http_server.bounded_server import BoundedServer
+from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_suite import Choice, Verdict, check_server
@@ -27,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
 
 
-class QuietServer(uvicorn.Server):
+class QuietServer(BoundedServer):
     """A server that leaves the process's signals alone."""
 
     @contextlib.contextmanager
@@ -36,10 +37,9 @@ class QuietServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[str]:
+async def listening(app: App) -> AsyncIterator[str]:
     """Serves an application on a free port of loopback for the length of a with statement; gives its URL."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="on")
-    server, stopped = QuietServer(config), anyio.Event()
+    server, stopped = QuietServer(app, ConnectionLimits.of(app.settings)), anyio.Event()
 
     async def run() -> None:
         try:

@@ -8,13 +8,13 @@ import pytest
 from ors_server.errors import CapacityError, PayloadTooLargeError, StartingError
 from ors_server.transports.http import (
     ClientGoneError,
-    HostGuard,
     headers_of,
-    is_gone,
     read_body,
     send_fault,
     send_json,
+    watching,
 )
+from ors_server.transports.origins import HostGuard
 
 pytestmark = pytest.mark.anyio
 
@@ -74,10 +74,13 @@ async def test_a_client_that_left_has_no_request(messages):
         await read_body(channel(*messages), 100)
 
 
-async def test_whether_a_client_left_is_known_without_waiting():
-    assert is_gone(channel(GONE))
-    assert not is_gone(channel())
-    assert not is_gone(channel(part(b"", more=False)))
+@pytest.mark.parametrize(
+    ("messages", "is_gone"),
+    [([GONE], True), ([], False), ([part(b"", more=False)], False), ([part(b"", more=False), GONE], True)],
+)
+async def test_whether_a_client_left_is_known_without_waiting(messages, is_gone):
+    with watching(channel(*messages)) as has_left:
+        assert await has_left() is is_gone
 
 
 async def test_json_is_ascii_and_has_a_length():

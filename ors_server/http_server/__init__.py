@@ -1,0 +1,1 @@
+"""Requests from bytes: the HTTP server that runs the application, and what one client may take of it."""

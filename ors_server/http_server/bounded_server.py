@@ -1,0 +1,172 @@
+"""The HTTP server: uvicorn over bounded connections, which answers what it accepted before it goes."""
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import anyio
+import anyio.lowlevel
+import uvicorn
+from typing_extensions import override
+
+from ors_server.http_server.bounded_protocol import BoundedProtocol, BoundedServerState
+from ors_server.http_server.connection_limits import ConnectionLimits, Connections, raise_file_limit
+from ors_server.logs import get_logger
+
+log = get_logger("ors_server.http")
+
+KEEP_ALIVE_SECONDS = 75
+"""Seconds that an idle connection stays open: longer than the pools of clients keep theirs."""
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+GRACE_SECONDS = 5.0
+"""Seconds that requests have to end by themselves once the server is to stop."""
+LAST_SECONDS = 3.0
+"""Seconds that answers have to leave after everything that still ran was ended."""
+LOOK_TICKS = 5
+"""Tenths of a second between two looks at slow clients."""
+REPORT_TICKS = 100
+"""Tenths of a second between two lines of the log about refusals."""
+
+
+class Application(Protocol):
+    """What is served: an ASGI application that can be told of its end."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one ASGI connection."""
+        ...
+
+    def begin_to_stop(self) -> None:
+        """End what goes on for as long as somebody reads; must return at once."""
+        ...
+
+    async def end_sessions(self) -> None:
+        """End everything that runs, so that every request gets an answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a server works, beside what its clients may take."""
+
+    grace_seconds: float = GRACE_SECONDS
+    """For requests to end by themselves."""
+    lifespan: Literal["on", "off"] = "on"
+    """Whether the server starts and ends the application, or finds it running."""
+    host: str = "127.0.0.1"
+    """Address to bind to, unless the server is given sockets."""
+    port: int = 0
+    """TCP port, unless the server is given sockets; 0 takes a free one."""
+
+
+class BoundedServer(uvicorn.Server):
+    """Serves one application."""
+
+    server_state: BoundedServerState
+
+    def __init__(
+        self, app: Application, limits: ConnectionLimits, options: ServerOptions | None = None
+    ) -> None:
+        """Make a server that does not listen yet.
+
+        Args:
+            app: The application.
+            limits: What clients may take.
+            options: How it works.
+        """
+        self._options = options or ServerOptions()
+        self._app = app
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=BoundedProtocol,
+                ws="none",
+                lifespan=self._options.lifespan,
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                host=self._options.host,
+                port=self._options.port,
+            )
+        )
+        self._limits = limits
+        self.server_state = BoundedServerState(limits, Connections(limits))
+        self._looked: float | None = None
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.server_state.open = Connections(self._limits, files=raise_file_limit(self._limits))
+        await super().startup(sockets)
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        if counter % LOOK_TICKS == 0:
+            self._look()
+        if counter % REPORT_TICKS == 0 and self.server_state.refused:
+            log.warning("requests_refused", **self.server_state.refused)
+            self.server_state.refused.clear()
+        return await super().on_tick(counter)
+
+    def _look(self) -> None:
+        """Look for clients that make no progress; time for which the loop was late is not theirs."""
+        now = asyncio.get_running_loop().time()
+        since, self._looked = self._looked, now
+        if since is None:
+            return
+        seconds = min(now - since, 2 * LOOK_TICKS / 10)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, BoundedProtocol):
+                connection.look(seconds)
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, let requests end, end what still runs, and tell the application."""
+        self._app.begin_to_stop()
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        if not await self._is_quiet_within(self._options.grace_seconds):
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._app.end_sessions)
+                await self._is_quiet_within(LAST_SECONDS)
+                await self._cut_off()
+        if not self.force_exit:
+            await self.lifespan.shutdown()
+
+    async def _is_quiet_within(self, seconds: float) -> bool:
+        """Wait until every request is answered and every connection closed."""
+        state = self.server_state
+        with anyio.move_on_after(seconds):
+            while (state.tasks or state.connections) and not self.force_exit:  # noqa: ASYNC110 (as uvicorn)
+                await anyio.sleep(0.02)
+        return not (state.tasks or state.connections)
+
+    async def _cut_off(self) -> None:
+        """Leave clients that do not read, and requests that nothing ends."""
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await anyio.lowlevel.checkpoint()
+        tasks = list(self.server_state.tasks)
+        if not tasks:
+            return
+        log.warning("requests_cut_off", count=len(tasks))
+        logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=LAST_SECONDS)
+        logging.getLogger("uvicorn.error").removeFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Keep back the traceback of a request that was cancelled because the server goes."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
