@@ -353,14 +353,6 @@ async def test_long_steps_are_written_one_after_another(reading, store):
     assert max(map(len, bodies)) < 2 * control_episodes.LONGEST_PIECE
 
 
-async def test_a_head_request_gets_no_events(reading, clock):
-    reader = await reading(method="HEAD")
-    await reader.served.wait()
-    assert reader.sent[0]["status"] == 200
-    assert reader.text == ""
-    assert clock.sleepers == 0
-
-
 async def test_the_real_clock_serves_as_well(store):
     await store.close(ID, first_summary(ORIGIN))
     handlers = EpisodeHandlers(store, clock=SystemClock(), ping_seconds=PING)

@@ -118,7 +118,7 @@ async def ask(guard, host, origin=None):
     sent = Sent()
     headers = [] if host is None else [(b"host", host.encode())]
     headers += [] if origin is None else [(b"origin", origin.encode())]
-    await guard({"type": "http", "headers": headers}, channel(), sent)
+    await guard({"type": "http", "method": "GET", "headers": headers}, channel(), sent)
     return sent.status
 
 
