@@ -37,7 +37,7 @@ def test_several_members_are_one_body(ask, path):
 
 
 def test_a_long_body_comes_out_whole(ask):
-    text = " ".join(f"{number:x}" * 40 for number in range(18_000))
+    text = " ".join(f"{number:x}" * 40 for number in range(24_000))
     assert len(text) > 3_000_000
     session = ask(request("POST /_ors/sessions", body=ORDER)).json["session_id"]
     call = json.dumps({"name": "echo", "arguments": {"text": text}}).encode()
