@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from enum import Enum, auto
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from typing_extensions import override
@@ -302,7 +302,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def _is_serving(self) -> bool:
         """Whether an answer is still to come; there is no cycle before the first request."""
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
 
     def _answer(self, error: OrsServerError) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import anyio
 import anyio.lowlevel
@@ -120,9 +120,11 @@ class BoundedServer(uvicorn.Server):
         if since is None:
             return
         seconds = min(now - since, 2 * LOOK_TICKS / 10)
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, BoundedProtocol):
-                connection.look(seconds)
+        for connection in self._connections():
+            connection.look(seconds)
+
+    def _connections(self) -> list[BoundedProtocol]:
+        return cast("list[BoundedProtocol]", list(self.server_state.connections))
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -132,7 +134,7 @@ class BoundedServer(uvicorn.Server):
             server.close()
         for listener in sockets or []:
             listener.close()
-        for connection in list(self.server_state.connections):
+        for connection in self._connections():
             connection.shutdown()
         if not await self._is_quiet_within(self._options.grace_seconds):
             async with anyio.create_task_group() as group:
@@ -152,9 +154,8 @@ class BoundedServer(uvicorn.Server):
 
     async def _cut_off(self) -> None:
         """Leave clients that do not read, and requests that nothing ends."""
-        for connection in list(self.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+        for connection in self._connections():
+            connection.transport.abort()
         await anyio.lowlevel.checkpoint()
         tasks = list(self.server_state.tasks)
         if not tasks:

@@ -1,6 +1,7 @@
 """Decodes the bodies of requests, never beyond a limit: a few bytes may stand for very many."""
 
 import zlib
+from typing import Protocol
 
 from anyio.lowlevel import checkpoint
 
@@ -11,6 +12,21 @@ STEP = 1 << 18
 """Bytes that are decoded before others run."""
 MEMBERS = 64
 """Parts that one gzip body may be put together from."""
+
+
+class _Member(Protocol):
+    """One compressed part of a body, while it is decoded; zlib does not name the type."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 async def decode(body: bytes, coding: str, limit: int) -> bytes:
@@ -40,7 +56,7 @@ async def decode(body: bytes, coding: str, limit: int) -> bytes:
 async def _gunzip(body: bytes, limit: int) -> bytes:
     out: list[bytes] = []
     size, members, start = 0, 0, 0
-    member: zlib._Decompress | None = None
+    member: _Member | None = None
     data, is_full = b"", False
     while data or is_full or start < len(body):
         if not (data or is_full):
@@ -64,13 +80,13 @@ async def _gunzip(body: bytes, limit: int) -> bytes:
     return b"".join(out)
 
 
-def _next_member(members: int) -> "tuple[zlib._Decompress, int]":
+def _next_member(members: int) -> tuple[_Member, int]:
     if members == MEMBERS:
         raise MalformedRequestError(f"the gzip body has more than {MEMBERS} parts; compress it as a whole")
     return zlib.decompressobj(wbits=31), members + 1
 
 
-def _inflate(member: "zlib._Decompress", data: bytes) -> bytes:
+def _inflate(member: _Member, data: bytes) -> bytes:
     try:
         return member.decompress(data, STEP)
     except zlib.error as error:
