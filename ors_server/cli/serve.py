@@ -187,11 +187,7 @@ class ServeOptions:
     ] = None
     max_header_bytes: Annotated[
         int | None,
-        typer.Option(
-            help="Most bytes of one request's line and headers.",
-            show_default="65536",
-            rich_help_panel=LIMITS,
-        ),
+        typer.Option(help="Most bytes of one request's head.", show_default="65536", rich_help_panel=LIMITS),
     ] = None
     header_seconds: Annotated[
         float | None,

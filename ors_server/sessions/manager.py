@@ -266,9 +266,8 @@ class SessionManager:
     async def aclose(self) -> None:
         """End all sessions, those being made included, and wait until nothing is left of them."""
         await self.end_all()
-        async with anyio.create_task_group() as group:
-            for birth in list(self._births.values()):
-                group.start_soon(birth.ended.wait)
+        for birth in list(self._births.values()):
+            await birth.ended.wait()
         for session in list(self._leaving):
             await session.until_released()
 
@@ -336,14 +335,7 @@ class SessionManager:
             with anyio.CancelScope(shield=True):
                 await tear_down(definition, instance, self._services, session_id)
             raise
-        return Session(
-            book,
-            definition,
-            instance,
-            visibility=visibility,
-            task_spec=copied,
-            toolset=toolset,
-        )
+        return Session(book, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset)
 
 
 def _dump(policy: EpisodePolicy) -> JSONObject:
