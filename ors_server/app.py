@@ -13,7 +13,7 @@ from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
-from ors_server.errors import OrsServerError, SettingsError, ShuttingDownError
+from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
@@ -95,6 +95,20 @@ class App:
         if self._engine is None:
             raise ShuttingDownError("the server does not run; enter its lifespan first")
         return self._engine
+
+    def agent_token(self, session_id: str) -> str:
+        """Make the token with which an agent plays a live session.
+
+        Args:
+            session_id: The session.
+
+        Raises:
+            SessionNotFoundError: If no live session has the id.
+        """
+        episode_id = self.engine.episode_of(session_id)
+        if episode_id is None:
+            raise SessionNotFoundError(f"no live session has the id {session_id!r}")
+        return self.keyring.mint(session_id, episode_id)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App", None]:

@@ -56,7 +56,11 @@ class Settings(BaseSettings):
     token_secret: SecretStr | None = None
     """Signs agent tokens, so that several servers agree on them; random at each start by default."""
     visibility: Visibility = Visibility.NEGOTIATED
-    """What agents see of rewards: meta, visible or hidden."""
+    """Who gets numbers over MCP: callers that ask (negotiated), everybody in `_meta` (meta), everybody as
+    structured content too (visible), or nobody (hidden)."""
+    attempts_per_task: int | None = Field(default=None, ge=0)
+    """Episodes of one task that one agent-role key may start, 0 for any number; by default one on test splits
+    and any number elsewhere. Trainers may start any number."""
     emit: Literal["dense", "final"] | None = None
     """When rewards are paid: with each step (dense), or all together at the end (final); as each environment
     says by default, and always where one does not let it be overridden."""

@@ -80,7 +80,7 @@ async def open_served_target(
                     app.engine,
                     definition,
                     name,
-                    lambda session_id: f"{root}/agent/{app.keyring.mint(session_id)}/mcp",
+                    lambda session_id: f"{root}/agent/{app.agent_token(session_id)}/mcp",
                 )
             finally:
                 server.should_exit = True

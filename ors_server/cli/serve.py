@@ -78,6 +78,14 @@ class ServeOptions:
         Path | None,
         typer.Option(help="TOML file of API keys; docs/serving.md shows one.", rich_help_panel=ACCESS),
     ] = None
+    attempts_per_task: Annotated[
+        int | None,
+        typer.Option(
+            help="Episodes of one task that an agent's key may start, 0 for any number; by default one of a "
+            "task of a test split.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None
     visibility: Annotated[
         Visibility | None,
         typer.Option(help="What agents see of rewards.", show_default="negotiated", rich_help_panel=REWARDS),

@@ -30,6 +30,8 @@ TASK_PROMPT = "task"
 """Name of the prompt that says what an episode is about."""
 LOBBY_TOOLS = frozenset({"list_environments", "list_tasks", "start_episode"})
 """Tools of the lobby that belong to no episode."""
+THE_TASK = "The task:\n\n"
+"""The words in the lobby's answer after which the task begins."""
 HANDLES = ("ors_session_id_", "ors_session_id", "session_id")
 """Names of the argument that tells the lobby which episode a call belongs to; a tool that has a parameter of
 the last name gets one of the others."""
@@ -126,7 +128,9 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
     @override
     async def blocks(self) -> list[Block]:
-        return blocks_of(self._started.content[1:])
+        opening, *rest = blocks_of(self._started.content)
+        text = opening.text.partition(THE_TASK)[2] if isinstance(opening, TextBlock) else ""
+        return [TextBlock(text=text), *rest] if text else rest
 
     @override
     async def messages(self) -> list[Message]:

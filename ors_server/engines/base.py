@@ -10,6 +10,7 @@ from ors_server.loop_watch import LoopFigures
 from ors_server.sessions.calls import Call
 from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
+from ors_server.store.base import EpisodeFilter
 from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
@@ -219,6 +220,10 @@ class Engine(Protocol):
         """Return the environment that a live session plays."""
         ...
 
+    def episode_of(self, session_id: str) -> str | None:
+        """Return the id of the episode that a live session plays; `None` without one. No activity."""
+        ...
+
     def visibility_of(self, session_id: str) -> Visibility:
         """Return what an agent of a live session sees of rewards."""
         ...
@@ -229,6 +234,14 @@ class Engine(Protocol):
 
     async def sessions(self) -> Sequence[SessionStatus]:
         """Return all live sessions, oldest first; no activity."""
+        ...
+
+    async def count_episodes(self, wanted: EpisodeFilter) -> int:
+        """Count the episodes of the record, live ones included; no activity.
+
+        Args:
+            wanted: Which ones.
+        """
         ...
 
     async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:

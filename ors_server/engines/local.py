@@ -23,7 +23,7 @@ from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.services import Services, default_gradings
 from ors_server.sessions.session import ReadResource
 from ors_server.sessions.snapshots import SessionSnapshot
-from ors_server.store.base import EpisodeStore
+from ors_server.store.base import EpisodeFilter, EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
@@ -293,6 +293,15 @@ class LocalEngine:
         """
         return self._manager.find(session_id).definition
 
+    def episode_of(self, session_id: str) -> str | None:
+        """Return the id of the episode that a live session plays; `None` without one.
+
+        Args:
+            session_id: The session.
+        """
+        session = self._manager.peek(session_id)
+        return None if session is None else session.book.origin.episode_id
+
     def visibility_of(self, session_id: str) -> Visibility:
         """Return what an agent of a live session sees of rewards.
 
@@ -318,6 +327,14 @@ class LocalEngine:
     async def sessions(self) -> Sequence[SessionStatus]:
         """Return all live sessions, oldest first."""
         return [session.status() for session in self._manager.live()]
+
+    async def count_episodes(self, wanted: EpisodeFilter) -> int:
+        """Count the episodes of the record, live ones included.
+
+        Args:
+            wanted: Which ones.
+        """
+        return (await self._store.totals(wanted)).episodes
 
     async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
         """Return a slice of a session's steps, also after its end, as long as its record is kept.

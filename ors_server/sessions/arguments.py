@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.authoring.definition import ToolDefinition
@@ -20,6 +21,9 @@ MAX_PROBLEMS = 20
 
 MAX_SHOWN_INPUT = 4_096
 """Characters of arguments up to which the refusal repeats what was wrong."""
+
+MAX_SHOWN_VALUE = 200
+"""Characters of one wrong value that the refusal repeats."""
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -89,5 +93,36 @@ def _explain(error: ValidationError, arguments: JSONObject) -> str:
     if count > MAX_PROBLEMS:
         return f"{PREFIX}{count} problems; send what the tool's schema describes"
     shows_input = len(repr(arguments)) <= MAX_SHOWN_INPUT
-    problems = error.errors(include_context=False, include_url=False, include_input=shows_input)
-    return encodable(f"{PREFIX}{problems}"[:MAX_ERROR_TEXT])
+    problems = error.errors(include_context=False, include_url=False)
+    sentence = "; ".join(_sentence(problem, shows_input=shows_input) for problem in problems)
+    return encodable(f"{PREFIX}{sentence}"[:MAX_ERROR_TEXT])
+
+
+def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
+    """Say in words what is wrong with one argument."""
+    where = ".".join(map(str, problem["loc"]))
+    subject = f"the argument {where!r}" if where else "the arguments"
+    match problem["type"]:
+        case "missing":
+            return f"{subject} is missing"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return f"{subject} is unknown"
+        case _:
+            pass
+    words = problem["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if words.startswith("Input should be "):
+        words = "should be " + words.removeprefix("Input should be ")
+        told = f"{subject} {words}"
+    else:
+        told = f"{subject}: {words}"
+    if not shows_input:
+        return told
+    return f"{told}, not {_shown(problem['input'])}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= MAX_SHOWN_VALUE else f"{text[:MAX_SHOWN_VALUE]}…"

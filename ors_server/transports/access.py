@@ -56,6 +56,8 @@ class Caller:
     """Id of the key; `None` without keys."""
     session_id: str | None = None
     """The one session that an agent may play."""
+    episode_id: str | None = None
+    """The one episode of that session: an id of a session may be used again, and a token may not."""
 
     @property
     def has_trainer_key(self) -> bool:
@@ -76,17 +78,25 @@ class Caller:
                 f"this needs the role {role.name.lower()}; the credential has {self.role.name.lower()}"
             )
 
-    def require_session(self, session_id: str) -> None:
-        """Refuse an agent that asks for a session other than its own.
+    def require_session(self, session_id: str, live_episode: str | None) -> None:
+        """Refuse an agent that asks for a session other than its own, or for a later episode of the same id.
 
         Args:
             session_id: The session that is asked for.
+            live_episode: The episode that this session plays now; `None` if no live session has the id.
 
         Raises:
             ForbiddenError: If it is not the caller's.
         """
-        if self.role is Role.AGENT and self.session_id != session_id:
+        if self.role > Role.AGENT:
+            return
+        if self.session_id != session_id:
             raise ForbiddenError("an agent's credential reaches its own session only")
+        if live_episode is not None and self.episode_id != live_episode:
+            raise ForbiddenError(
+                "this token was made for an earlier episode; the session's id was used again, and the new "
+                "episode has a token of its own"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,28 +157,31 @@ class Keyring:
             UnauthenticatedError: If it was not minted here.
         """
         try:
-            session, _, signature = token.removeprefix(TOKEN_PREFIX).rpartition(".")
-            session_id = base64.urlsafe_b64decode(session + "=" * (-len(session) % 4)).decode()
+            claim, _, signature = token.removeprefix(TOKEN_PREFIX).rpartition(".")
+            text = base64.urlsafe_b64decode(claim + "=" * (-len(claim) % 4)).decode()
+            episode_id, separator, session_id = text.partition(" ")
         except ValueError:
             raise UnauthenticatedError("the agent token is malformed") from None
-        if not hmac.compare_digest(signature.encode(), self._sign(session_id).encode()):
+        if not separator or not hmac.compare_digest(signature.encode(), self._sign(text).encode()):
             raise UnauthenticatedError("the agent token is not one of this server's")
-        return Caller(Role.AGENT, f"agent:{session_id}", session_id)
+        return Caller(Role.AGENT, f"agent:{session_id}", session_id, episode_id)
 
-    def mint(self, session_id: str) -> str:
-        """Make the token with which an agent plays one session; the same session always gets the same token.
+    def mint(self, session_id: str, episode_id: str) -> str:
+        """Make the token with which an agent plays one episode; the same episode always gets the same token.
 
         Args:
             session_id: The session.
+            episode_id: The episode that it plays; without white space.
 
         Returns:
             URL-safe text that nobody without the secret can guess.
         """
-        session = base64.urlsafe_b64encode(session_id.encode()).decode().rstrip("=")
-        return f"{TOKEN_PREFIX}{session}.{self._sign(session_id)}"
+        text = f"{episode_id} {session_id}"
+        claim = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return f"{TOKEN_PREFIX}{claim}.{self._sign(text)}"
 
-    def _sign(self, session_id: str) -> str:
-        digest = hmac.digest(self._secret, session_id.encode(), "sha256")
+    def _sign(self, text: str) -> str:
+        digest = hmac.digest(self._secret, text.encode(), "sha256")
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 

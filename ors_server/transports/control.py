@@ -59,6 +59,7 @@ class ControlDoor:
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
+        self._engine = engine
         self._description: Description | None = None
         self.table = make_table(
             ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
@@ -98,7 +99,8 @@ class ControlDoor:
             caller = self._keyring.identify(credential_from(headers))
             caller.require(operation.role)
         if "session_id" in values:
-            caller.require_session(values["session_id"])
+            session_id = values["session_id"]
+            caller.require_session(session_id, self._engine.episode_of(session_id))
         request = Request(
             caller=caller,
             path=check_path(values),

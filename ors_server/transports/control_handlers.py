@@ -296,7 +296,7 @@ class ControlHandlers:
         return m.CreatedSession(**access.model_dump(), status=show_session(status))
 
     def _access(self, request: Request, session_id: str) -> m.AgentAccess:
-        token = self._keyring.mint(session_id)
+        token = self._keyring.mint(session_id, self._engine.episode_of(session_id) or "")
         return m.AgentAccess(
             session_id=session_id,
             agent_token=token,

@@ -80,18 +80,6 @@ class Request:
             raise InvalidRequestError("X-Session-ID header is required")
         return session_id
 
-    def own_session(self) -> str:
-        """Return the session id, refusing an agent that asks for somebody else's.
-
-        Raises:
-            InvalidRequestError: If the header is missing.
-            ForbiddenError: If the session is not the caller's.
-        """
-        self.caller.require(Role.AGENT)
-        session_id = self.session_id
-        self.caller.require_session(session_id)
-        return session_id
-
     def parse(self, model: type[_Model]) -> _Model:
         """Validate the body.
 
@@ -325,15 +313,21 @@ class OrsDoor:
             return True
         return False  # the id is live: the creation says so
 
+    def _check_session(self, request: Request) -> str:
+        """Return the session id, refusing an agent that asks for somebody else's."""
+        session_id = request.session_id
+        request.caller.require_session(session_id, self._engine.episode_of(session_id))
+        return session_id
+
     async def _own_session(self, request: Request) -> str:
         """Return the session that a request is about, made now if its creation waited for this path."""
-        session_id = request.own_session()
+        session_id = self._check_session(request)
         if session_id in self._deferred:
             await self._deferred.carry_out(session_id, request.environment)
         return session_id
 
     async def _ping(self, request: Request, send: http.Send) -> None:
-        session_id = request.own_session()
+        session_id = self._check_session(request)
         if session_id not in self._deferred:
             await self._engine.ping(session_id)
         await http.send_json(send, {"status": "ok"})

@@ -72,4 +72,4 @@ def test_the_inspector_reads_the_task(url, tmp_path):
 def test_the_inspector_starts_an_episode_in_the_lobby(url, tmp_path):
     place = ["--tool-arg", "environment=counter", "split=test", "index=1"]
     answer = inspect(f"{url}/mcp", tmp_path, "--method", "tools/call", "--tool-name", "start_episode", *place)
-    assert "Call count until it says 5" in answer["content"][1]["text"]
+    assert "Call count until it says 5" in answer["content"][0]["text"]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.transports.mcp.clients import Result
@@ -30,7 +30,7 @@ OWN_TOOLS: tuple[Result, ...] = (
         "name": START_EPISODE,
         "description": (
             "Starts an episode of one task. Returns a session_id and the task's prompt; pass the session_id "
-            "to every further tool call of the episode."
+            "to every further tool call of the episode. Without a split or an index, the server chooses."
         ),
         "inputSchema": {
             "type": "object",
@@ -38,8 +38,13 @@ OWN_TOOLS: tuple[Result, ...] = (
                 "environment": _NAME,
                 "split": {"type": "string", "description": "Name of a split, as list_tasks gives it."},
                 "index": {"type": "integer", "minimum": 0, "description": "Number of the task, from 0."},
+                "seed": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "What the server's choice and the episode's chances are drawn from.",
+                },
             },
-            "required": ["environment", "split", "index"],
+            "required": ["environment"],
         },
     },
 )
@@ -137,13 +142,63 @@ def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     required = set[str].intersection(*demands)
     merged: dict[str, Any] = {
         "type": "object",
-        "properties": {
-            name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in choices.items()
-        },
+        "properties": {name: _either(parts) for name, parts in choices.items()},
         "required": [name for name in choices if name in required],
     }
     definitions = {name: part for schema in renamed for name, part in schema.get("$defs", {}).items()}
     return merged | {"$defs": definitions} if definitions else merged
+
+
+NOTES = ("title", "description", "default")
+"""Keywords of a schema that say nothing about which values it admits."""
+
+
+def _either(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make one schema of a parameter that admits what any of the given does.
+
+    Alternatives stand side by side, none within another and each with a type, because some hosts can read
+    nothing else.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    notes: dict[str, Any] = {}
+    described = list(dict.fromkeys(part["description"] for part in parts if part.get("description")))
+    if described:
+        notes["description"] = " / ".join(described)
+    kinds: list[dict[str, Any]] = []
+    for part in parts:
+        kinds += [kind for kind in _alternatives(part) if kind not in kinds]
+    if {} in kinds:
+        return notes
+    return {**notes, **kinds[0]} if len(kinds) == 1 else {**notes, "anyOf": kinds}
+
+
+def _alternatives(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the alternatives of a schema, each of one type."""
+    bare = {key: value for key, value in part.items() if key not in NOTES}
+    for key in ("anyOf", "oneOf"):
+        if bare.keys() == {key}:
+            return [kind for one in bare[key] for kind in _alternatives(one)]
+    kinds = bare.get("type")
+    if isinstance(kinds, list):
+        return [{**bare, "type": kind} for kind in cast("list[str]", kinds)]
+    if kinds is None and "const" in bare:
+        bare = {"enum": [bare["const"]]}
+    if kinds is None and "enum" in bare:
+        types = {_JSON_TYPES[type(value)] for value in bare["enum"]}
+        return [{**bare, "type": types.pop()}] if len(types) == 1 else [bare]
+    return [bare]
+
+
+_JSON_TYPES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 
 
 def _rename_definitions(schema: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
 from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.transports.access import Caller, Keyring, Role
+from ors_server.transports.mcp.attempts import Attempts
 from ors_server.transports.mcp.clients import Context
 from ors_server.transports.mcp.content import RESULT_KEY, SESSION_KEY
 
@@ -38,15 +39,24 @@ class Ground:
         engine: Where sessions live.
     """
 
-    def __init__(self, engine: Engine, keyring: Keyring, only_visitor: Visitor | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        keyring: Keyring,
+        only_visitor: Visitor | None = None,
+        *,
+        attempts_per_task: int | None = None,
+    ) -> None:
         """Keep what decides.
 
         Args:
             engine: Where sessions live.
             keyring: Mints agent tokens.
             only_visitor: Who makes every request that has no HTTP, as over stdio.
+            attempts_per_task: How often an agent-role key may start a task, as for `Attempts`.
         """
         self.engine = engine
+        self._attempts = Attempts(engine, attempts_per_task)
         self._keyring = keyring
         self._only_visitor = only_visitor or Visitor(Caller(Role.TRAINER))
 
@@ -73,7 +83,7 @@ class Ground:
         if session_id is None:
             session_id = visitor.caller.session_id
         if session_id is not None:
-            visitor.caller.require_session(session_id)
+            visitor.caller.require_session(session_id, self.engine.episode_of(session_id))
         return session_id
 
     async def enter(self, context: Context, session_id: str) -> None:
@@ -117,10 +127,16 @@ class Ground:
 
         Returns:
             The session's id.
+
+        Raises:
+            ForbiddenError: If the caller has started that task often enough.
         """
         caller = self._visitor(context).caller
-        status = await self.engine.create(replace(order, credential_id=caller.credential_id))
-        return status.origin.session_id
+        order = replace(order, credential_id=caller.credential_id)
+        return await self._attempts.start(caller, order, self._create)
+
+    async def _create(self, order: SessionOrder) -> str:
+        return (await self.engine.create(order)).origin.session_id
 
     async def fork(self, context: Context, session_id: str, wish: ForkWish) -> list[str]:
         """Make copies of a session for the caller.
@@ -154,7 +170,7 @@ class Ground:
         Args:
             session_id: The session.
         """
-        token = self._keyring.mint(session_id)
+        token = self._keyring.mint(session_id, self.engine.episode_of(session_id) or "")
         return {
             "path": f"/sessions/{session_id}/mcp",
             "agent_path": f"/agent/{token}/mcp",

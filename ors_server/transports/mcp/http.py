@@ -52,7 +52,9 @@ class McpHttp:
         self._keyring = keyring
         self._max_body_bytes = settings.max_body_bytes
         self._stops = anyio.Event()
-        self._door = McpDoor(Ground(engine, keyring), version=__version__)
+        self._door = McpDoor(
+            Ground(engine, keyring, attempts_per_task=settings.attempts_per_task), version=__version__
+        )
         self._manager = StreamableHTTPSessionManager(
             self._door.server,
             # Host and Origin were judged before any door, also for spellings that the SDK does not know.

@@ -1,5 +1,6 @@
 """What an agent finds at the door itself: environments, tasks to start, and every environment's tools."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -7,11 +8,26 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
-from ors_server.transports.mcp.catalogue import LIST_ENVIRONMENTS, LIST_TASKS, START_EPISODE, Catalogue
+from ors_server.transports.mcp.catalogue import (
+    LIST_ENVIRONMENTS,
+    LIST_TASKS,
+    OWN_TOOLS,
+    START_EPISODE,
+    Catalogue,
+)
 from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.task_choice import SEED_BITS, TaskChoice, choose_task
 from ors_server.transports.redaction import withhold
+
+THE_TASK = "The task:"
+"""After these words and an empty line comes the task's text."""
+
+MAX_SHOWN = 100
+"""Characters of a wrong argument that are repeated."""
+
+_KINDS: Mapping[type[Any], str] = {str: "a string", int: "an integer"}
 
 INSTRUCTIONS = (
     f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
@@ -54,6 +70,7 @@ class Lobby:
         if own is None:
             return await self._play(context, tool, arguments, answers)
         try:
+            _check_names(tool, arguments)
             return await own(context, arguments)
         except _ArgumentError as error:
             return error_result(str(error))
@@ -67,7 +84,7 @@ class Lobby:
         session_id = arguments.get(handle)
         if not isinstance(session_id, str):
             return error_result(
-                f"pass the session_id that {START_EPISODE} returned as the argument {handle!r}"
+                f"{tool} needs the argument {handle!r}: pass the session_id that {START_EPISODE} returned"
             )
         rest = {name: value for name, value in arguments.items() if name != handle}
         try:
@@ -91,21 +108,19 @@ class Lobby:
         return _text("\n".join(lines))
 
     async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
-        index = _argument(arguments, "index", int)
-        if index < 0:
-            raise _ArgumentError("the argument 'index' is a number from 0")
+        definition = self._engine.environment(_argument(arguments, "environment", str))
+        choice = await choose_task(
+            definition,
+            _optional(arguments, "split", str),
+            _natural(arguments, "index"),
+            _natural(arguments, "seed", 1 << SEED_BITS),
+        )
         order = SessionOrder(
-            environment=_argument(arguments, "environment", str),
-            split=_argument(arguments, "split", str),
-            index=index,
+            environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
         session_id = await self._ground.start(context, order)
-        opening = (
-            f"session_id: {session_id}\nPass this session_id to every tool call of this episode. The task:"
-        )
-        content = [text_content(opening), *content_of(await self._engine.prompt(session_id))]
         return {
-            "content": content,
+            "content": _opening(session_id, choice, content_of(await self._engine.prompt(session_id))),
             "isError": False,
             "resultType": "complete",
             "_meta": {SESSION_KEY: session_id},
@@ -116,15 +131,46 @@ def _summary(definition: EnvironmentDefinition) -> str:
     return definition.description.partition("\n")[0] or "no description"
 
 
+def _opening(session_id: str, choice: TaskChoice, prompt: list[Result]) -> list[Result]:
+    """Put the handle and the task's texts into one block, for hosts that show one only; pictures follow."""
+    texts = [part["text"] for part in prompt if part["type"] == "text"]
+    handle = f"session_id: {session_id}\nPass this session_id to every tool call of this episode."
+    opening = "\n".join(filter(None, (handle, choice.sentence, THE_TASK)))
+    rest = [part for part in prompt if part["type"] != "text"]
+    return [text_content("\n\n".join([opening, *texts])), *rest]
+
+
 class _ArgumentError(ValueError):
-    """An argument of one of the lobby's own tools is missing or of the wrong type."""
+    """An argument of one of the lobby's own tools is missing, unknown, or of the wrong type."""
+
+
+def _check_names(tool: str, arguments: Mapping[str, Any]) -> None:
+    known = list(next(own for own in OWN_TOOLS if own["name"] == tool)["inputSchema"]["properties"])
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        takes = f"its arguments are {', '.join(known)}" if known else "it takes none"
+        raise _ArgumentError(f"{tool} has no argument {unknown[0]!r}; {takes}")
 
 
 def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     value = arguments.get(name)
+    if value is None:
+        raise _ArgumentError(f"the argument {name!r} is missing; it is {_KINDS[kind]}")
     if not isinstance(value, kind) or isinstance(value, bool):
-        what = "a string" if kind is str else "an integer"
-        raise _ArgumentError(f"the argument {name!r} is {what}")
+        shown = json.dumps(value)[:MAX_SHOWN]
+        raise _ArgumentError(f"the argument {name!r} is {_KINDS[kind]}, not {shown}")
+    return value
+
+
+def _optional(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    return None if arguments.get(name) is None else _argument(arguments, name, kind)
+
+
+def _natural(arguments: Mapping[str, Any], name: str, end: int | None = None) -> int | None:
+    value: int | None = _optional(arguments, name, int)
+    if value is not None and (value < 0 or (end is not None and value >= end)):
+        below = "" if end is None else f" and below {end}"
+        raise _ArgumentError(f"the argument {name!r} is a number from 0{below}, not {value}")
     return value
 
 

@@ -56,8 +56,10 @@ async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionOrder | No
     async with stdio_server() as (incoming, outgoing):
         visitor = Visitor(Caller(Role.TRAINER))
         if order is not None:
-            session_id = (await engine.create(order)).origin.session_id
-            visitor = Visitor(Caller(Role.AGENT, f"agent:{session_id}", session_id), session_id)
+            origin = (await engine.create(order)).origin
+            session_id = origin.session_id
+            agent = Caller(Role.AGENT, f"agent:{session_id}", session_id, origin.episode_id)
+            visitor = Visitor(agent, session_id)
         door = McpDoor(Ground(engine, keyring, visitor), version=__version__)
         async with door.running():
             await door.server.run(incoming, outgoing, door.server.create_initialization_options())

@@ -309,7 +309,7 @@ async def test_a_place_that_makes_no_sense_is_refused(control, query, headers):
 
 async def test_an_agent_reads_no_record_not_even_its_own(keyed, keys):
     session_id = await keyed.create(key=keys["trainer"])
-    token = keyed.app.keyring.mint(session_id)
+    token = keyed.app.agent_token(session_id)
     for path in ("", "/totals", f"/{session_id}", f"/{session_id}/steps", f"/{session_id}/events"):
         answer = await keyed.get(f"/episodes{path}", key=token)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")

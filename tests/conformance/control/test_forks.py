@@ -59,7 +59,7 @@ async def test_a_live_session_is_forked_into_several(control):
         status = (await control.get(f"/sessions/{one['session_id']}")).json()
         assert status["forked_from"] == {"session_id": parent, "steps": 1}
         assert status["episode"]["return"] == 2.0 + number
-        assert one["agent_token"] == control.app.keyring.mint(one["session_id"])
+        assert one["agent_token"] == control.app.agent_token(one["session_id"])
 
 
 async def test_a_session_goes_back_to_what_was_kept(control):
@@ -110,7 +110,7 @@ async def test_an_environment_that_cannot_be_copied_says_so(open_control):
 async def test_agents_take_no_copies(open_control, keys, api_keys):
     control = await open_control(Adder, api_keys=api_keys)
     session = await control.create(key=keys["trainer"])
-    token = control.app.keyring.mint(session)
+    token = control.app.agent_token(session)
     for path in ("/fork", "/snapshots"):
         for key in (keys["agent"], token):
             assert (await control.post(f"/sessions/{session}{path}", {}, key=key)).status_code == 403

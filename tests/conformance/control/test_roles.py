@@ -80,7 +80,7 @@ async def stage(open_control, keys, api_keys):
     assert (await control.post(f"/sessions/{session_id}/snapshots", key=keys["trainer"])).status_code == 201
     await control.call(session_id, "pay", {"reward": 0.5}, body={"call_id": "known"}, key=keys["trainer"])
     await make_past(control, keys["trainer"])
-    mint = control.app.keyring.mint
+    mint = control.app.agent_token
     token = mint(session_id)
     credentials = {
         "nobody": None,
@@ -160,7 +160,7 @@ async def test_without_keys_everybody_is_a_trainer(open_control, route):
 
 async def test_an_agent_token_makes_an_agent_even_without_keys(control):
     session_id = await control.create()
-    token = control.app.keyring.mint(session_id)
+    token = control.app.agent_token(session_id)
     assert (await control.get("/sessions", key=token)).status_code == 403
     assert (await control.get(f"/sessions/{session_id}/tools", key=token)).status_code == 200
 

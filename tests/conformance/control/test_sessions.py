@@ -11,7 +11,7 @@ async def test_a_session_is_made_from_a_place_and_says_how_to_reach_it(control):
     made = answer.json()
     session_id, token = made["session_id"], made["agent_token"]
     assert answer.status_code == 201
-    assert token == control.app.keyring.mint(session_id)
+    assert token == control.app.agent_token(session_id)
     assert made["agent_url"] == f"http://localhost:8080/agent/{token}/mcp"
     assert made["mcp_url"] == f"http://localhost:8080/sessions/{session_id}/mcp"
     assert (made["status"]["split"], made["status"]["index"]) == ("train", 3)

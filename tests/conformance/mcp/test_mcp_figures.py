@@ -80,7 +80,7 @@ def numbers_of(result: types.CallToolResult) -> dict | None:
 async def test_a_caller_that_did_not_ask_gets_no_number(make_site, era, path):
     site = await make_site(Vault)
     session_id = await site.start("vault")
-    where = path.format(id=session_id, token=site.app.keyring.mint(session_id))
+    where = path.format(id=session_id, token=site.app.agent_token(session_id))
     handle = {"session_id": session_id} if path == "/mcp" else {}
     async with site.client(where, era, headers=UNASKED) as client:
         results = [await client.call_tool(name, handle) for name in ("turn", "open", "turn")]
@@ -100,7 +100,7 @@ async def test_a_caller_asks_by_a_header(make_site, era):
     site = await make_site(Vault)
     for path in ("/sessions/{}/mcp", "/agent/{}/mcp"):
         session_id = await site.start("vault")
-        word = site.app.keyring.mint(session_id) if path.startswith("/agent") else session_id
+        word = site.app.agent_token(session_id) if path.startswith("/agent") else session_id
         async with site.client(path.format(word), era, headers={"X-ORS-Rewards": "Meta"}) as client:
             assert numbers_of(await client.call_tool("turn"))["reward"] == 0.25
 
@@ -202,7 +202,7 @@ async def test_a_failure_is_told_in_words_to_a_program_that_asked_and_not_in_the
 async def test_a_failing_setup_keeps_its_words_to_itself(make_site, era):
     site = await make_site(Vault)
     session_id = await site.start("vault", index=1)
-    token = site.app.keyring.mint(session_id)
+    token = site.app.agent_token(session_id)
     async with site.client(f"/agent/{token}/mcp", era, headers=UNASKED) as client:
         for ask in (
             lambda: client.get_prompt("task"),
@@ -225,7 +225,7 @@ async def test_a_failing_setup_keeps_its_words_to_itself(make_site, era):
 async def test_an_agent_of_the_standard_reads_no_author_words_and_a_trainer_does(make_site):
     site = await make_site(Vault, api_keys=KEYS)
     session_id = await site.start("vault")
-    token = site.app.keyring.mint(session_id)
+    token = site.app.agent_token(session_id)
     seen = {}
     async with httpx2.AsyncClient() as http:
         for who, key in (("agent", token), ("trainer", TRAINER_KEY)):
@@ -241,7 +241,7 @@ async def test_an_agent_of_the_standard_reads_no_author_words_and_a_trainer_does
             broken = await site.start("vault", index=1)
             own = headers | {"X-Session-ID": broken}
             if who == "agent":
-                own["X-API-Key"] = site.app.keyring.mint(broken)
+                own["X-API-Key"] = site.app.agent_token(broken)
             called.append(await http.get(f"{site.url}/prompt", headers=own))
             called.append(await http.get(f"{site.url}/_ors/sessions/{broken}/prompt", headers=own))
             seen[who] = [answer.text for answer in called]

@@ -3,11 +3,13 @@
 Source: MCP 2026-07-28, server/tools: the list may not vary by connection.
 """
 
+from typing import Any, Literal
+
 import mcp_types as types
 import pytest
 from pydantic import BaseModel, create_model
 
-from ors_server import Environment, tool
+from ors_server import Environment, ImageBlock, TextBlock, tool
 from ors_server.authoring.loading import define
 from ors_server.transports.mcp.catalogue import Catalogue
 from ors_server.transports.mcp.content import RESULT_KEY, SESSION_KEY
@@ -82,6 +84,62 @@ async def test_the_task_comes_with_the_handle(site, era):
     assert "secret" not in result.model_dump_json()
 
 
+async def test_handle_and_task_stand_in_one_block_and_pictures_after_it(make_site, era):
+    class Gallery(Environment):
+        """Shows pictures."""
+
+        name = "gallery"
+
+        @classmethod
+        def list_splits(cls):
+            return ["test"]
+
+        @classmethod
+        def list_tasks(cls, split):
+            return [{}]
+
+        def get_prompt(self):
+            picture = ImageBlock(data="iVBORw0KGgo=", mimeType="image/png")
+            return [TextBlock(text="Look."), picture, TextBlock(text="What is it?")]
+
+        @tool
+        async def name_it(self, name: str) -> str:
+            """Names it."""
+            return name
+
+    site = await make_site(Gallery)
+    async with site.client("/mcp", era) as client:
+        result = await client.call_tool(
+            "start_episode", {"environment": "gallery", "split": "test", "index": 0}
+        )
+    assert [part.type for part in result.content] == ["text", "image"]
+    assert f"session_id: {result.meta[SESSION_KEY]}\n" in result.content[0].text
+    assert result.content[0].text.endswith("The task:\n\nLook.\n\nWhat is it?")
+
+
+async def test_the_server_chooses_the_task_by_a_seed_and_says_which(site, era):
+    async def begin(client, **arguments) -> tuple[str, str]:
+        result = await client.call_tool("start_episode", {"environment": "desk", **arguments})
+        assert not result.is_error, text_of(result)
+        origin = (await site.app.engine.status(result.meta[SESSION_KEY])).origin
+        told = f"The server chose the task: split {origin.split!r}, index {origin.index}, seed {origin.seed}."
+        assert told in text_of(result)
+        return origin.split, origin.index
+
+    async with site.client("/mcp", era) as client:
+        free = [await begin(client, seed=number) for number in range(12)]
+        again = [await begin(client, seed=number) for number in range(12)]
+        in_split = {await begin(client, split="train", seed=number) for number in range(12)}
+        at_index = {await begin(client, index=2, seed=number) for number in range(12)}
+        await begin(client)
+        named = await client.call_tool("start_episode", {"environment": "desk", "split": "test", "index": 0})
+    assert free == again
+    assert len(set(free)) > 3
+    assert in_split == {("train", 0), ("train", 1), ("train", 2)}
+    assert at_index == {("train", 2), ("test", 2)}
+    assert "The server chose" not in text_of(named)
+
+
 async def test_episodes_of_one_connection_do_not_meet(site, era):
     async with site.client("/mcp", era) as client:
         first, second = await start(client), await start(client)
@@ -94,14 +152,20 @@ async def test_episodes_of_one_connection_do_not_meet(site, era):
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
-        ("look", {}, "pass the session_id"),
+        ("look", {}, "look needs the argument 'session_id'"),
         ("look", {"session_id": "nobody"}, "no episode has the session_id 'nobody'"),
         ("nothing", {}, "'nothing' is not a valid tool"),
-        ("list_tasks", {}, "the argument 'environment' is a string"),
+        ("list_tasks", {}, "the argument 'environment' is missing"),
         ("list_tasks", {"environment": "bench"}, "unknown environment"),
-        ("start_episode", {"environment": "desk", "split": "test"}, "the argument 'index' is an integer"),
-        ("start_episode", {"environment": "desk", "split": "test", "index": True}, "is an integer"),
-        ("start_episode", {"environment": "desk", "split": "test", "index": -1}, "a number from 0"),
+        ("list_tasks", {"environment": 5}, "the argument 'environment' is a string, not 5"),
+        ("list_tasks", {"env": "desk"}, "list_tasks has no argument 'env'; its arguments are environment"),
+        ("list_environments", {"environment": "desk"}, "it takes none"),
+        ("start_episode", {}, "the argument 'environment' is missing; it is a string"),
+        ("start_episode", {"environment": "desk", "index": True}, "is an integer, not true"),
+        ("start_episode", {"environment": "desk", "index": "1"}, 'is an integer, not "1"'),
+        ("start_episode", {"environment": "desk", "index": -1}, "is a number from 0, not -1"),
+        ("start_episode", {"environment": "desk", "seed": -1}, "is a number from 0 and below"),
+        ("start_episode", {"environment": "desk", "index": 9}, "no split of 'desk' has index 9"),
         ("start_episode", {"environment": "desk", "split": "test", "index": 9}, "9"),
         ("start_episode", {"environment": "desk", "split": "final", "index": 0}, "final"),
     ],
@@ -184,3 +248,37 @@ def test_names_of_nested_types_stay_apart_when_schemas_are_merged():
     references = [part["$ref"].removeprefix("#/$defs/") for part in schema["properties"]["item"]["anyOf"]]
     values = [schema["$defs"][reference]["properties"]["value"]["type"] for reference in references]
     assert values == ["integer", "string"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ((str, list[str]), ["string", "array"]),
+        ((str | None, list[str] | None), ["string", "null", "array"]),
+        ((int, int | None), ["integer", "null"]),
+        ((Literal["a"], Literal["b", "c"], int), ["string", "string", "integer"]),
+        ((Literal["a", 1], str), [None, "string"]),
+        ((bool, float, dict[str, int]), ["boolean", "number", "object"]),
+        ((int, str | int | None, list[int | str]), ["integer", "string", "null", "array"]),
+        ((str, Any), None),
+    ],
+)
+def test_merged_alternatives_stand_side_by_side_and_have_a_type(annotations, expected):
+    environments = [one_tool(f"e{number}", kind) for number, kind in enumerate(annotations)]
+    schema = Catalogue([define(environment) for environment in environments]).tools[-1]["inputSchema"]
+    item = schema["properties"]["item"]
+    if expected is None:
+        assert not item.keys() & {"anyOf", "type", "enum"}
+        return
+    kinds = item["anyOf"]
+    assert [kind.get("type") for kind in kinds] == expected
+    assert not any(kind.keys() & {"anyOf", "oneOf", "title", "default"} for kind in kinds)
+    assert all("type" in kind or "enum" in kind for kind in kinds)
+
+
+def test_one_kind_with_several_notes_stays_one_kind():
+    one, two = one_tool("one", int), one_tool("two", int)
+    vars(one)["put"].__doc__ = "Puts.\n\nArgs:\n    item: How many.\n"
+    vars(two)["put"].__doc__ = "Puts.\n\nArgs:\n    item: How much.\n"
+    item = Catalogue([define(one), define(two)]).tools[-1]["inputSchema"]["properties"]["item"]
+    assert item == {"type": "integer", "description": "How many. / How much."}

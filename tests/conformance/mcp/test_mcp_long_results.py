@@ -110,4 +110,4 @@ async def test_long_prompts_tasks_and_lobbies_are_whole(speaker, era):
     async with speaker.client("/mcp", era) as lobby:
         place = {"environment": "speaker", "split": "test", "index": 0}
         started = await lobby.call_tool("start_episode", place)
-        assert started.content[1].text == text
+        assert started.content[0].text.endswith(f"The task:\n\n{text}")

@@ -44,7 +44,7 @@ async def test_a_trainer_plays_any_session(closed_site, headers):
 
 async def test_an_agents_token_opens_its_own_session_wherever_it_knocks(closed_site):
     session_id = await closed_site.start()
-    token = closed_site.app.keyring.mint(session_id)
+    token = closed_site.app.agent_token(session_id)
     answers = [
         await closed_site.post(f"/sessions/{session_id}/mcp", "tools/call", {"name": "look"}, bearer(token)),
         await closed_site.post("/mcp", "tools/call", {"name": "look"}, bearer(token)),
@@ -54,9 +54,34 @@ async def test_an_agents_token_opens_its_own_session_wherever_it_knocks(closed_s
     assert texts == ["step 1", "step 2", "step 3"]
 
 
+async def test_an_agents_token_ends_with_its_episode_though_the_id_is_used_again(closed_site):
+    session_id = await closed_site.start(session_id="again")
+    former = closed_site.app.agent_token(session_id)
+    await closed_site.app.engine.delete(session_id)
+    await closed_site.start(session_id="again")
+    token = closed_site.app.agent_token(session_id)
+    look = {"name": "look"}
+    status: dict[str, list[int]] = {}
+    for one in (former, token):
+        key = {"X-API-Key": one, "X-Session-ID": session_id}
+        doors = [
+            await closed_site.post(f"/agent/{one}/mcp", "tools/call", look),
+            await closed_site.post("/mcp", "tools/call", look, bearer(one)),
+        ]
+        async with httpx2.AsyncClient(base_url=closed_site.url, headers=key) as http:
+            paths = ("/prompt", "/task_tools", f"/_ors/sessions/{session_id}/prompt")
+            doors += [await http.get(path) for path in paths]
+            doors.append(await http.post("/call", json={"name": "look", "input": {}}))
+            call = {"name": "look", "arguments": {}}
+            doors.append(await http.post(f"/_ors/sessions/{session_id}/calls", json=call))
+        status[one] = [403 if "earlier episode" in answer.text else answer.status_code for answer in doors]
+    assert status == {former: [403] * 7, token: [200] * 7}
+    assert (await closed_site.summary(session_id)).steps == 4
+
+
 async def test_an_agents_token_opens_no_other_session(closed_site):
     own, other = await closed_site.start(), await closed_site.start()
-    token = closed_site.app.keyring.mint(own)
+    token = closed_site.app.agent_token(own)
     call = {"name": "look", "_meta": {SESSION_KEY: other}}
     answers = [
         await closed_site.post(f"/sessions/{other}/mcp", "tools/call", {"name": "look"}, bearer(token)),
@@ -71,7 +96,7 @@ async def test_an_agents_token_opens_no_other_session(closed_site):
 
 async def test_the_url_of_an_agent_opens_its_session_whatever_the_headers_say(closed_site):
     own, other = await closed_site.start(), await closed_site.start()
-    path = f"/agent/{closed_site.app.keyring.mint(own)}/mcp"
+    path = f"/agent/{closed_site.app.agent_token(own)}/mcp"
     await closed_site.post(path, "tools/call", {"name": "look"}, {"X-Session-ID": other})
     assert (await closed_site.summary(own)).steps == 1
     assert (await closed_site.summary(other)).steps == 0
@@ -79,7 +104,7 @@ async def test_the_url_of_an_agent_opens_its_session_whatever_the_headers_say(cl
 
 async def test_a_guessed_agent_url_is_refused(closed_site):
     session_id = await closed_site.start()
-    token = closed_site.app.keyring.mint(session_id)
+    token = closed_site.app.agent_token(session_id)
     for guess in (f"{token}x", token[:-2], "agt_", "nothing"):
         assert (await closed_site.post(f"/agent/{guess}/mcp", "tools/list")).status_code == 401
 
@@ -119,7 +144,7 @@ METHODS = [
 async def test_vendor_methods_are_for_trainers(closed_site, name):
     session_id = await closed_site.start()
     params = {"session_id": session_id, "environment": "desk", "split": "test", "index": 0}
-    for headers in (bearer(AGENT_KEY), bearer(closed_site.app.keyring.mint(session_id))):
+    for headers in (bearer(AGENT_KEY), bearer(closed_site.app.agent_token(session_id))):
         answer = await closed_site.post("/mcp", f"{EXTENSION}/{name}", params, headers)
         assert answer.json()["error"]["data"]["code"] == "forbidden"
     if name == "create":

@@ -47,17 +47,17 @@ def test_an_unknown_key_is_nobody(keyring, credential):
 
 @pytest.mark.parametrize("session_id", ["plain", "with space/и.dots", "x" * 300, "a.b.c", "="])
 def test_a_minted_token_leads_back_to_its_session(keyring, session_id):
-    token = keyring.mint(session_id)
-    assert token == keyring.mint(session_id)
+    token = keyring.mint(session_id, "e1")
+    assert token == keyring.mint(session_id, "e1")
     assert token.startswith(TOKEN_PREFIX)
     assert all(letter.isalnum() or letter in "-_." for letter in token), "it goes into a URL"
     for caller in (keyring.identify(token), keyring.identify_agent(token)):
-        assert (caller.role, caller.session_id) == (Role.AGENT, session_id)
+        assert (caller.role, caller.session_id, caller.episode_id) == (Role.AGENT, session_id, "e1")
 
 
 def forged(keyring):
-    session = base64.urlsafe_b64encode(b"other").decode().rstrip("=")
-    _, _, signature = keyring.mint("mine").rpartition(".")
+    session = base64.urlsafe_b64encode(b"e1 other").decode().rstrip("=")
+    _, _, signature = keyring.mint("mine", "e1").rpartition(".")
     return f"{TOKEN_PREFIX}{session}.{signature}"
 
 
@@ -83,9 +83,9 @@ def test_a_token_cannot_be_carried_over_to_another_session_or_server(keyring):
     with pytest.raises(UnauthenticatedError, match="not one of this server's"):
         keyring.identify(forged(keyring))
     with pytest.raises(UnauthenticatedError):
-        Keyring().identify(keyring.mint("mine"))
+        Keyring().identify(keyring.mint("mine", "e1"))
     same_secret = load_keyring(keys=None, key_file=None, token_secret="secret")
-    assert same_secret.identify(keyring.mint("mine")).session_id == "mine"
+    assert same_secret.identify(keyring.mint("mine", "e1")).session_id == "mine"
 
 
 def test_a_role_may_do_everything_that_a_lower_one_may():
@@ -99,13 +99,21 @@ def test_a_role_may_do_everything_that_a_lower_one_may():
 
 
 def test_an_agent_reaches_its_own_session_only():
-    agent = Caller(Role.AGENT, "agent:mine", "mine")
-    agent.require_session("mine")
-    with pytest.raises(ForbiddenError):
-        agent.require_session("other")
-    with pytest.raises(ForbiddenError):
-        Caller(Role.AGENT).require_session("mine")
-    Caller(Role.TRAINER).require_session("any")
+    agent = Caller(Role.AGENT, "agent:mine", "mine", "e1")
+    agent.require_session("mine", "e1")
+    agent.require_session("mine", None)
+    for episode in ("e1", None):
+        with pytest.raises(ForbiddenError):
+            agent.require_session("other", episode)
+        with pytest.raises(ForbiddenError):
+            Caller(Role.AGENT).require_session("mine", episode)
+    Caller(Role.TRAINER).require_session("any", "e1")
+
+
+def test_an_agent_does_not_reach_a_later_episode_of_the_same_id():
+    agent = Caller(Role.AGENT, "agent:mine", "mine", "e1")
+    with pytest.raises(ForbiddenError, match="earlier episode"):
+        agent.require_session("mine", "e2")
 
 
 @pytest.mark.parametrize(

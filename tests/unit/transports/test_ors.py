@@ -173,7 +173,7 @@ async def test_an_agent_plays_its_own_session_and_nothing_else(open_door):
     door = await open_door(api_keys=f"trainer:t:{KEY}")
     await start(door, **{"X-API-Key": KEY})
     await start(door, "other", **{"X-API-Key": KEY})
-    agent = {"Authorization": f"Bearer {door.app.keyring.mint('s')}"}
+    agent = {"Authorization": f"Bearer {door.app.agent_token('s')}"}
     assert (await door.get("/prompt", headers=sid(**agent))).status_code == 200
     assert (await door.get("/tools", headers=agent)).status_code == 200
     played = await door.post("/call", json={"name": "buy", "input": {}}, headers=sid(**agent))
