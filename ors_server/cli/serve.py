@@ -80,11 +80,7 @@ class ServeOptions:
     ] = None
     attempts_per_task: Annotated[
         int | None,
-        typer.Option(
-            help="Episodes of one task that an agent's key may start, 0 for any number; by default one of a "
-            "task of a test split.",
-            rich_help_panel=ACCESS,
-        ),
+        typer.Option(help="Episodes of a task that an agent's key may start.", rich_help_panel=ACCESS),
     ] = None
     visibility: Annotated[
         Visibility | None,
@@ -108,15 +104,11 @@ class ServeOptions:
     ] = None
     allowed_hosts: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A Host header that is accepted beside loopback ones; repeatable.", rich_help_panel=ACCESS
-        ),
+        typer.Option(help="A Host that is accepted beside loopback; repeatable.", rich_help_panel=ACCESS),
     ] = None
     allowed_origins: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An Origin header that is accepted beside loopback ones; repeatable.", rich_help_panel=ACCESS
-        ),
+        typer.Option(help="An Origin that is accepted beside loopback; repeatable.", rich_help_panel=ACCESS),
     ] = None
 
     sandbox: Annotated[

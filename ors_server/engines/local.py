@@ -116,35 +116,19 @@ class LocalEngine:
         return (await self._manager.create(order)).status()
 
     async def ping(self, session_id: str) -> None:
-        """Keep a session alive.
-
-        Args:
-            session_id: The session.
-        """
+        """Keep a session alive."""
         self._manager.find(session_id)
 
     async def prompt(self, session_id: str) -> Blocks:
-        """Return the prompt, after setup.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the prompt, after setup."""
         return await self._manager.find(session_id).prompt()
 
     async def messages(self, session_id: str) -> list[Message]:
-        """Return the prompt as a conversation, after setup.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the prompt as a conversation, after setup."""
         return await self._manager.find(session_id).messages()
 
     async def tools(self, session_id: str) -> ToolListing:
-        """Return the announcements of everything that the session offers.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the announcements of everything that the session offers."""
         return await self._manager.find(session_id).tools()
 
     async def call(
@@ -231,19 +215,11 @@ class LocalEngine:
         return await self._manager.find(session_id).read_resource(uri, client)
 
     async def snapshot(self, session_id: str) -> SessionSnapshot:
-        """Take a snapshot of a session between two calls, and keep it.
-
-        Args:
-            session_id: The session.
-        """
+        """Take a snapshot of a session between two calls, and keep it."""
         return await self._manager.find(session_id).snapshots.keep()
 
     async def snapshots(self, session_id: str) -> Sequence[SessionSnapshot]:
-        """Return the snapshots that a session keeps, oldest first.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the snapshots that a session keeps, oldest first."""
         return self._manager.find(session_id).snapshots.all()
 
     async def discard(self, session_id: str, snapshot_id: str) -> None:
@@ -274,11 +250,7 @@ class LocalEngine:
         return [session.status() for session in await self._manager.fork(session_id, wish)]
 
     async def delete(self, session_id: str) -> bool:
-        """End a session and tear its environment down; an unknown id is no error.
-
-        Args:
-            session_id: The session.
-        """
+        """End a session and tear its environment down; an unknown id is no error."""
         return await self._manager.delete(session_id)
 
     async def end_sessions(self) -> None:
@@ -286,36 +258,20 @@ class LocalEngine:
         await self._manager.end_all()
 
     def definition_of(self, session_id: str) -> EnvironmentDefinition:
-        """Return the environment that a live session plays.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the environment that a live session plays."""
         return self._manager.find(session_id).definition
 
     def episode_of(self, session_id: str) -> str | None:
-        """Return the id of the episode that a live session plays; `None` without one.
-
-        Args:
-            session_id: The session.
-        """
+        """Return the id of the episode that a live session plays; `None` without one."""
         session = self._manager.peek(session_id)
         return None if session is None else session.book.origin.episode_id
 
     def visibility_of(self, session_id: str) -> Visibility:
-        """Return what an agent of a live session sees of rewards.
-
-        Args:
-            session_id: The session.
-        """
+        """Return what an agent of a live session sees of rewards."""
         return self._manager.find(session_id).visibility
 
     async def status(self, session_id: str) -> SessionStatus:
-        """Return a session as a trainer sees it, also after its end, as long as its record is kept.
-
-        Args:
-            session_id: The session.
-        """
+        """Return a session as a trainer sees it, also after its end, as long as its record is kept."""
         session = self._manager.peek(session_id)
         if session is not None:
             return session.status()

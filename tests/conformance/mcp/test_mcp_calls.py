@@ -377,35 +377,3 @@ async def test_a_client_that_comes_back_by_call_id_is_asked_the_open_question(ma
     replayed = await ask(site, session_id, _meta=meta)
     assert replayed["result"]["content"][0]["text"] == "accept Ada, step 1"
     assert (await site.summary(session_id)).steps == 1
-
-
-@pytest.mark.parametrize("count", [2, 5])
-async def test_every_request_that_repeats_a_call_id_gets_the_one_result(site, signals, monkeypatch, count):
-    session_id = await site.start()
-    texts: list[str] = []
-    joined: list[object] = []
-    all_joined = anyio.Event()
-    answer = rounds_module.Round.answer
-
-    def note(self: rounds_module.Round, context: Any, answers: Any) -> None:
-        answer(self, context, answers)
-        joined.append(context)
-        if len(joined) == count - 1:
-            all_joined.set()
-
-    monkeypatch.setattr(rounds_module.Round, "answer", note)
-
-    async def call() -> None:
-        body = await ask(site, session_id, "wait", _meta={CALL_ID_KEY: "same"})
-        texts.append(body["result"]["content"][0]["text"])
-
-    with anyio.fail_after(LIMIT):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
-            await signals.started.wait()
-            for _ in range(count - 1):
-                tasks.start_soon(call)
-            await all_joined.wait()
-            signals.go.set()
-    assert texts == ["waited, step 1"] * count
-    assert signals.runs == 1

@@ -118,7 +118,7 @@ async def test_handle_and_task_stand_in_one_block_and_pictures_after_it(make_sit
 
 
 async def test_the_server_chooses_the_task_by_a_seed_and_says_which(site, era):
-    async def begin(client, **arguments) -> tuple[str, str]:
+    async def begin(client, **arguments) -> tuple[str, int]:
         result = await client.call_tool("start_episode", {"environment": "desk", **arguments})
         assert not result.is_error, text_of(result)
         origin = (await site.app.engine.status(result.meta[SESSION_KEY])).origin
