@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from ors_server.authoring.environment import Environment, Prompt
     from ors_server.authoring.offers import prompt, resource
     from ors_server.authoring.rich import audio_block, resource_block
-    from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, terminal, tool
+    from ors_server.authoring.tool import (
+        ForbiddenActionError,
+        ToolError,
+        Toolset,
+        terminal,
+        tool,
+        tool_from_schema,
+    )
     from ors_server.authoring.toolsets.bash import BashTools
     from ors_server.authoring.toolsets.files import FileTools
     from ors_server.authoring.toolsets.milestones import CommandSucceeds, FileExists, FileMatches, Milestone
@@ -223,6 +230,7 @@ __all__ = [
     "task_success",
     "terminal",
     "tool",
+    "tool_from_schema",
     "webshop_reward",
 ]
 
@@ -339,6 +347,7 @@ _HOMES = {
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",
+    "tool_from_schema": "ors_server.authoring.tool",
     "webshop_reward": "ors_server.rewards.agentfly.stateful",
 }
 

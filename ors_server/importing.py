@@ -1,14 +1,28 @@
-"""Imports a Python file that is named by its path; what a file is good for is its reader's business."""
+"""Imports a Python file that is named by its path; what a file is good for is its reader's business.
 
+Such a file imports what stands beside it as a program does that is run from its folder. A file inside a
+package is imported as the package's module, so that it may import its package by name or with dots.
+"""
+
+import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+import sysconfig
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+
+_folders: list[str] = []
+"""Folders of the files that were imported: what stands in them can be imported by its name."""
 
 
 class NotAPythonFileError(ImportError):
     """A path does not end as Python files do."""
+
+
+class NeighbourClashError(ImportError):
+    """Two files in different folders import different modules of one name."""
 
 
 def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> ModuleType:
@@ -20,15 +34,28 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
         search: Folders of its submodules, where it is a package.
 
     Raises:
-        NotAPythonFileError: If it is none. Whatever its code raises comes out as it is, and the module is
-            forgotten.
+        NotAPythonFileError: If it is none.
+        NeighbourClashError: If it imports a neighbour of a name that a file of another folder has already
+            imported from there. Whatever its code raises comes out as it is, and the module is forgotten.
     """
     if name in sys.modules:
         return sys.modules[name]
+    dotted, root = _place_in_package(file.resolve(), is_package=search is not None)
+    try:
+        with _neighbours(str(root), str(file)) as taken:
+            if dotted is not None and dotted.partition(".")[0] not in taken and _leads_to(dotted, file):
+                return importlib.import_module(dotted)
+            return _execute(file, name, search)
+    except NeighbourClashError:
+        sys.modules.pop(name, None)
+        raise
+
+
+def _execute(file: Path, name: str, search: Sequence[str] | None) -> ModuleType:
     locations = None if search is None else list(search)
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)
     if spec is None or spec.loader is None:
-        raise NotAPythonFileError(f"{file} is no Python file")
+        raise NotAPythonFileError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -37,3 +64,82 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
         del sys.modules[name]
         raise
     return module
+
+
+def _place_in_package(file: Path, *, is_package: bool) -> tuple[str | None, Path]:
+    """Return the dotted name of a file inside a package, and the folder that the name is looked for in."""
+    parts = [] if is_package else [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    is_inside = len(parts) > (0 if is_package else 1) and all(part.isidentifier() for part in parts)
+    return (".".join(parts) if is_inside else None), folder
+
+
+def _leads_to(dotted: str, file: Path) -> bool:
+    """Whether a name leads to this file, and not to another package of the name."""
+    head = dotted.partition(".")[0]
+    try:
+        if importlib.util.find_spec(head) is None:
+            return False
+        found = importlib.util.find_spec(dotted)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    return found is not None and found.origin is not None and Path(found.origin).resolve() == file.resolve()
+
+
+@contextmanager
+def _neighbours(folder: str, file: str) -> Generator[set[str]]:
+    """Let imports find what stands in a folder: before installed packages now, behind them later.
+
+    Gives the names that files of other folders have taken.
+    """
+    hidden = _take_out_others(folder)
+    is_new = folder not in sys.path
+    if is_new:
+        sys.path.insert(_before_installed(), folder)
+    importlib.invalidate_caches()
+    try:
+        yield set(hidden)
+    finally:
+        if is_new:
+            sys.path.remove(folder)
+            sys.path.append(folder)
+        if folder not in _folders:
+            _folders.append(folder)
+        own = {name: sys.modules[name] for name in hidden if name in sys.modules}
+        sys.modules.update(hidden)
+    for name, module in own.items():
+        raise NeighbourClashError(
+            f"{file} imports {name!r} from {module.__file__}, but {hidden[name].__file__} has been imported "
+            "under that name: rename one of them, or make a package of each folder and import with dots"
+        )
+
+
+def _take_out_others(folder: str) -> dict[str, ModuleType]:
+    """Forget, for now, modules of other files' folders for which this folder has its own of the name."""
+    hidden: dict[str, ModuleType] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        home = next((other for other in _folders if other != folder and _stands_in(file, other, name)), None)
+        if home is not None and _has_own(folder, name.partition(".")[0]):
+            hidden[name] = sys.modules.pop(name)
+    return hidden
+
+
+def _stands_in(file: object, folder: str, name: str) -> bool:
+    if not isinstance(file, str):
+        return False
+    head = Path(folder, name.partition(".")[0])
+    return Path(file) == head.with_suffix(".py") or Path(file).is_relative_to(head)
+
+
+def _has_own(folder: str, head: str) -> bool:
+    return Path(folder, f"{head}.py").is_file() or Path(folder, head, "__init__.py").is_file()
+
+
+def _before_installed() -> int:
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    places = (at for at, place in enumerate(sys.path) if place in installed)
+    return next(places, len(sys.path))

@@ -6,6 +6,7 @@ elsewhere.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -16,6 +17,20 @@ JSONObject: TypeAlias = dict[str, Any]
 
 MESSAGE_BLOCK_TYPES = ("text", "image", "reasoning", "tool_call", "tool_result")
 """Block types that a message may hold, as advertised by `/tools`."""
+
+
+_IMAGE_TYPE = re.compile(r"image/[A-Za-z0-9.+-]+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+
+
+def _is_base64(text: str) -> bool:
+    """Whether a text is base64, plain or for URLs; only its ends are looked at, for images are long."""
+    ends = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT].rstrip() + text[-_LOOKED_AT:]
+    return text.isascii() and _BASE64.fullmatch("".join(ends.split())) is not None
+
+
+_LOOKED_AT = 2048
+"""Characters at either end of an image's data that are checked."""
 
 
 class WireModel(BaseModel):
@@ -42,6 +57,27 @@ class ImageBlock(WireModel):
     """For instance `image/png`."""
     detail: JSONObject | None = None
     type: Literal["image"] = "image"
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _check_data(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            msg = (
+                f"an image's data is base64 text, not {type(value).__name__}: base64.b64encode(...).decode()"
+            )
+            raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError)
+        if value.startswith("data:"):
+            raise ValueError("an image's data is base64 alone; give what follows 'base64,' in the data URL")
+        if not _is_base64(value):
+            raise ValueError("an image's data is base64 text of its bytes: base64.b64encode(...).decode()")
+        return value
+
+    @field_validator("mimeType")
+    @classmethod
+    def _check_type(cls, value: str) -> str:
+        if not _IMAGE_TYPE.fullmatch(value):
+            raise ValueError(f"an image's mimeType is a type such as image/png, not {value!r:.40}")
+        return value
 
 
 class ReasoningBlock(WireModel):
@@ -101,6 +137,19 @@ class Message(WireModel):
     blocks: list[MessageBlock]
     detail: JSONObject | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_blocks(cls, value: Any) -> Any:
+        given = value if isinstance(value, dict) else {}
+        blocks: object = given.get("blocks")
+        if "content" in given or isinstance(blocks, str) or _holds_text(blocks):
+            role = given.get("role", "user")
+            raise ValueError(
+                "a message's content is a list of blocks under the name `blocks`: "
+                f'Message(role={role!r}, blocks=[TextBlock(text="...")])'
+            )
+        return value
+
     @model_validator(mode="after")
     def _check_places(self) -> Self:
         for block in self.blocks:
@@ -126,6 +175,18 @@ class ToolOutput(WireModel):
     """The step's reward; `None` means that no judgement was made, 0.0 that the agent earned nothing."""
     finished: bool = False
     """Whether the episode is over."""
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _refuse_other_types(cls, value: Any) -> Any:
+        return check_number(value, "a reward")
+
+    @field_validator("blocks", mode="before")
+    @classmethod
+    def _explain_blocks(cls, value: Any) -> Any:
+        if isinstance(value, str) or _holds_text(value):
+            raise ValueError('blocks is a list of blocks: blocks=[TextBlock(text="...")]')
+        return value
 
     @field_validator("reward")
     @classmethod
@@ -169,6 +230,30 @@ class ToolOutput(WireModel):
             ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
         """
         return cls(blocks=as_blocks(content), reward=reward, metadata=metadata, finished=True)
+
+
+def check_number(value: Any, what: str) -> Any:
+    """Refuse what would silently become a number: a truth value, or text.
+
+    Args:
+        value: What was given.
+        what: How to name it.
+
+    Raises:
+        ValueError: If it is one of these.
+    """
+    if isinstance(value, bool | str | bytes) or type(value).__name__ in {"bool_", "bool"}:
+        hint = (
+            f"write float(...), {float(bool(value))} here"
+            if not isinstance(value, str | bytes)
+            else "write float(...)"
+        )
+        raise ValueError(f"{what} is a number, not {value!r:.40} ({type(value).__name__}); {hint}")
+    return value
+
+
+def _holds_text(value: object) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, str) for item in value)
 
 
 def as_blocks(content: Sequence[str | TextBlock | ImageBlock]) -> list[TextBlock | ImageBlock]:
@@ -226,6 +311,11 @@ class GroupScore(WireModel):
 
     reward: float
     metadata: JSONObject | None = None
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _refuse_other_types(cls, value: Any) -> Any:
+        return check_number(value, "a group score")
 
     @field_validator("reward")
     @classmethod

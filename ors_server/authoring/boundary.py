@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
+from pydantic import ValidationError
 
+from ors_server.authoring.places import place_of_error
 from ors_server.call_clock import call_clock
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.loop_watch import author_code, current_watch
@@ -84,12 +86,12 @@ class AuthorRaisedError(AuthorError):
     """
 
     def __init__(self, error: BaseException) -> None:
-        """Describe the error as `Type: message`.
+        """Describe the error as `Type: message (file.py:12)`.
 
         Args:
             error: What the author's code raised.
         """
-        super().__init__(describe(error))
+        super().__init__(describe_authors(error))
         self.error = error
 
 
@@ -105,7 +107,7 @@ async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringT
         What the function returned.
 
     Raises:
-        EnvironmentFailedError: If it raised; the message is `Type: message`.
+        EnvironmentFailedError: If it raised; the message is `Type: message (file.py:12)`.
     """
     try:
         return await call_author(function, *args, thread=thread)
@@ -123,6 +125,16 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def describe_authors(error: BaseException) -> str:
+    """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs.
+
+    Args:
+        error: What their code raised.
+    """
+    place = place_of_error(error)
+    return f"{describe(error)} ({place})" if place else describe(error)
+
+
 def text_of(error: BaseException) -> str:
     """Return an error's message, whatever its class does: bounded, encodable, and never raising.
 
@@ -130,12 +142,25 @@ def text_of(error: BaseException) -> str:
         error: Any exception.
     """
     try:
-        text = str(error)
+        text = explain_validation(error) if isinstance(error, ValidationError) else str(error)
     except BaseException:  # noqa: BLE001  (an author's `__str__` may raise anything)
         return ""
     if len(text) > MAX_ERROR_TEXT:
         text = f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
     return encodable(text)
+
+
+def explain_validation(error: ValidationError) -> str:
+    """Render pydantic's error on one line, without the values that came: they may be secret.
+
+    Args:
+        error: The error.
+    """
+    problems = (
+        f"{'.'.join(map(str, (error.title, *item['loc'])))}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+    return "; ".join(problems)
 
 
 def encodable(text: str) -> str:

@@ -55,6 +55,8 @@ class ToolDefinition:
     terminal: bool = False
     terminal_arg: str | None = None
     arguments_model: type[BaseModel] | None = None
+    where: str = ""
+    """How errors name it: `Class.method (file.py:12)`."""
 
     @property
     def name(self) -> str:
@@ -92,8 +94,9 @@ class Hooks:
     teardown: Lifecycle | None
     prompt: Callable[[Instance], Awaitable[Blocks]]
     messages: Callable[[Instance], Awaitable[list[Message]]]
-    task_tools: Callable[[Instance], Awaitable[list[ToolSpec]]] | None
-    """Announcements of the task's own tools, in order; `None` when the class has none."""
+    task_tools: Callable[[Instance], Awaitable[list[ToolSpec | ToolDefinition]]] | None
+    """The task's own tools, in order: announcements of the class's, or whole ones that only the task has;
+    `None` when the class names none."""
     score_group: Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]] | None
     save: Callable[[Instance], Awaitable[JSONObject]] | None = None
     """What the instance remembers; `None` when it cannot be copied."""
@@ -142,6 +145,8 @@ class EnvironmentDefinition:
     """Versions of Python and of the distribution that carries the class."""
     volatile: tuple[str, ...] = ()
     """Regular expressions of what may differ between two plays of the same calls."""
+    return_range: tuple[float, float] | None = None
+    """Least and greatest return of an episode, if the class declares them."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
         """Return what the sandbox of a session may use; `None` if it needs none.

@@ -27,6 +27,9 @@ from ors_server.wire import (
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
 
+TaskTool: TypeAlias = str | Callable[..., Any]
+"""A tool of one task: the name of one of the class, or one that `tool_from_schema` made."""
+
 
 class _TaskAlias:
     """Gives `task_spec`, and way to an attribute, a method or a tool of the same name."""
@@ -65,6 +68,10 @@ class Environment:
     sandbox_limits: ClassVar[Limits | None] = None
     """What a session's sandbox may use. Without it the default limits hold, and a session has a sandbox only
     if one of its toolsets needs it."""
+
+    return_range: ClassVar[tuple[float, float] | None] = None
+    """Least and greatest return of an episode, penalties included: what `blank_actions` and `gold_actions`
+    earn in every task. Without it `ors-server check` compares them with each other and with made-up calls."""
 
     milestones: ClassVar[Sequence[Milestone]] = ()
     """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and
@@ -257,8 +264,11 @@ class Environment:
         """
         raise NotImplementedError
 
-    def list_task_tools(self) -> Sequence[str] | Awaitable[Sequence[str]]:
-        """Return the names of the tools marked `shared=False` that this task offers, in order."""
+    def list_task_tools(self) -> Sequence[TaskTool] | Awaitable[Sequence[TaskTool]]:
+        """Return the task's own tools, in order.
+
+        Each is the name of a tool marked `shared=False`, or what `tool_from_schema` made for this task alone.
+        """
         return ()
 
     def score_group(

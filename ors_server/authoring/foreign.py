@@ -22,10 +22,10 @@ from ors_server.authoring.definition import (
     make_listing,
 )
 from ors_server.authoring.native import adopt_scores, read_splits
-from ors_server.authoring.native_tools import make_parser, merge_tools, terminal_argument
+from ors_server.authoring.native_tools import merge_tools, terminal_argument
 from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
-from ors_server.authoring.schema import read_signature
+from ors_server.authoring.schema import make_parser, read_signature
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
@@ -124,7 +124,7 @@ def _define_tool(function: Any, name: str, where: str) -> ToolDefinition | None:
     exclusive = is_terminal or bool(getattr(function, "_env_tool_exclusive", False))
     return ToolDefinition(
         spec=ToolSpec(name=name, description=(function.__doc__ or "").strip(), input_schema=schema),
-        parse=make_parser(signature.model, schema),
+        parse=make_parser(None if signature.model is None else signature.model.model_validate, schema),
         bind=_binder(name, takes_model=signature.model is not None),
         adopt=_adopter(name, returns),
         is_async=is_async(function),
@@ -184,7 +184,7 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
     async def teardown(instance: Instance, thread: LingeringThread) -> None:
         await call_hook(instance.teardown, thread=thread)
 
-    async def task_tools(instance: Instance) -> list[ToolSpec]:
+    async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
         listing = await call_hook(instance.list_task_tools)
         return [_adopt(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
 

@@ -3,23 +3,31 @@
 import importlib
 import inspect
 import re
-from collections.abc import Sequence
-from importlib.metadata import entry_points
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.foreign import define_foreign, foreign_base
 from ors_server.authoring.naming import name_code
-from ors_server.authoring.native import define_native
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.authoring.native import define_native, is_incomplete
+from ors_server.authoring.places import name_place
+from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
+from ors_server.logs import get_logger
+
+log = get_logger("ors_server.environments")
 
 ENTRY_POINT_GROUP = "ors_server.environments"
 """Entry points under which installed packages offer environments by name."""
 
+OWN_PACKAGE = "ors-server"
+"""The package whose environments keep their names."""
 ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset(
     {
@@ -58,29 +66,32 @@ def define(cls: type) -> EnvironmentDefinition:
     else:
         msg = f"{cls.__module__}:{cls.__qualname__} is not an Environment class"
         raise EnvironmentDefinitionError(msg)
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+        msg = f"{name_place(cls.__qualname__, cls)} is abstract: define {missing}"
+        raise EnvironmentDefinitionError(msg)
     if not ENVIRONMENT_NAME.fullmatch(definition.name) or definition.name in RESERVED_NAMES:
+        where = name_place(cls.__qualname__, cls)
         msg = (
-            f"{cls.__qualname__}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} "
-            "and not be a path of the server's own; set the class attribute `name`"
+            f"{where}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} and not be "
+            "a path of the server's own; set the class attribute `name`"
         )
         raise EnvironmentDefinitionError(msg)
     return name_code(definition)
 
 
 def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
-    """Load several environments.
+    """Load and define environments.
 
     Args:
-        references: Each an entry point's name, `package.module:Class`, `package.module`, or a path to a `.py`
+        references: Each is a name that an installed package offers, `module:Class`, or the path of a Python
             file or a package folder, optionally followed by `:Class`.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
         EnvironmentDefinitionError: If a class breaks a rule, or two environments share a name.
     """
-    definitions: list[EnvironmentDefinition] = []
-    for reference in references:
-        definitions.extend(define(cls) for cls in find_classes(reference))
+    definitions = [define(cls) for reference in references for cls in find_classes(reference)]
     check_names(definitions)
     return definitions
 
@@ -102,9 +113,59 @@ def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
 
 
 def installed_environments() -> dict[str, str]:
-    """Return the environments that installed packages offer: `module:Class` by name, sorted by name."""
-    points = entry_points(group=ENTRY_POINT_GROUP)
-    return dict(sorted((point.name, point.value) for point in points))
+    """Return the environments that installed packages offer: `module:Class` by name, sorted by name.
+
+    Where several packages offer one name, a bundled environment keeps it; between two other packages the one
+    whose name comes first does. The log names the one that is left out.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence):
+        kept = found.setdefault(point.name, point)
+        if kept.value != point.value:
+            log.warning(
+                "environment_left_out",
+                name=point.name,
+                kept=f"{kept.value} of {_package(kept)}",
+                left_out=f"{point.value} of {_package(point)}",
+                advice="serve it by module:Class",
+            )
+    return {name: found[name].value for name in sorted(found)}
+
+
+def usable_environments(on_unusable: Callable[[str], None]) -> list[str]:
+    """Return the names of the installed environments that load and do not take each other's names.
+
+    Args:
+        on_unusable: Told of each that is left out, and why.
+    """
+    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence)
+    offered, taken = installed_environments(), dict[str, str]()
+    usable: list[str] = []
+    for point in points:
+        label = f"{point.name} ({point.value} of {_package(point)})"
+        if offered[point.name] != point.value:
+            on_unusable(f"left out {label}: {offered[point.name]} has the name; serve it by {point.value}")
+            continue
+        try:
+            (definition,) = load_environments([point.name])
+        except (AuthorError, UnknownEnvironmentError) as error:
+            on_unusable(f"left out {label}: {error}")
+            continue
+        if taken.setdefault(definition.name, point.name) == point.name:
+            usable.append(point.name)
+        else:
+            on_unusable(
+                f"left out {label}: {taken[definition.name]} has its name {definition.name!r} already"
+            )
+    return sorted(usable)
+
+
+def _precedence(point: EntryPoint) -> tuple[bool, str]:
+    return _package(point) != OWN_PACKAGE, _package(point)
+
+
+def _package(point: EntryPoint) -> str:
+    return "an unknown package" if point.dist is None else point.dist.name
 
 
 def find_classes(reference: str) -> list[type]:
@@ -131,7 +192,7 @@ def find_classes(reference: str) -> list[type]:
     if not classes:
         msg = f"{reference}: {place} holds no Environment class"
         raise UnknownEnvironmentError(msg)
-    return classes
+    return [cls for cls in classes if not _is_only_a_base(cls, classes)]
 
 
 def _split_reference(reference: str) -> tuple[str, str, str]:
@@ -154,12 +215,18 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
                 "no importable module, and no path to a .py file or folder"
             )
             raise UnknownEnvironmentError(msg) from error
-        raise EnvironmentDefinitionError(f"{reference}: {error}") from error
+        raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
         raise
     except (Exception, SystemExit) as error:
-        msg = f"{reference}: importing it failed: {type(error).__name__}: {error}"
-        raise EnvironmentDefinitionError(msg) from error
+        raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
+
+
+def _why(error: BaseException) -> str:
+    text = describe_authors(error)
+    if isinstance(error, ImportError) and "no known parent package" in str(error):
+        return f"{text}; write `import neighbour`, or put an __init__.py into the folder"
+    return text
 
 
 def _import_path(path: Path, reference: str) -> ModuleType:
@@ -192,7 +259,20 @@ def _is_environment(cls: Any) -> bool:
 
 
 def _belongs(cls: type, module: ModuleType) -> bool:
-    return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
+    """Whether a class is the module's own: written in it, or made in it by a function of another module."""
+    if cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}."):
+        return True
+    home: object = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        home = getattr(home, part, None)
+    return home is not cls
+
+
+def _is_only_a_base(cls: Any, classes: list[type]) -> bool:
+    """Whether a class is there for others of its module to derive from, and cannot be played itself."""
+    if not any(other is not cls and issubclass(other, cls) for other in classes):
+        return False
+    return inspect.isabstract(cls) or (foreign_base(cls) is None and is_incomplete(cls))
 
 
 def _class_names(module: ModuleType) -> str:

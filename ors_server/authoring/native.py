@@ -7,25 +7,29 @@ from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import call_hook, describe, encodable, listed
+from ors_server.authoring.attributes import check_attributes
+from ors_server.authoring.boundary import call_hook, describe, describe_authors, encodable, listed
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
     Hooks,
     Instance,
     Lifecycle,
+    ToolDefinition,
     ToolsetDefinition,
     make_listing,
 )
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.judging import grade_group, read_reward
+from ors_server.authoring.members import marked_members
 from ors_server.authoring.named import find_toolset
-from ors_server.authoring.native_tools import define_toolset, merge_tools, read_tools
+from ors_server.authoring.native_tools import define_task_tool, define_toolset, merge_tools, read_tools
 from ors_server.authoring.offers import read_offers
 from ors_server.authoring.packages import packages_of
+from ors_server.authoring.places import name_place
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.tasks import ClassTasks
-from ors_server.authoring.tool import Toolset
+from ors_server.authoring.tool import MARK, ToolMarks, Toolset
 from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.rewards.define import Reward
@@ -33,6 +37,7 @@ from ors_server.rewards.group import takes_group
 from ors_server.rewards.output import describe_result
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits
+from ors_server.visibility import Visibility
 from ors_server.wire import (
     GroupCandidate,
     GroupScore,
@@ -46,6 +51,8 @@ from ors_server.wire import (
 )
 from ors_server.workers import LingeringThread
 
+SPLIT_TYPES = ("train", "validation", "test")
+
 GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
 
 
@@ -58,18 +65,20 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     Raises:
         EnvironmentDefinitionError: If the class breaks a rule; the message says which, and where.
     """
+    check_attributes(cls)
     tools = read_tools(cls)
+    where = name_place(cls.__name__, cls)
     toolsets = tuple(_take_toolset(cls, item) for item in cls.toolsets)
     session_toolsets = {name: _take_toolset(cls, item) for name, item in cls.session_toolsets.items()}
     everything = merge_tools(cls.__name__, tools, toolsets)
     if not everything:
-        msg = f"{cls.__name__} has no tools; mark at least one method with @tool"
+        msg = f"{where} has no tools; mark at least one method with @tool"
         raise EnvironmentDefinitionError(msg)
     if not (_overrides(cls, "get_prompt") or _overrides(cls, "get_messages")):
-        msg = f"{cls.__name__} must define get_prompt or get_messages"
+        msg = f"{where} must define get_prompt or get_messages"
         raise EnvironmentDefinitionError(msg)
     if _overrides(cls, "save_state") != _overrides(cls, "load_state"):
-        msg = f"{cls.__name__} must define save_state and load_state together"
+        msg = f"{where} must define save_state and load_state together"
         raise EnvironmentDefinitionError(msg)
     reward = read_reward(cls)
     score_group = _group_scorer(cls, reward)
@@ -81,7 +90,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         version=cls.version,
         description=_own_description(cls),
         policy=cls.policy,
-        visibility=cls.visibility,
+        visibility=None if cls.visibility is None else Visibility(cls.visibility),
         source=cls,
         splits=splits,
         tasks=ClassTasks(cls, Environment, frozenset(split.name for split in splits)),
@@ -93,7 +102,19 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         offers=read_offers(cls),
         sandbox=_sandbox_of(cls, toolsets),
         reward=reward,
+        return_range=cls.return_range,
     )
+
+
+def is_incomplete(cls: type[Environment]) -> bool:
+    """Return whether a class lacks splits, a prompt, or any tool: a base for others, or a mistake.
+
+    Args:
+        cls: The author's class.
+    """
+    has_prompt = _overrides(cls, "get_prompt") or _overrides(cls, "get_messages")
+    has_tools = bool(cls.toolsets or any(True for _ in marked_members(cls, MARK, ToolMarks)))
+    return not (has_tools and has_prompt and _overrides(cls, "list_splits"))
 
 
 def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetDefinition:
@@ -117,36 +138,45 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
     Raises:
         EnvironmentDefinitionError: If there are none, two share a name, or the method fails.
     """
+    where = name_place(f"{cls.__name__}.list_splits", cls.list_splits)
     try:
         raw = cls.list_splits()
-    except Exception as error:
-        msg = f"{cls.__name__}.list_splits failed: {type(error).__name__}: {error}"
+    except NotImplementedError as error:
+        where = name_place(cls.__name__, cls)
+        msg = (
+            f'{where} must define list_splits, for instance as a class method that returns ["train", "test"]'
+        )
         raise EnvironmentDefinitionError(msg) from error
+    except Exception as error:
+        raise EnvironmentDefinitionError(f"{where} failed: {describe_authors(error)}") from error
     if inspect.isawaitable(raw):
         if inspect.iscoroutine(raw):
             raw.close()
-        msg = f"{cls.__name__}.list_splits must not be async: it is read once, when the class is loaded"
+        msg = f"{where} must not be async: it is read once, when the class is loaded"
         raise EnvironmentDefinitionError(msg)
-    splits = tuple(_adopt_split(item, cls.__name__) for item in raw)
+    items = listed(raw)
+    if items is None:
+        raise EnvironmentDefinitionError(f"{where} must return a list of splits, not {type(raw).__name__}")
+    splits = tuple(_adopt_split(item, where) for item in items)
     names = [split.name for split in splits]
     if not names or len(set(names)) < len(names):
-        msg = f"{cls.__name__}.list_splits must give at least one split and each name once, not {names}"
+        msg = f"{where} must give at least one split and each name once, not {names}"
         raise EnvironmentDefinitionError(msg)
     return splits
 
 
 def _adopt_split(item: Any, where: str) -> Split:
     if isinstance(item, str):
-        item = {"name": item, "type": item if item in {"train", "validation", "test"} else "validation"}
+        item = {"name": item, "type": item if item in SPLIT_TYPES else "validation"}
     try:
         return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
     except ValidationError as error:
-        msg = f"{where}.list_splits gave {item!r}, which is not a split: {error.errors(include_url=False)}"
+        msg = f"{where} gave {item!r:.80}, which is not a split: {describe(error)}"
         raise EnvironmentDefinitionError(msg) from error
 
 
 def _overrides(cls: type, name: str) -> bool:
-    return getattr(cls, name) is not getattr(Environment, name)
+    return inspect.getattr_static(cls, name) is not inspect.getattr_static(Environment, name)
 
 
 def _own_description(cls: type) -> str:
@@ -256,22 +286,21 @@ def _lifecycle(name: str) -> Lifecycle:
     return run
 
 
-def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[ToolSpec]]]:
-    specs = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
+def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[ToolSpec | ToolDefinition]]]:
+    named = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
 
-    async def task_tools(instance: Instance) -> list[ToolSpec]:
+    async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
         given = await call_hook(instance.list_task_tools)
-        names = listed(given)
-        if names is None:
-            msg = (
-                f"{cls.__name__}.list_task_tools must return a list of tool names, not {type(given).__name__}"
-            )
+        items = listed(given)
+        if items is None:
+            kind = type(given).__name__
+            msg = f"{cls.__name__}.list_task_tools must return a list of tool names, not {kind}"
             raise EnvironmentFailedError(msg)
-        unknown = [name for name in names if name not in specs]
+        unknown = [item for item in items if isinstance(item, str) and item not in named]
         if unknown:
             msg = f"{cls.__name__}.list_task_tools names {unknown}: no methods marked @tool(shared=False)"
             raise EnvironmentFailedError(msg)
-        return [specs[name] for name in names]
+        return [named[item] if isinstance(item, str) else define_task_tool(cls, item) for item in items]
 
     return task_tools
 

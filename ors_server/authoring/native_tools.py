@@ -2,17 +2,23 @@
 
 import inspect
 import re
+import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from ors_server.authoring.boundary import is_async
 from ors_server.authoring.definition import ToolDefinition, ToolsetDefinition
-from ors_server.authoring.schema import Signature, describe_method, null_rejecting_optionals, read_signature
-from ors_server.authoring.tool import ToolMarks, Toolset, marks_of
-from ors_server.errors import EnvironmentDefinitionError, ToolOutputError
-from ors_server.wire import JSONObject, TextBlock, ToolOutput, ToolSpec
+from ors_server.authoring.docstrings import read_docstring
+from ors_server.authoring.members import Member, marked_members, read_mark
+from ors_server.authoring.schema import Signature, make_parser, read_signature
+from ors_server.authoring.schema_tools import define_schema_tool
+from ors_server.authoring.tool import MARK, ToolMarks, Toolset
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
+from ors_server.wire import TextBlock, ToolOutput, ToolSpec
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every MCP host accepts as a tool name."""
@@ -28,51 +34,46 @@ def read_tools(cls: type) -> dict[str, ToolDefinition]:
         EnvironmentDefinitionError: If a tool breaks a rule.
     """
     found: dict[str, ToolDefinition] = {}
-    attributes = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
-    for attribute in attributes:
-        function = inspect.getattr_static(cls, attribute)
-        marks = marks_of(function)
-        if not (marks.is_tool or marks.terminal):
+    for member in marked_members(cls, MARK, ToolMarks):
+        if not (member.mark.is_tool or member.mark.terminal):
             continue
-        where = f"{cls.__name__}.{attribute}"
-        if not marks.is_tool:
-            msg = f"{where} is marked @terminal but not @tool; add @tool"
+        if not member.mark.is_tool:
+            msg = f"{member.where} is marked @terminal but not @tool; add @tool"
             raise EnvironmentDefinitionError(msg)
-        definition = define_tool(function, attribute, marks, where)
+        definition = define_tool(member)
         if definition.name in found:
-            msg = f"{where}: a second tool named {definition.name!r}"
+            msg = f"{member.where}: a second tool named {definition.name!r}"
             raise EnvironmentDefinitionError(msg)
         found[definition.name] = definition
     return found
 
 
-def define_tool(function: Callable[..., Any], attribute: str, marks: ToolMarks, where: str) -> ToolDefinition:
+def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
     """Compute the definition of one marked method.
 
     Args:
-        function: The method as the class holds it.
-        attribute: Its name in the class.
-        marks: Its marks.
-        where: How to name it in errors.
+        member: The method and its marks.
 
     Raises:
         EnvironmentDefinitionError: If the tool breaks a rule.
     """
-    name = marks.name or attribute
-    check_tool_name(name, where)
-    signature = read_signature(inspect.unwrap(function), where)
-    if signature.returns not in {ToolOutput, str}:
-        msg = f"{where} must be annotated to return ToolOutput or str, not {signature.returns!r}"
-        raise EnvironmentDefinitionError(msg)
-    if marks.terminal and marks.concurrent:
-        msg = f"{where} is terminal and cannot be concurrent: it grades the episode"
-        raise EnvironmentDefinitionError(msg)
+    marks, where = member.mark, member.where
+    check_tool_name(marks.name or member.name, where)
+    function = inspect.unwrap(member.function)
+    _check_kind(function, marks, where)
+    if marks.schema is not None:
+        return define_schema_tool(member)
+    signature = read_signature(function, where, takes_self=member.takes_self)
     schema = signature.input_schema()
     return ToolDefinition(
-        spec=ToolSpec(name=name, description=describe_method(function), input_schema=schema),
-        parse=make_parser(signature.model, schema),
-        bind=_binder(attribute, signature),
-        adopt=_adopt_text(where) if signature.returns is str else _adopt_output(where),
+        spec=ToolSpec(
+            name=marks.name or member.name,
+            description=read_docstring(function).description,
+            input_schema=schema,
+        ),
+        parse=make_parser(None if signature.model is None else signature.model.model_validate, schema),
+        bind=_binder(member.name, signature),
+        adopt=_adopter(signature.returns, where),
         is_async=is_async(function),
         shared=marks.shared,
         concurrent=marks.concurrent,
@@ -81,7 +82,43 @@ def define_tool(function: Callable[..., Any], attribute: str, marks: ToolMarks, 
         terminal=marks.terminal,
         terminal_arg=terminal_argument(signature.model, where) if marks.terminal else None,
         arguments_model=signature.model,
+        where=where,
     )
+
+
+def define_task_tool(cls: type, item: Any) -> ToolDefinition:
+    """Compute the definition of a tool that `list_task_tools` made for one task.
+
+    Args:
+        cls: The environment's class.
+        item: What `list_task_tools` gave.
+
+    Raises:
+        EnvironmentFailedError: If `tool_from_schema` did not make it, its schema is invalid, or the class has
+            a tool of its name.
+    """
+    where = f"{cls.__name__}.list_task_tools"
+    mark = read_mark(item, MARK, ToolMarks)
+    if mark is None or mark.schema is None or mark.name is None:
+        msg = f"{where} gives names, or tools that tool_from_schema made, not {type(item).__name__}"
+        raise EnvironmentFailedError(msg)
+    if mark.name in read_tools(cls):
+        raise EnvironmentFailedError(f"{where} made a tool named {mark.name!r}, which the class has already")
+    takes_self = not isinstance(item, staticmethod)
+    function = item if takes_self else item.__func__
+    try:
+        return define_tool(Member(mark.name, function, takes_self, replace(mark, shared=False), where))
+    except EnvironmentDefinitionError as error:
+        raise EnvironmentFailedError(str(error)) from error
+
+
+def _check_kind(function: Any, marks: ToolMarks, where: str) -> None:
+    if marks.terminal and marks.concurrent:
+        msg = f"{where} is terminal and cannot be concurrent: it grades the episode"
+        raise EnvironmentDefinitionError(msg)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"{where} yields; a tool returns one ToolOutput or str"
+        raise EnvironmentDefinitionError(msg)
 
 
 def check_tool_name(name: str, where: str) -> None:
@@ -97,28 +134,6 @@ def check_tool_name(name: str, where: str) -> None:
     if not TOOL_NAME.fullmatch(name):
         msg = f"{where}: tool name {name!r} must match [A-Za-z0-9_-]{{1,64}}, which is what MCP hosts accept"
         raise EnvironmentDefinitionError(msg)
-
-
-def make_parser(model: type[BaseModel] | None, schema: JSONObject | None) -> Callable[[JSONObject], Any]:
-    """Make the function that validates a tool's arguments.
-
-    Args:
-        model: The arguments' model; without one, whatever comes is ignored.
-        schema: The model's JSON Schema.
-    """
-    if model is None:
-        return lambda _arguments: None
-    droppable = null_rejecting_optionals(schema)
-    validate = model.model_validate
-
-    def parse(arguments: JSONObject) -> BaseModel:
-        if droppable and None in arguments.values():
-            arguments = {
-                key: value for key, value in arguments.items() if value is not None or key not in droppable
-            }
-        return validate(arguments)
-
-    return parse
 
 
 def terminal_argument(model: type[BaseModel] | None, where: str) -> str | None:
@@ -200,21 +215,22 @@ def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[A
     return bind
 
 
-def _adopt_output(where: str) -> Callable[[Any], ToolOutput]:
+def _adopter(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
+    members = set(typing.get_args(returns)) if isinstance(returns, types.UnionType) else {returns}
+    if not members <= {ToolOutput, str}:
+        written = "no return type" if returns is None else f"{returns!r}"
+        msg = f"{where} must be annotated to return ToolOutput or str; it has {written}"
+        raise EnvironmentDefinitionError(msg)
+    expected = " or ".join(member.__name__ for member in (ToolOutput, str) if member in members)
+
     def adopt(result: Any) -> ToolOutput:
-        if isinstance(result, ToolOutput):
+        if isinstance(result, ToolOutput) and ToolOutput in members:
             return result
-        msg = f"{where} returned {type(result).__name__}; expected ToolOutput"
-        raise ToolOutputError(msg)
-
-    return adopt
-
-
-def _adopt_text(where: str) -> Callable[[Any], ToolOutput]:
-    def adopt(result: Any) -> ToolOutput:
-        if isinstance(result, str):
+        if isinstance(result, str) and str in members:
             return ToolOutput(blocks=[TextBlock(text=result)])
-        msg = f"{where} returned {type(result).__name__}; expected str"
-        raise ToolOutputError(msg)
+        hint = (
+            "; return ToolOutput.ongoing(...) or ToolOutput.final(..., reward=...)" if result is None else ""
+        )
+        raise ToolOutputError(f"{where} returned {type(result).__name__}; expected {expected}{hint}")
 
     return adopt

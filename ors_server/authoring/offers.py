@@ -12,7 +12,9 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from ors_server.authoring.boundary import call_author
 from ors_server.authoring.context import CallContext
-from ors_server.authoring.schema import Signature, describe_method, read_signature
+from ors_server.authoring.docstrings import read_docstring
+from ors_server.authoring.members import Member, marked_members
+from ors_server.authoring.schema import Signature, read_signature
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, InvalidRequestError
 from ors_server.wire import ImageBlock, JSONObject, Message, TextBlock, as_blocks
 
@@ -150,41 +152,30 @@ def read_offers(cls: type) -> Offers:
         EnvironmentDefinitionError: If a prompt or resource breaks a rule.
     """
     prompts: dict[str, PromptOffer] = {}
-    resources: list[ResourceOffer] = []
-    for attribute in _names_in_order(cls):
-        function = getattr(cls, attribute, None)
-        mark = getattr(function, MARK, None)
-        where = f"{cls.__name__}.{attribute}"
-        if isinstance(mark, _PromptMark):
-            offer = _define_prompt(function, mark.name or attribute, where)
-            prompts[offer.name] = offer
-        elif isinstance(mark, _ResourceMark):
-            resources.append(_define_resource(function, attribute, mark, where))
+    for member in marked_members(cls, MARK, _PromptMark):
+        offer = _define_prompt(member)
+        prompts[offer.name] = offer
+    resources = [_define_resource(member) for member in marked_members(cls, MARK, _ResourceMark)]
     return Offers(prompts, tuple(resources))
 
 
-def _names_in_order(cls: type) -> list[str]:
-    names: dict[str, None] = {}
-    for base in reversed(cls.__mro__):
-        names.update(dict.fromkeys(vars(base)))
-    return list(names)
-
-
-def _define_prompt(function: Any, name: str, where: str) -> PromptOffer:
+def _define_prompt(member: Member[_PromptMark]) -> PromptOffer:
+    name, where = member.mark.name or member.name, member.where
     if name == "task":
         msg = f"{where}: the prompt name 'task' is the task's own prompt; choose another"
         raise EnvironmentDefinitionError(msg)
-    signature = _strings_only(function, where)
+    signature = _strings_only(member)
 
     async def call(instance: Any, arguments: Mapping[str, str], context: CallContext) -> list[Message]:
-        return _as_messages(await _call(function, signature, instance, arguments, context), where)
+        return _as_messages(await _call(member, signature, instance, arguments, context), where)
 
     schema = signature.input_schema() or {"type": "object", "properties": {}}
-    return PromptOffer(name, describe_method(function), schema, call)
+    return PromptOffer(name, read_docstring(member.function).description, schema, call)
 
 
-def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: str) -> ResourceOffer:
-    signature = _strings_only(function, where)
+def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
+    mark, where = member.mark, member.where
+    signature = _strings_only(member)
     fields: set[str] = set() if signature.model is None else set(signature.model.model_fields)
     if set(_PLACE.findall(mark.uri)) != fields:
         msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
@@ -193,31 +184,34 @@ def _define_resource(function: Any, attribute: str, mark: _ResourceMark, where: 
     pattern = "".join(f"(?P<{part}>[^/]+)" if i % 2 else re.escape(part) for i, part in enumerate(parts))
 
     async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
-        content = await _call(function, signature, instance, arguments, context)
+        content = await _call(member, signature, instance, arguments, context)
         if not isinstance(content, str | bytes):
             msg = f"{where} must return text or bytes, not {type(content).__name__}"
             raise EnvironmentFailedError(msg)
         return content
 
-    return ResourceOffer(
-        mark.uri, attribute, describe_method(function), mark.mime_type, re.compile(pattern), read
-    )
+    about = read_docstring(member.function).description
+    return ResourceOffer(mark.uri, member.name, about, mark.mime_type, re.compile(pattern), read)
 
 
-def _strings_only(function: Any, where: str) -> Signature:
-    signature = read_signature(function, where)
+def _strings_only(member: Member[Any]) -> Signature:
+    signature = read_signature(member.function, member.where, takes_self=member.takes_self)
     schema = signature.input_schema() or {}
     parts: dict[str, JSONObject] = schema.get("properties", {})
     wrong = [name for name, part in parts.items() if part.get("type") != "string"]
     if wrong or signature.takes_model:
         listed = ", ".join(wrong) or "the model"
-        msg = f"{where}: the parameters of prompts and resources are strings; change {listed}"
+        msg = f"{member.where}: the parameters of prompts and resources are strings; change {listed}"
         raise EnvironmentDefinitionError(msg)
     return signature
 
 
 async def _call(
-    function: Any, signature: Signature, instance: Any, arguments: Mapping[str, str], context: CallContext
+    member: Member[Any],
+    signature: Signature,
+    instance: Any,
+    arguments: Mapping[str, str],
+    context: CallContext,
 ) -> Any:
     known = {} if signature.model is None else signature.model.model_fields
     missing = [name for name, part in known.items() if part.is_required() and name not in arguments]
@@ -227,7 +221,7 @@ async def _call(
     given: dict[str, Any] = {name: value for name, value in arguments.items() if name in known}
     if signature.context_parameter is not None:
         given[signature.context_parameter] = context
-    return await call_author(partial(function, instance, **given))
+    return await call_author(partial(member.function, *((instance,) if member.takes_self else ()), **given))
 
 
 def _as_messages(result: Any, where: str) -> list[Message]:

@@ -2,23 +2,20 @@
 
 import inspect
 import json
-import re
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 
 from ors_server.authoring.context import CallContext
+from ors_server.authoring.docstrings import read_docstring
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
-
-_SECTIONS = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
-ENTRY_INDENT = 4
-"""Spaces up to which a line of an `Args:` section begins an entry; deeper ones continue it."""
-_PARAMETER = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +43,22 @@ class Signature:
         return None if self.model is None else _without_infinities(self.model.model_json_schema())
 
 
-def read_signature(function: Callable[..., Any], where: str) -> Signature:
+def read_signature(function: Callable[..., Any], where: str, *, takes_self: bool = True) -> Signature:
     """Read a method's parameters.
 
     Args:
         function: The undecorated method.
         where: How to name it in errors.
+        takes_self: Whether its first parameter is the object or the class, which no agent gives.
 
     Raises:
         EnvironmentDefinitionError: If a parameter has no annotation or one that has no JSON Schema.
     """
     hints = _type_hints(function, where)
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(inspect.signature(function).parameters.values())
+    if takes_self:
+        _check_self(parameters, hints, function, where)
+        parameters = parameters[1:]
     context_parameter: str | None = None
     plain: list[inspect.Parameter] = []
     for parameter in parameters:
@@ -81,6 +82,18 @@ def read_signature(function: Callable[..., Any], where: str) -> Signature:
     return Signature(model, None, context_parameter, returns)
 
 
+def _check_self(
+    parameters: list[inspect.Parameter], hints: Mapping[str, Any], function: Callable[..., Any], where: str
+) -> None:
+    if not parameters or (parameters[0].name in hints and parameters[0].name not in {"self", "cls"}):
+        rest = "".join(f", {parameter}" for parameter in parameters)
+        msg = (
+            f"{where}: a method's first parameter is self: write def {function.__name__}(self{rest}), "
+            "or put @staticmethod above it"
+        )
+        raise EnvironmentDefinitionError(msg)
+
+
 def _without_type(function: Callable[..., Any], parameter: str, where: str) -> str:
     model = "".join(part.capitalize() for part in function.__name__.split("_")) + "Params"
     return (
@@ -88,20 +101,6 @@ def _without_type(function: Callable[..., Any], parameter: str, where: str) -> s
         f"Write its type, such as {parameter}: str, or a pydantic model of the arguments: "
         f"class {model}(BaseModel): command: str, and {parameter}: {model}"
     )
-
-
-def describe_method(function: Callable[..., Any]) -> str:
-    """Return a docstring up to its first Google section, dedented.
-
-    Args:
-        function: The method.
-    """
-    lines: list[str] = []
-    for line in (inspect.getdoc(function) or "").splitlines():
-        if _SECTIONS.match(line):
-            break
-        lines.append(line)
-    return "\n".join(lines).strip()
 
 
 def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
@@ -120,6 +119,29 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     return frozenset(
         name for name, part in properties.items() if name not in required and not _admits_null(part)
     )
+
+
+def make_parser(
+    validate: Callable[[JSONObject], Any] | None, schema: JSONObject | None
+) -> Callable[[JSONObject], Any]:
+    """Make the function that validates a tool's arguments.
+
+    Args:
+        validate: Raises pydantic's `ValidationError`; without it, whatever comes is ignored.
+        schema: The arguments' JSON Schema.
+    """
+    if validate is None:
+        return lambda _arguments: None
+    droppable = null_rejecting_optionals(schema)
+
+    def parse(arguments: JSONObject) -> Any:
+        if droppable and None in arguments.values():
+            arguments = {
+                key: value for key, value in arguments.items() if value is not None or key not in droppable
+            }
+        return validate(arguments)
+
+    return parse
 
 
 def _without_infinities(schema: JSONObject) -> JSONObject:
@@ -153,39 +175,26 @@ def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 def _model_of(
     function: Callable[..., Any], parameters: list[inspect.Parameter], hints: Mapping[str, Any], where: str
 ) -> type[BaseModel]:
-    texts = _parameter_texts(function)
-    fields: dict[str, Any] = {}
-    for parameter in parameters:
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (
-            hints[parameter.name],
-            Field(default, description=texts.get(parameter.name)),
-        )
+    texts = read_docstring(function).parameters
     title = "".join(word.title() for word in function.__name__.split("_"))
     try:
-        model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=False), **fields)
-        model.model_json_schema()
-    except (PydanticUserError, NameError, TypeError) as error:
+        fields: dict[str, Any] = {
+            parameter.name: _field(parameter, hints[parameter.name], texts.get(parameter.name))
+            for parameter in parameters
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a parameter may be called `schema` or `copy`
+            model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=False), **fields)
+            model.model_json_schema()
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
         msg = f"{where}: its parameters have no JSON Schema: {error}"
         raise EnvironmentDefinitionError(msg) from error
     return model
 
 
-def _parameter_texts(function: Callable[..., Any]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    inside = False
-    current: str | None = None
-    for line in (inspect.getdoc(function) or "").splitlines():
-        section = _SECTIONS.match(line)
-        if section:
-            inside = section.group(1) in {"Args", "Arguments", "Parameters"}
-            continue
-        if not inside or not line.strip():
-            continue
-        started = _PARAMETER.match(line.strip()) if len(line) - len(line.lstrip()) <= ENTRY_INDENT else None
-        if started:
-            current = str(started.group(1))
-            texts[current] = started.group(2).strip()
-        elif current is not None:
-            texts[current] = f"{texts[current]} {line.strip()}".strip()
-    return texts
+def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> tuple[Any, Any]:
+    """The author's own `Field`, as default or in `Annotated`, wins over the docstring's description."""
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if text and FieldInfo.from_annotated_attribute(hint, default).description is None:
+        hint = Annotated[hint, Field(description=text)]
+    return hint, default

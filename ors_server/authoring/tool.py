@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, overload
 
 from ors_server.authoring.judging import ask_reward
+from ors_server.authoring.members import read_mark
 from ors_server.rewards.result import RewardResult
+from ors_server.wire import JSONObject
 
 MARK = "__ors_tool__"
 """Attribute under which a method carries its marks."""
@@ -24,6 +26,10 @@ class ToolMarks:
     exclusive: bool = False
     time_limit: float | None = None
     name: str | None = None
+    description: str | None = None
+    """Instead of the docstring."""
+    schema: JSONObject | None = None
+    """Instead of the signature: the function takes the arguments as one JSON object."""
 
 
 class ToolError(Exception):
@@ -79,7 +85,10 @@ def tool(
 
     Raises:
         ValueError: If `concurrent` and `exclusive` are both set, or the time limit is not positive.
+        TypeError: If it does not stand above a method.
     """
+    if function is not None:
+        _check_target(function)
     if concurrent and exclusive:
         msg = "a tool is concurrent or exclusive, not both"
         raise ValueError(msg)
@@ -88,6 +97,7 @@ def tool(
         raise ValueError(msg)
 
     def mark(target: _Function) -> _Function:
+        _check_target(target)
         before = marks_of(target)
         setattr(
             target,
@@ -129,8 +139,54 @@ def marks_of(function: object) -> ToolMarks:
     Args:
         function: Anything.
     """
-    found = getattr(function, MARK, None)
-    return found if isinstance(found, ToolMarks) else ToolMarks()
+    return read_mark(function, MARK, ToolMarks) or ToolMarks()
+
+
+def _check_target(target: object) -> None:
+    if isinstance(target, str):
+        raise TypeError(f"@tool takes its options by name: write @tool(name={target!r})")
+    if isinstance(target, type) or not (callable(target) or isinstance(target, classmethod)):
+        kind = type(target).__name__
+        raise TypeError(f"@tool stands above a method, not above a {kind}")
+
+
+def tool_from_schema(
+    function: _Function,
+    *,
+    name: str,
+    description: str,
+    schema: JSONObject,
+    shared: bool = True,
+    concurrent: bool = False,
+) -> _Function:
+    """Make a tool whose parameters are a JSON Schema that is known only when the program runs.
+
+    Set the result as an attribute of an environment's class, for instance in a function that makes classes,
+    or return it from `list_task_tools` for a tool that only one task has.
+
+    Args:
+        function: A function of (self, arguments), with arguments that fit the schema as a JSON object; it may
+            also take a `CallContext`, and returns a `ToolOutput` or a string.
+        name: The tool's name.
+        description: What the agent reads.
+        schema: JSON Schema (draft 2020-12) of an object.
+        shared: As for `tool`.
+        concurrent: As for `tool`.
+
+    Returns:
+        The function, marked.
+    """
+    _check_target(function)
+    marks = ToolMarks(
+        is_tool=True,
+        name=name,
+        description=description,
+        schema=schema,
+        shared=shared,
+        concurrent=concurrent,
+    )
+    setattr(function, MARK, marks)
+    return function
 
 
 class Toolset:

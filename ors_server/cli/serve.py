@@ -354,16 +354,17 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
 
 
 def choose(references: list[str] | None) -> list[str]:
-    """Return the environments that were named, or else all that are installed.
+    """Return the environments that were named, or else all installed ones that can be loaded.
 
     Args:
         references: What was named.
     """
     if references:
         return references
-    from ors_server.authoring.loading import installed_environments
+    from ors_server.authoring.loading import usable_environments
+    from ors_server.cli.output import complain
 
-    return list(installed_environments())
+    return usable_environments(complain)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, text_of
+from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, describe_authors, text_of
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
@@ -87,6 +87,8 @@ async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
         if job.grade is not None and output.finished and not has_result(output):
             output = await job.grade(output, _final_response(job, output))
         checked = check_output(output, job.policy, job.max_output_bytes)
+    except ToolOutputError as error:
+        return _fault(_name_tool(job, error))
     except OrsServerError as error:
         return _fault(error)
     except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
@@ -96,6 +98,15 @@ async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
     causes = tuple(job.context.charged)
     metrics = numeric_extras(checked.metadata)
     return ToolRun(Outcome(OutcomeKind.COMPLETED, checked.reward, checked.finished, causes, metrics), checked)
+
+
+def _name_tool(job: ToolJob, error: ToolOutputError) -> ToolOutputError:
+    where = job.tool.where
+    if not where or str(error).startswith(where):
+        return error
+    named = ToolOutputError(f"{where}: {error}")
+    named.__cause__ = error
+    return named
 
 
 def _final_response(job: ToolJob, output: ToolOutput) -> str:
@@ -115,8 +126,8 @@ def _judge_raise(error: BaseException) -> ToolRun:
     if isinstance(error, ToolError):
         return ToolRun(Outcome(OutcomeKind.TOOL_ERROR), tell_agent(text or "the tool failed", "tool_error"))
     if isinstance(error, ValidationError):
-        return _fault(ToolOutputError(text), error)
-    return _fault(ToolFailedError(text or type(error).__name__), error)
+        return _fault(ToolOutputError(describe_authors(error)), error)
+    return _fault(ToolFailedError(describe_authors(error)), error)
 
 
 def _fault(error: OrsServerError, cause: BaseException | None = None) -> ToolRun:

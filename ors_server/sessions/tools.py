@@ -29,6 +29,7 @@ class SessionTools:
         "_owners",
         "_session_toolset",
         "_task_specs",
+        "_task_tools",
     )
 
     def __init__(
@@ -48,6 +49,7 @@ class SessionTools:
         self._owners: dict[int, Any] = {}
         self._bound: dict[str, Callable[[Any, CallContext], Any]] = {}
         self._task_specs: list[ToolSpec] | None = None
+        self._task_tools: dict[str, ToolDefinition] = {}
         self._listing: ToolListing | None = None
 
     async def find(self, name: str) -> ToolDefinition | None:
@@ -62,7 +64,10 @@ class SessionTools:
         """
         found = self._lookup(name)
         if found is None:
-            return None
+            await self._specs()
+            if name not in self._task_tools:
+                return None
+            found = self._task_tools[name], None
         tool, toolset = found
         if not tool.shared and name not in {spec.name for spec in await self._specs()}:
             return None
@@ -108,7 +113,9 @@ class SessionTools:
         if self._task_specs is None and hook is not None:
             async with self._making:
                 if self._task_specs is None:
-                    self._task_specs = await hook(self._instance)
+                    own = await hook(self._instance)
+                    self._task_tools = {tool.name: tool for tool in own if isinstance(tool, ToolDefinition)}
+                    self._task_specs = [tool if isinstance(tool, ToolSpec) else tool.spec for tool in own]
         return self._task_specs or []
 
     def _lookup(self, name: str) -> tuple[ToolDefinition, ToolsetDefinition | None] | None:

@@ -45,9 +45,9 @@ def test_what_an_environment_does_not_declare_is_not_judged(environments):
     assert "fail" not in outcomes.values()
 
 
-def test_gold_without_a_range_is_not_judged(environments):
+def test_gold_without_a_range_is_judged_by_what_else_earns(environments):
     (verdict,) = check_environment(environments.Unranged, only=["gold-earns-the-most"]).verdicts
-    assert (verdict.outcome, verdict.reason) == ("skip", "the policy declares no reward_range")
+    assert (verdict.outcome, verdict.reason) == ("pass", "")
 
 
 def test_an_author_s_exception_in_gold_actions_is_a_failure_not_a_crash(environments):

@@ -1,0 +1,90 @@
+"""Where in an author's code something stands or went wrong, as `file.py:12`."""
+
+import inspect
+import sysconfig
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_OURS = str(Path(__file__).parents[1])
+_STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+_BETWEEN = frozenset({"anyio", "pydantic"})
+"""Packages whose frames may stand between the server's and the author's."""
+
+
+def place_of(member: Any) -> str:
+    """Return where a function or a class is written; empty where that is not known.
+
+    Args:
+        member: A class, a function, or what a decorator made of one.
+    """
+    member = getattr(member, "__func__", member)
+    try:
+        if inspect.isclass(member):
+            return f"{_shorten(inspect.getfile(member))}:{inspect.findsource(member)[1] + 1}"
+        code = inspect.unwrap(member).__code__
+    except (AttributeError, OSError, TypeError, ValueError):
+        return ""
+    return f"{_shorten(code.co_filename)}:{code.co_firstlineno}"
+
+
+def name_place(name: str, member: Any) -> str:
+    """Return a name with its place, for instance `Quiz.guess (quiz.py:12)`.
+
+    Args:
+        name: The name.
+        member: What it names, or what holds it.
+    """
+    place = place_of(member)
+    return f"{name} ({place})" if place else name
+
+
+def place_of_error(error: BaseException) -> str:
+    """Return the innermost line of the author's code that an error passed through, such as `quiz.py:12`.
+
+    Args:
+        error: What was raised in the author's code; empty if its frames show none.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shorten(error.filename)}:{error.lineno}"
+    frames = list(traceback.walk_tb(error.__traceback__))
+    root = next((_root(frame) for frame, _ in frames if _is_authors(frame)), None)
+    if root is None:
+        return ""
+    inside = [(frame, line) for frame, line in frames if _is_inside(frame.f_code.co_filename, root)]
+    frame, line = inside[-1]
+    return f"{_shorten(frame.f_code.co_filename)}:{line}"
+
+
+def _is_authors(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if file.startswith("<") or _is_inside(file, _OURS):
+        return False
+    if any(part in Path(file).parts for part in _INSTALLED):
+        return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _BETWEEN
+    return not any(_is_inside(file, folder) for folder in _STANDARD)
+
+
+def _root(frame: FrameType) -> str:
+    """The folder of the author's file, or that of its outermost package."""
+    folder = Path(frame.f_code.co_filename).parent
+    depth = str(frame.f_globals.get("__package__") or "").count(".")
+    return str(folder.parents[depth - 1] if 0 < depth <= len(folder.parents) else folder)
+
+
+def _is_inside(file: str, folder: str) -> bool:
+    rest = file.removeprefix(folder)
+    return rest != file and rest[:1] in {"/", "\\"} and not any(part in rest for part in _INSTALLED)
+
+
+def _shorten(file: str) -> str:
+    path = Path(file)
+    for part in _INSTALLED:
+        if part in path.parts:
+            return str(Path(*path.parts[path.parts.index(part) + 1 :]))
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
