@@ -8,7 +8,7 @@ elsewhere.
 import math
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -140,7 +140,7 @@ class Message(WireModel):
     @model_validator(mode="before")
     @classmethod
     def _explain_blocks(cls, value: Any) -> Any:
-        given = value if isinstance(value, dict) else {}
+        given = cast("JSONObject", value) if isinstance(value, dict) else {}
         blocks: object = given.get("blocks")
         if "content" in given or isinstance(blocks, str) or _holds_text(blocks):
             role = given.get("role", "user")
@@ -148,7 +148,7 @@ class Message(WireModel):
                 "a message's content is a list of blocks under the name `blocks`: "
                 f'Message(role={role!r}, blocks=[TextBlock(text="...")])'
             )
-        return value
+        return cast("object", value)
 
     @model_validator(mode="after")
     def _check_places(self) -> Self:
@@ -253,7 +253,7 @@ def check_number(value: Any, what: str) -> Any:
 
 
 def _holds_text(value: object) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(item, str) for item in value)
+    return isinstance(value, list) and any(isinstance(item, str) for item in cast("list[object]", value))
 
 
 def as_blocks(content: Sequence[str | TextBlock | ImageBlock]) -> list[TextBlock | ImageBlock]:

@@ -4,7 +4,8 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, TypeGuard
+from types import FunctionType
+from typing import Any, TypeGuard, cast
 
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.members import read_mark
@@ -122,15 +123,16 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     if raw is None or raw is inspect.getattr_static(Environment, name, None):
         return
     where = name_place(f"{cls.__name__}.{name}", raw)
+    is_function = isinstance(cast("object", raw), FunctionType)
     if not (callable(raw) or isinstance(raw, classmethod)):
         place = name_place(f"{cls.__name__}.{name}", cls)
         raise EnvironmentDefinitionError(f"{place} is a method, not {_show(raw)}")
-    if is_of_class and inspect.isfunction(raw):
+    if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))
         msg = f"{where} needs @classmethod above it: def {name}({needed}) is asked without an instance"
         raise EnvironmentDefinitionError(msg)
     given = parameters if isinstance(raw, classmethod | staticmethod) else ("self", *parameters)
-    function: Any = raw if isinstance(raw, staticmethod) or inspect.isfunction(raw) else getattr(cls, name)
+    function: Any = getattr(cls, name)
     try:
         inspect.signature(function).bind(*given)
     except TypeError as error:

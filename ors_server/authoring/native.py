@@ -223,7 +223,7 @@ def _prepare(reward: Reward | None, task_spec: JSONObject) -> None:
     try:
         reward.prepare(task_spec)
     except Exception as error:
-        raise EnvironmentFailedError(f"{reward.name}.prepare failed: {describe(error)}") from error
+        raise EnvironmentFailedError(f"{reward.name}.prepare failed: {describe_authors(error)}") from error
 
 
 def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer | None:

@@ -1,14 +1,14 @@
 """Tools whose parameters are a JSON Schema that the author has as data: announced as it is, and validated."""
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
+import jsonschema.validators
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from jsonschema.exceptions import ValidationError as JSONSchemaError
-from jsonschema.validators import extend
 from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import SchemaError as PatternError
 
@@ -62,8 +62,8 @@ def _validator(schema: JSONObject, where: str) -> Callable[[JSONObject], Any]:
         raise EnvironmentDefinitionError(msg) from error
     if schema.get("type") != "object":
         raise EnvironmentDefinitionError(f'{where}: its schema must be of the type "object"')
-    extended: Any = extend
-    validator: Any = extended(Draft202012Validator, {"pattern": _check_pattern})(schema)
+    validators: Any = jsonschema.validators
+    validator: Any = validators.extend(Draft202012Validator, {"pattern": _check_pattern})(schema)
 
     def check(arguments: JSONObject) -> JSONObject:
         problems = [f"{problem.json_path}: {problem.message}" for problem in _first(validator, arguments)]
@@ -79,17 +79,17 @@ def _first(validator: Any, arguments: JSONObject) -> list[Any]:
     return [problem for problem, _ in zip(problems, range(MAX_PROBLEMS), strict=False)]
 
 
-def _patterns(schema: object) -> list[str]:
+def _patterns(schema: JSONObject) -> list[str]:
     found: list[str] = []
-    waiting = [schema]
+    waiting: list[Any] = [schema]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Mapping):
-            pattern = part.get("pattern")
-            found += [pattern] if isinstance(pattern, str) else []
-            waiting += part.values()
+        if isinstance(part, dict):
+            inner = cast("dict[str, Any]", part)
+            found += [inner["pattern"]] if isinstance(inner.get("pattern"), str) else []
+            waiting += inner.values()
         elif isinstance(part, list):
-            waiting += part
+            waiting += cast("Iterable[Any]", part)
     return found
 
 

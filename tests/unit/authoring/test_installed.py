@@ -1,30 +1,28 @@
 """What installed packages offer: one that is broken, or wants another's name, stops nobody."""
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 
 import pytest
 
 from ors_server.authoring import loading
-from ors_server.authoring.loading import ENTRY_POINT_GROUP, installed_environments, usable_environments
+from ors_server.authoring.loading import installed_environments, usable_environments
 from ors_server.cli.main import main
 
 BUNDLED = "ors_server_tasks.math_word_problems:MathWordProblems"
 
 
 @dataclass
-class Package:
-    name: str
-
-
-class Offered(EntryPoint):
+class Offered:
     """An entry point of a package that is not really there."""
 
-    package = ""
+    package: str
+    name: str
+    value: str
 
     @property
     def dist(self):
-        return Package(self.package)
+        return SimpleNamespace(name=self.package)
 
 
 @pytest.fixture
@@ -32,10 +30,7 @@ def offer(monkeypatch):
     """Replaces what is installed."""
 
     def offer(*rows):
-        points = []
-        for package, name, value in rows:
-            point = type("Point", (Offered,), {"package": package})(name, value, ENTRY_POINT_GROUP)
-            points.append(point)
+        points = [Offered(*row) for row in rows]
         monkeypatch.setattr(loading, "entry_points", lambda group: points)
 
     return offer
@@ -48,7 +43,7 @@ def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
         ("zzz", "math_word_problems", "zzz.thing:Thing"),
     )
     assert installed_environments() == {"math_word_problems": BUNDLED}
-    told = []
+    told: list[str] = []
     assert usable_environments(told.append) == ["math_word_problems"]
     assert [f"aaa.thing:Thing of {name}" in " ".join(told) for name in ("aaa", "zzz")] == [True, False]
     assert all("has the name" in text for text in told)
@@ -68,7 +63,7 @@ def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
 
 def test_another_name_for_a_class_with_a_bundled_name_is_left_out(offer):
     offer(("other", "arithmetic", BUNDLED), ("ors-server", "math_word_problems", BUNDLED))
-    told = []
+    told: list[str] = []
     assert usable_environments(told.append) == ["math_word_problems"]
     assert "arithmetic" in told[0]
     assert "has its name 'math_word_problems' already" in told[0]
