@@ -142,6 +142,8 @@ def usable_environments(on_unusable: Callable[[str], None]) -> list[str]:
     offered, taken = installed_environments(), dict[str, str]()
     usable: list[str] = []
     for point in points:
+        if point.name not in offered:
+            continue
         label = f"{point.name} ({point.value} of {_package(point)})"
         if offered[point.name] != point.value:
             on_unusable(f"left out {label}: {offered[point.name]} has the name; serve it by {point.value}")

@@ -1,7 +1,8 @@
 """`ors-server check`: runs the shipped conformance suites."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -10,6 +11,7 @@ import typer
 from ors_server.cli.completion import installed_names
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.output import MisuseError, say, say_json
+from ors_server.cli.terminal import clean_line
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
@@ -40,6 +42,10 @@ class CheckOptions:
     mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP endpoint.")] = False
     only: Annotated[list[str] | None, typer.Option(help="Id of a check to run; repeatable.")] = None
     tasks: Annotated[int, typer.Option(help="Tasks of each split that are played.", min=1)] = 3
+    all: Annotated[
+        bool,
+        typer.Option("--all", help="Play gold_actions and blank_actions of every task, not of a sample."),
+    ] = False
     slow: Annotated[bool, typer.Option("--slow", help="Also run checks that take half a minute.")] = False
     risky: Annotated[
         bool, typer.Option("--risky", help="Also run checks that a bad server does not survive.")
@@ -86,9 +92,15 @@ async def _check_environment(options: CheckOptions, tell: Callable[[Row], None])
     def on_verdict(verdict: CheckVerdict) -> None:
         tell(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
 
-    await inspect_environment(
-        options.where or "", only=options.only or (), tasks_per_split=options.tasks, on_verdict=on_verdict
-    )
+    with progress() as on_progress:
+        await inspect_environment(
+            options.where or "",
+            only=options.only or (),
+            tasks_per_split=options.tasks,
+            all_tasks=options.all,
+            on_verdict=on_verdict,
+            on_progress=on_progress,
+        )
 
 
 async def _check_ors(options: CheckOptions, tell: Callable[[Row], None]) -> None:
@@ -118,6 +130,28 @@ async def _check_isolation(options: CheckOptions, tell: Callable[[Row], None]) -
     from ors_server.cli.check_sandbox import check_sandbox
 
     await check_sandbox(options.sandbox or "", options.only or (), tell)
+
+
+@contextmanager
+def progress() -> Generator[Callable[[str], None]]:
+    """Show what is being done and for how long, where somebody sits at a terminal."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns: Any = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        shown = bar.add_task("")
+
+        def show(text: str) -> None:
+            bar.reset(shown, description=clean_line(text))
+
+        yield show
 
 
 def _row(requirement: Any, verdict: Any, name: str) -> Row:

@@ -170,35 +170,11 @@ async def check_reward_range(subject: Subject) -> None:
     expect(subject.definition.policy.reward_range is not None, "expected policy.reward_range to be declared")
 
 
-async def check_gold(subject: Subject) -> None:
-    """Judge `gold-earns-the-most`."""
-    await _check_known(subject, "gold_actions", 1, "greatest")
-
-
-async def check_blank(subject: Subject) -> None:
-    """Judge `blank-earns-the-least`."""
-    await _check_known(subject, "blank_actions", 0, "least")
-
-
-async def _check_known(subject: Subject, name: str, end: int, word: str) -> None:
-    actions = subject.known_actions(name)
-    bounds = subject.definition.policy.reward_range
-    if bounds is None:
-        raise NotApplicableError("the policy declares no reward_range")
-    for task in await subject.sample():
-        played = await subject.play(task, actions(task.spec))
-        best = played.summary.best_reward
-        expect(
-            best == bounds[end],
-            f"{name} of {task} earn {best} at best, not the {word} reward {bounds[end]}: {played.results}",
-        )
-
-
 async def check_tools_survive(subject: Subject) -> None:
     """Judge `tools-survive`."""
     for task in (await subject.sample())[:1]:
         for action in subject.trial_actions():
-            played = await subject.play(task, [action])
+            played = await subject.played(task, [action])
             expect(not played.failures, f"valid arguments {action[1]} break a tool: {played.failures}")
 
 
@@ -222,7 +198,7 @@ async def check_calls_are_repeatable(subject: Subject) -> None:
     """Judge `calls-are-repeatable`."""
     for task in await subject.sample():
         actions = subject.some_actions(task)
-        first = await subject.play(task, actions)
+        first = await subject.played(task, actions)
         second = await subject.play(task, actions)
         expect(
             first.results == second.results, f"the same calls on {task} gave something else the second time"
@@ -233,7 +209,7 @@ async def check_sessions_are_apart(subject: Subject) -> None:
     """Judge `sessions-are-apart`."""
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
-    alone = (await subject.play(task, gold)).results, (await subject.play(task, trial)).results
+    alone = (await subject.played(task, gold)).results, (await subject.played(task, trial)).results
     beside = await subject.play_side_by_side(task, gold, trial)
     expect(alone == beside, f"two sessions of {task} at the same time disturb each other")
 

@@ -17,6 +17,9 @@ from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
 
+SEED = 0
+"""Seed of every episode: only what the environment itself does may differ between two."""
+
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
 
@@ -79,6 +82,8 @@ class Subject:
     definition: EnvironmentDefinition
     tasks_per_split: int
     """How many tasks of each split are played."""
+    plays_all_gold: bool = False
+    """Whether `gold_actions` and `blank_actions` are played for every task, and not for a sample."""
     sandboxes: Sandboxes = NO_SANDBOXES
     """Prepared once for all episodes."""
     made: int = 0
@@ -87,6 +92,9 @@ class Subject:
     """Identity of each instance that was torn down."""
     holdings: list[Holding] = field(default_factory=list[Holding])
     """Code that held the event loop in the episodes that were played."""
+    on_progress: Callable[[str], None] = lambda _: None
+    """Told of each call before it is made."""
+    _known: dict[str, Played] = field(default_factory=dict[str, Played])
 
     async def sample(self) -> list[Task]:
         """Return the first, the last, and evenly spaced tasks of each split.
@@ -94,10 +102,21 @@ class Subject:
         Raises:
             NotMetError: If there are no tasks at all.
         """
+        return await self._tasks(self.tasks_per_split)
+
+    async def known_tasks(self) -> list[Task]:
+        """Return the tasks whose known actions are played: a sample, or all of them.
+
+        Raises:
+            NotMetError: If there are no tasks at all.
+        """
+        return await self._tasks(None if self.plays_all_gold else self.tasks_per_split)
+
+    async def _tasks(self, per_split: int | None) -> list[Task]:
         tasks: list[Task] = []
         for split in self.definition.splits:
             size = await self.definition.tasks.num_tasks(split.name)
-            for index in spread(size, self.tasks_per_split):
+            for index in spread(size, size if per_split is None else per_split):
                 spec = await self.definition.tasks.get_task(split.name, index)
                 tasks.append(Task(split.name, index, spec))
         expect(tasks, "expected at least one task in one split")
@@ -132,19 +151,31 @@ class Subject:
         """Return one made-up call of every shared tool."""
         return [(tool.name, example_arguments(tool.input_schema)) for tool in self.definition.listing.tools]
 
+    async def played(self, task: Task, actions: Actions) -> Played:
+        """Play one episode of its own, or return what came of it when the same one was played before.
+
+        Args:
+            task: The task.
+            actions: The calls.
+        """
+        key = repr((task.split, task.index, list(actions)))
+        if key not in self._known:
+            self._known[key] = await self.play(task, actions)
+        return self._known[key]
+
     async def play(self, task: Task, actions: Actions) -> Played:
-        """Play one episode of its own.
+        """Play one episode of its own; all episodes of a task have the same seed.
 
         Args:
             task: The task.
             actions: The calls.
         """
         async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
-            session = await client.create(split=task.split, index=task.index)
+            session = await client.create(split=task.split, index=task.index, seed=SEED)
             self.made += 1
             tools = [tool.name for tool in (await session.tools()).tools]
             await session.prompt()
-            results = [await attempt(session, tool, arguments) for tool, arguments in actions]
+            results = [await self._attempt(task, session, action) for action in actions]
             played = Played(results, await session.summary(), tools)
         self.holdings += client.engine.loop.held_by
         return played
@@ -164,13 +195,18 @@ class Subject:
         """
         results: tuple[list[JSONObject], ...] = ([], [])
         async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
-            sessions = [await client.create(split=task.split, index=task.index) for _ in results]
+            order: dict[str, Any] = {"split": task.split, "index": task.index, "seed": SEED}
+            sessions = [await client.create(**order) for _ in results]
             self.made += len(sessions)
             for position in range(max(len(one), len(other))):
                 for session, actions, into in zip(sessions, (one, other), results, strict=True):
                     if position < len(actions):
-                        into.append(await attempt(session, *actions[position]))
+                        into.append(await self._attempt(task, session, actions[position]))
         return results
+
+    async def _attempt(self, task: Task, session: LocalSession, action: tuple[str, JSONObject]) -> JSONObject:
+        self.on_progress(f"{task}: {action[0]}")
+        return await attempt(session, *action)
 
     def _watched(self) -> EnvironmentDefinition:
         hooks = self.definition.hooks

@@ -5,9 +5,10 @@ report = check_environment(MyEnvironment)
 assert report.is_conformant, report
 ```
 
-An environment says more of itself, and is checked the more, with three optional class members:
+An environment says more of itself, and is checked the more, with four optional class members:
 `gold_actions` and `blank_actions`, class methods that give the tool calls as (name, arguments) that earn a
-task's most and least; and `answer_fields`, the names of the task's fields that its prompt must not show.
+task's most and least; `return_range`, what these return; and `answer_fields`, the names of the task's
+fields that its prompt must not show.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,17 +18,19 @@ from typing import Literal
 import anyio
 from typing_extensions import override
 
+from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import OrsServerError
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
+from ors_server.testing import environment_returns as returns
 from ors_server.testing.client import definitions_of
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import NotApplicableError, NotMetError, Subject
 from ors_server.testing.ors_manifest import Level
 
 TIME_LIMIT = 120.0
-"""Seconds that one check may take."""
+"""Seconds that one call may take, and whatever a check does between two calls."""
 
 ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
     EnvironmentCheck(*row)
@@ -97,12 +100,17 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
             checks.check_loop_is_free,
         ),
         ("reward-range", Level.SHOULD, "the policy declares the range of rewards", checks.check_reward_range),
-        ("gold-earns-the-most", Level.MUST, "gold_actions reach the greatest reward", checks.check_gold),
+        (
+            "gold-earns-the-most",
+            Level.MUST,
+            "gold_actions earn the greatest return",
+            returns.check_gold,
+        ),
         (
             "blank-earns-the-least",
             Level.MUST,
-            "blank_actions reach no more than the least reward",
-            checks.check_blank,
+            "blank_actions earn no more than the least return",
+            returns.check_blank,
         ),
         (
             "calls-are-repeatable",
@@ -160,7 +168,11 @@ class EnvironmentReport:
 
 
 def check_environment(
-    environment: type | str | EnvironmentDefinition, *, only: Iterable[str] = (), tasks_per_split: int = 3
+    environment: type | str | EnvironmentDefinition,
+    *,
+    only: Iterable[str] = (),
+    tasks_per_split: int = 3,
+    all_tasks: bool = False,
 ) -> EnvironmentReport:
     """Check an environment, from a test that is not async.
 
@@ -168,6 +180,7 @@ def check_environment(
         environment: A class, a reference as for the command line, or a definition.
         only: Ids of checks; empty for all.
         tasks_per_split: How many tasks of each split are played.
+        all_tasks: Whether `gold_actions` and `blank_actions` are played for every task.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
@@ -175,7 +188,9 @@ def check_environment(
     """
 
     async def run() -> EnvironmentReport:
-        return await inspect_environment(environment, only=only, tasks_per_split=tasks_per_split)
+        return await inspect_environment(
+            environment, only=only, tasks_per_split=tasks_per_split, all_tasks=all_tasks
+        )
 
     return anyio.run(run)
 
@@ -185,7 +200,9 @@ async def inspect_environment(
     *,
     only: Iterable[str] = (),
     tasks_per_split: int = 3,
+    all_tasks: bool = False,
     on_verdict: Callable[[CheckVerdict], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> EnvironmentReport:
     """Check an environment.
 
@@ -193,7 +210,9 @@ async def inspect_environment(
         environment: A class, a reference as for the command line, or a definition.
         only: Ids of checks; empty for all.
         tasks_per_split: How many tasks of each split are played.
+        all_tasks: Whether `gold_actions` and `blank_actions` are played for every task.
         on_verdict: Called with each verdict as it falls.
+        on_progress: Told in words of each check and call that begins.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
@@ -203,25 +222,38 @@ async def inspect_environment(
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
         async with open_sandboxes([definition]) as sandboxes:
-            subject = Subject(definition, tasks_per_split, sandboxes)
+            subject = Subject(definition, tasks_per_split, all_tasks, sandboxes)
             for check in ENVIRONMENT_CHECKS:
                 if not wanted or check.id in wanted:
-                    verdicts.append(await _judge(check, subject))
+                    verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
 
 
-async def _judge(check: EnvironmentCheck, subject: Subject) -> CheckVerdict:
+async def _judge(
+    check: EnvironmentCheck, subject: Subject, on_progress: Callable[[str], None]
+) -> CheckVerdict:
     name = subject.definition.name
+    doing = check.id
+    scope = anyio.CancelScope(deadline=anyio.current_time() + TIME_LIMIT)
+
+    def progress(text: str) -> None:
+        nonlocal doing
+        doing = f"{check.id}: {text}"
+        scope.deadline = anyio.current_time() + TIME_LIMIT
+        on_progress(doing)
+
+    on_progress(doing)
+    subject.on_progress = progress
     try:
-        with anyio.fail_after(TIME_LIMIT):
+        with scope:
             await check.run(subject)
+        if scope.cancelled_caught:
+            return CheckVerdict(name, check, "fail", f"{doing} took longer than {TIME_LIMIT:.0f} seconds")
     except NotApplicableError as error:
         return CheckVerdict(name, check, "skip", str(error))
     except (NotMetError, OrsServerError) as error:
         return CheckVerdict(name, check, "fail", str(error))
-    except TimeoutError:
-        return CheckVerdict(name, check, "fail", f"it took longer than {TIME_LIMIT:.0f} seconds")
     except Exception as error:  # noqa: BLE001  (author code outside the engine, such as gold_actions)
-        return CheckVerdict(name, check, "fail", f"{type(error).__name__}: {error}")
+        return CheckVerdict(name, check, "fail", describe_authors(error))
     return CheckVerdict(name, check, "pass")

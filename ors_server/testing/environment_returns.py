@@ -1,0 +1,104 @@
+"""What known actions earn: the return of gold actions against everything else, and that of blank ones.
+
+A return is compared with `return_range`, where the class declares one. Without it, one step that pays the end
+of `policy.reward_range` is proof enough; else returns are compared with those of the other known actions.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from ors_server.testing.environment_subject import (
+    NotApplicableError,
+    NotMetError,
+    Played,
+    Subject,
+    Task,
+    expect,
+)
+
+MAX_NAMED = 5
+"""Tasks that a verdict names."""
+_MADE_UP = "made-up calls"
+
+_Judge: TypeAlias = Callable[[Subject, Task, Played], Awaitable[None]]
+
+
+async def check_gold(subject: Subject) -> None:
+    """Judge `gold-earns-the-most`."""
+    await _check_each(subject, "gold_actions", _judge_gold)
+
+
+async def check_blank(subject: Subject) -> None:
+    """Judge `blank-earns-the-least`."""
+    await _check_each(subject, "blank_actions", _judge_blank)
+
+
+async def _check_each(subject: Subject, name: str, judge: _Judge) -> None:
+    actions = subject.known_actions(name)
+    wrong: list[tuple[Task, NotMetError]] = []
+    tasks = await subject.known_tasks()
+    for task in tasks:
+        try:
+            await judge(subject, task, await subject.played(task, actions(task.spec)))
+        except NotMetError as error:
+            wrong.append((task, error))
+    if wrong:
+        more = f", and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
+        named = ", ".join(str(task) for task, _ in wrong[:MAX_NAMED])
+        raise NotMetError(f"{len(wrong)} of {len(tasks)} tasks ({named}{more}); the first: {wrong[0][1]}")
+
+
+async def _judge_gold(subject: Subject, task: Task, played: Played) -> None:
+    earned, declared = played.summary.episode_return, subject.definition.return_range
+    if declared is not None:
+        greatest = declared[1]
+        message = f"gold_actions return {earned:g}, not {greatest:g}, the most of return_range"
+        expect(_is_same(earned, greatest), f"{message}: {played.results}")
+        return
+    bounds = subject.definition.policy.reward_range
+    if bounds is not None and played.summary.best_reward == bounds[1]:
+        return
+    for name, other in (await _others(subject, task, "blank_actions")).items():
+        expect(
+            earned > other,
+            f"gold_actions return {earned:g} and {name} {other:g}; gold earns more than anything else, or "
+            f"declare return_range = (least, greatest): {played.results}",
+        )
+
+
+async def _judge_blank(subject: Subject, task: Task, played: Played) -> None:
+    earned, declared = played.summary.episode_return, subject.definition.return_range
+    if declared is not None:
+        least = declared[0]
+        message = f"blank_actions return {earned:g}, more than {least:g}, the least of return_range"
+        expect(earned < least or _is_same(earned, least), f"{message}: {played.results}")
+        return
+    bounds = subject.definition.policy.reward_range
+    if bounds is not None and played.summary.best_reward == bounds[0]:
+        return
+    others = await _others(subject, task, "gold_actions")
+    gold = others.pop("gold_actions", None)
+    if gold is not None:
+        message = f"blank_actions return {earned:g} and gold_actions {gold:g}; blank ones earn less"
+        expect(earned < gold, f"{message}: {played.results}")
+        return
+    for name, other in others.items():
+        message = f"blank_actions return {earned:g} and {name} {other:g}; nothing earns less than blank ones"
+        expect(earned <= other, f"{message}: {played.results}")
+
+
+async def _others(subject: Subject, task: Task, name: str) -> dict[str, float]:
+    """What made-up calls return, and the known actions of a name where the class has them."""
+    returns: Mapping[str, Played] = {_MADE_UP: await subject.played(task, subject.trial_actions())}
+    try:
+        known = subject.known_actions(name)(task.spec)
+    except NotApplicableError:
+        pass
+    else:
+        returns = {name: await subject.played(task, known), **returns}
+    return {each: played.summary.episode_return for each, played in returns.items()}
+
+
+def _is_same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
