@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ors_server.authoring.argument_names import ArgumentNames, names_of, read_arguments
 from ors_server.authoring.boundary import is_async
 from ors_server.authoring.definition import ToolDefinition, ToolsetDefinition
 from ors_server.authoring.docstrings import read_docstring
@@ -18,7 +19,7 @@ from ors_server.authoring.schema import Signature, make_parser, read_signature
 from ors_server.authoring.schema_tools import define_schema_tool
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
-from ors_server.wire import TextBlock, ToolOutput, ToolSpec
+from ors_server.wire import JSONObject, TextBlock, ToolOutput, ToolSpec
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every MCP host accepts as a tool name."""
@@ -63,15 +64,17 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
     _check_kind(function, marks, where)
     if marks.schema is not None:
         return define_schema_tool(member)
-    signature = read_signature(function, where, takes_self=member.takes_self)
+    names = names_of(function)
+    signature = read_signature(function, where, takes_self=member.takes_self, is_closed=names is not None)
     schema = signature.input_schema()
+    name = marks.name or member.name
     return ToolDefinition(
         spec=ToolSpec(
-            name=marks.name or member.name,
+            name=name,
             description=read_docstring(function).description,
             input_schema=schema,
         ),
-        parse=make_parser(None if signature.model is None else signature.model.model_validate, schema),
+        parse=make_parser(_validator(name, signature, names), schema),
         bind=_binder(member.name, signature),
         adopt=_adopter(signature.returns, where),
         is_async=is_async(function),
@@ -84,6 +87,16 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
         arguments_model=signature.model,
         where=where,
     )
+
+
+def _validator(
+    name: str, signature: Signature, names: ArgumentNames | None
+) -> Callable[[JSONObject], Any] | None:
+    if signature.model is None:
+        return None
+    if names is None:
+        return signature.model.model_validate
+    return read_arguments(name, signature.model, names)
 
 
 def define_task_tool(cls: type, item: Any) -> ToolDefinition:

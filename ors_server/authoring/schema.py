@@ -43,13 +43,16 @@ class Signature:
         return None if self.model is None else _without_infinities(self.model.model_json_schema())
 
 
-def read_signature(function: Callable[..., Any], where: str, *, takes_self: bool = True) -> Signature:
+def read_signature(
+    function: Callable[..., Any], where: str, *, takes_self: bool = True, is_closed: bool = False
+) -> Signature:
     """Read a method's parameters.
 
     Args:
         function: The undecorated method.
         where: How to name it in errors.
         takes_self: Whether its first parameter is the object or the class, which no agent gives.
+        is_closed: Whether arguments of other names are refused.
 
     Raises:
         EnvironmentDefinitionError: If a parameter has no annotation or one that has no JSON Schema.
@@ -78,7 +81,7 @@ def read_signature(function: Callable[..., Any], where: str, *, takes_self: bool
     only = hints[plain[0].name]
     if len(plain) == 1 and inspect.isclass(only) and issubclass(only, BaseModel):
         return Signature(only, plain[0].name, context_parameter, returns)
-    model = _model_of(function, plain, hints, where)
+    model = _model_of(function, plain, hints, where, is_closed=is_closed)
     return Signature(model, None, context_parameter, returns)
 
 
@@ -173,9 +176,15 @@ def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 
 def _model_of(
-    function: Callable[..., Any], parameters: list[inspect.Parameter], hints: Mapping[str, Any], where: str
+    function: Callable[..., Any],
+    parameters: list[inspect.Parameter],
+    hints: Mapping[str, Any],
+    where: str,
+    *,
+    is_closed: bool,
 ) -> type[BaseModel]:
     texts = read_docstring(function).parameters
+    config = ConfigDict(arbitrary_types_allowed=False, extra="forbid" if is_closed else "ignore")
     title = "".join(word.title() for word in function.__name__.split("_"))
     try:
         fields: dict[str, Any] = {
@@ -184,7 +193,7 @@ def _model_of(
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a parameter may be called `schema` or `copy`
-            model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=False), **fields)
+            model = create_model(title, __config__=config, **fields)
             model.model_json_schema()
     except (PydanticUserError, NameError, TypeError, ValueError) as error:
         msg = f"{where}: its parameters have no JSON Schema: {error}"

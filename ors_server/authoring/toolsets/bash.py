@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, tool
 from ors_server.authoring.toolsets.commands import (
@@ -44,6 +45,7 @@ class BashTools(Toolset):
             raise EnvironmentDefinitionError(f"{environment.__name__}: {error}") from error
 
     @tool
+    @only_these_arguments(cmd="command", timeout="time_limit", script="command")
     async def bash(
         self,
         context: CallContext,

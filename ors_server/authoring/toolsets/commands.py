@@ -13,8 +13,8 @@ What a pattern means:
   other words (`rm --recursive --force` is a pattern of its own). Nothing after `--` is a flag.
 - Commands count wherever they stand: in pipes, lists, subshells, substitutions, functions and loops, behind
   `sudo`, `env`, `xargs`, `timeout`, `find -exec` and their like, in the text given to `eval`, `trap`, `alias`
-  and `bash -c`, and in what a here-document, a here-string or an `echo` feeds to a shell. A wrapper itself is
-  a command too.
+  and `bash -c`, in what a here-document, a here-string or an `echo` feeds to a shell, and in what an `echo`
+  in `<(...)` gives to `source`. A wrapper itself is a command too. `{rm,-rf,x}` is `rm -rf x`.
 - Quotes and backslashes do not hide a name: `r\m` and `'r''m'` are `rm`. Text in quotes is an argument like
   any other and never a command: `echo 'rm -rf /'` matches `echo` only.
 """
@@ -30,6 +30,7 @@ from ors_server.authoring.toolsets.wrappers import (
     Words,
     base_name,
     look_inside,
+    reads_script_from_file,
     reads_script_from_stdin,
     written_by,
 )
@@ -101,7 +102,7 @@ class CommandPattern:
         Args:
             script: Any text.
         """
-        if set(self.name) & set("*?[") or "$'" in script:
+        if set(self.name) & set("*?[") or "$'" in script or {"{", ","} <= set(script):
             return True
         return self.name.translate(_SYNTAX) in script.translate(_SYNTAX)
 
@@ -202,6 +203,9 @@ def _fed(words: Words, found: Found) -> Iterator[str]:
     if reads_script_from_stdin(words):
         yield from found.statement.input_texts
         for other in found.statement.commands:
+            yield from written_by((base_name(other[0]), *other[1:]))
+    if reads_script_from_file(words) or reads_script_from_stdin(words):
+        for other in found.statement.substituted:
             yield from written_by((base_name(other[0]), *other[1:]))
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ors_server import offload
+from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.tool import ToolError, Toolset, tool
 from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
@@ -48,6 +49,7 @@ class FileTools(Toolset):
         check_milestones(environment)
 
     @tool
+    @only_these_arguments(file_path="path", filename="path", range="view_range")
     async def view(self, path: str, view_range: list[int] | None = None) -> ToolOutput:
         """Look at a file or a folder.
 
@@ -77,6 +79,7 @@ class FileTools(Toolset):
         return await self._done(refused if text is None else text)
 
     @tool
+    @only_these_arguments(file_path="path", filename="path", file_text="content", text="content")
     async def create(self, path: str, content: str) -> ToolOutput:
         """Write a whole file, new or in place of an old one. Missing folders are made.
 
@@ -92,6 +95,7 @@ class FileTools(Toolset):
         return await self._done(f"{verb} {show_name(place)}: {count_lines(content)}, {len(data)} bytes.")
 
     @tool
+    @only_these_arguments(file_path="path", filename="path", old_string="old_str", new_string="new_str")
     async def str_replace(self, path: str, old_str: str, new_str: str) -> ToolOutput:
         """Replace a piece of a text file that occurs exactly once.
 
@@ -114,6 +118,14 @@ class FileTools(Toolset):
         return await self._done(edited.shown)
 
     @tool
+    @only_these_arguments(
+        file_path="path",
+        filename="path",
+        insert_text="text",
+        new_str="text",
+        content="text",
+        line="insert_line",
+    )
     async def insert(self, path: str, insert_line: int, text: str) -> ToolOutput:
         """Insert lines into a text file.
 
@@ -133,6 +145,7 @@ class FileTools(Toolset):
         return await self._done(edited.shown)
 
     @tool(name="list")
+    @only_these_arguments(dir_path="path", directory="path", folder="path")
     async def list_files(self, path: str = ".", depth: int = 2) -> ToolOutput:
         """List a folder; folders end with a slash, links with an at sign, files show their size in bytes.
 
@@ -147,6 +160,7 @@ class FileTools(Toolset):
         return await self._done(show_entries(entries))
 
     @tool
+    @only_these_arguments(regex="pattern", query="pattern", file_pattern="glob", include="glob")
     async def search(self, pattern: str, path: str = ".", glob: str | None = None) -> ToolOutput:
         """Find the lines of text files that match a regular expression; links are not followed.
 

@@ -11,6 +11,8 @@ from ors_server.wire import JSONObject, TextBlock
 LADDER_SECONDS = 13.0
 """Longest that ending a command takes: four rungs of a second at most and a new sandbox in ten
 (`Sandbox.exec`), rounded up."""
+SILENT = "(no output)"
+"""What an agent reads of a command that printed nothing: some hosts refuse an empty text."""
 _STATUS_OF_SIGNALS = 128
 
 
@@ -45,21 +47,18 @@ def stream_block(output: Output, stream: str) -> TextBlock:
 
 
 def result_blocks(result: ExecResult, notes: Iterable[str]) -> list[TextBlock]:
-    """Return what an agent sees of a result: stdout always, the rest where there is any.
+    """Return what an agent sees of a result: each stream and the notes where there are any; never nothing.
 
     Args:
         result: The result.
         notes: What happened beyond the output, one sentence each.
     """
-    blocks = [stream_block(result.stdout, "stdout")]
-    if result.stderr.total:
-        blocks.append(stream_block(result.stderr, "stderr"))
-    if result.background.total:
-        blocks.append(stream_block(result.background, "background"))
+    streams = {"stdout": result.stdout, "stderr": result.stderr, "background": result.background}
+    blocks = [stream_block(output, name) for name, output in streams.items() if output.total]
     said = " ".join(notes)
     if said:
         blocks.append(TextBlock(text=f"[{said}]", detail={"stream": "notes"}))
-    return blocks
+    return blocks or [TextBlock(text=SILENT, detail={"stream": "stdout"})]
 
 
 def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ors_server.authoring.toolsets.wrappers import Words
@@ -52,6 +53,14 @@ _ANSI_NAMES = {
 }
 _MOST_CODE = 0x10FFFF
 
+MOST_EXPANDED = 64
+"""Words that braces in one word may make; of more, only the first are looked at."""
+_QUOTED = re.compile(
+    r"""\\. | '[^']*' | "(?:[^"\\]|\\.)*" | \$\{[^}]*\} | \$?\([^)]*\) | `[^`]*` | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_BRACED = re.compile(r"""(?<![^\s;|&(])[^\s;|&()'"`$]*\{[^\s;|&()'"`$]*,[^\s;|&()'"`$]*\}[^\s;|&()'"`$]*""")
+"""A word that makes several; at the beginning of a command the grammar takes its brace for a group's."""
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])((?:\\\\)*)\\\n(?=\S)")
 _OPERATORS = frozenset(";|&()<>{}\n`")
 _LEADING = frozenset({"!", "{", "do", "elif", "else", "if", "then", "until", "while"})
@@ -67,6 +76,8 @@ class Statement:
     """Its here-documents and here-strings."""
     commands: tuple[Words, ...] = ()
     """All of its commands."""
+    substituted: tuple[Words, ...] = ()
+    """Commands whose output it reads as a file: those of its `<(...)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ def _parsed(script: str) -> Iterator[Found]:
     source = script.encode(errors="replace")
     root = _parser().parse(source).root_node
     for top, found in _statements(root, source):
-        statement = Statement(_input_texts(top, source), tuple(found))
+        statement = Statement(_input_texts(top, source), tuple(found), _substituted(top, source))
         for words in found:
             yield Found(words, statement)
     if root.has_error:
@@ -144,9 +155,10 @@ def _words(node: "Node", source: bytes) -> Words:
         return ()
     children = enumerate(node.children)
     return tuple(
-        resolve(_text(child, source))
+        resolve(word)
         for place, child in children
         if node.field_name_for_child(place) in _ARGUMENTS
+        for word in expand_braces(_text(child, source))
     )
 
 
@@ -164,8 +176,59 @@ def _input_texts(top: "Node", source: bytes) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _substituted(top: "Node", source: bytes) -> tuple[Words, ...]:
+    found: list[Words] = []
+    pending = [(top, False)]
+    while pending:
+        node, is_inside = pending.pop()
+        words = _words(node, source) if is_inside else ()
+        found += [words] if words else []
+        is_inside = is_inside or node.type == "process_substitution"
+        pending += [(child, is_inside) for child in node.named_children]
+    return tuple(found)
+
+
 def _text(node: "Node", source: bytes) -> str:
     return source[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def expand_braces(word: str) -> list[str]:
+    """Return the words that the shell makes of `{a,b}` in a word, at most `MOST_EXPANDED`; quoted ones stay.
+
+    Args:
+        word: As it stands in the script.
+    """
+    done: list[str] = []
+    waiting = [word]
+    while waiting:
+        made = waiting.pop()
+        group = _outer_group(made) if len(waiting) + len(done) < MOST_EXPANDED else None
+        if group is None:
+            done.append(made)
+        else:
+            start, end, parts = group
+            waiting += [made[:start] + part + made[end:] for part in reversed(parts)]
+    return done
+
+
+def _outer_group(word: str) -> tuple[int, int, list[str]] | None:
+    """Find the first `{...}` with a comma of its own that no quote and no `$` makes something else."""
+    opened: list[tuple[int, list[int]]] = []
+    closed: list[tuple[int, int, list[int]]] = []
+    at = 0
+    while at < len(word) and (match := _QUOTED.match(word, at)):
+        sign, start, at = match[0], at, match.end()
+        if sign == "{":
+            opened.append((start, []))
+        elif sign == "," and opened:
+            opened[-1][1].append(start)
+        elif sign == "}" and opened:
+            begun, commas = opened.pop()
+            closed += [(begun, at, [begun, *commas, start])] if commas else []
+    if not closed:
+        return None
+    begun, end, cuts = min(closed)
+    return begun, end, [word[one + 1 : other] for one, other in pairwise(cuts)]
 
 
 def resolve(word: str) -> str:
@@ -231,7 +294,8 @@ def cut_roughly(script: str) -> Iterator[Words]:
     Args:
         script: Any text.
     """
-    lexer = shlex.shlex(script.replace("\\\n", ""), posix=True, punctuation_chars="();<>|&{}\n`")
+    plain = _BRACED.sub(lambda match: " ".join(expand_braces(match[0])), script.replace("\\\n", ""))
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
     lexer.commenters = ""

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
+from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
 from ors_server.authoring.judging import grade_ending, own_episode
 from ors_server.authoring.tool import Toolset, tool
@@ -48,6 +49,7 @@ class SubmitTools(Toolset):
             )
 
     @tool(exclusive=True)
+    @only_these_arguments(final_answer="answer", result="answer", text="answer")
     async def submit(self, answer: str | None = None) -> ToolOutput:
         """Hand in your work and end the episode. Call this once, when you are done.
 

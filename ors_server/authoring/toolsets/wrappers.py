@@ -61,6 +61,9 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "timeout": _wrapper("ks", "kill-after signal", operands=1),
         "toybox": _wrapper(),
         "unbuffer": _wrapper(),
+        "unshare": _wrapper(
+            "RwSGl", "root wd setuid setgid propagation setgroups map-user map-group map-users map-groups"
+        ),
         "xargs": _wrapper(
             "adEILnPs", "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var"
         ),
@@ -69,6 +72,23 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
 
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "rbash", "sh", "zsh"})
 _SHELL_VALUES = Wrapper("oO", frozenset({"rcfile", "init-file"}))
+_PARALLEL_VALUES = frozenset(
+    {
+        *("arg-file", "basefile", "colsep", "delay", "delimiter", "halt", "jobs", "joblog", "max-args"),
+        *(
+            "max-chars",
+            "max-lines",
+            "memfree",
+            "nice",
+            "results",
+            "retries",
+            "return",
+            "sshlogin",
+            "tagstring",
+        ),
+        *("timeout", "tmpdir", "trc", "workdir"),
+    }
+)
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_ENDS = frozenset({";", "+"})
 
@@ -96,9 +116,20 @@ def reads_script_from_stdin(words: Words) -> bool:
     Args:
         words: The command; the name is the last component of its path.
     """
+    if words[0] == "parallel":
+        return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
         return False
     return _shell_operand(words) is None or any(_is_cluster(word) and "s" in word for word in words[1:])
+
+
+def reads_script_from_file(words: Words) -> bool:
+    """Say whether a command takes commands from a file, which may be what another command writes.
+
+    Args:
+        words: The command; the name is the last component of its path.
+    """
+    return words[0] in {"source", "."} or (words[0] in SHELLS and not _has_c(words))
 
 
 def base_name(name: str) -> str:
@@ -196,6 +227,18 @@ def _joined(words: Words) -> Inner:
     return Inner(scripts=(" ".join(words[_after_options(words, Wrapper("n", frozenset({"interval"}))) :]),))
 
 
+def _parallel(words: Words) -> Inner:
+    """GNU parallel: a command with its arguments behind `:::`, or, without a command, commands there."""
+    wrapper = Wrapper("jJIaEdCnNLPSs", _PARALLEL_VALUES)
+    rest = words[_after_options(words, wrapper) :]
+    at = next((place for place, word in enumerate(rest) if word.startswith(":::")), len(rest))
+    command, arguments = rest[:at], rest[at + 1 :]
+    if not command:
+        return Inner(scripts=arguments)
+    whole = (*command, *arguments)
+    return Inner(commands=(whole,), scripts=(" ".join(command), " ".join(whole)))
+
+
 def _eval(words: Words) -> Inner:
     return Inner(scripts=(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]),))
 
@@ -237,6 +280,7 @@ _SPECIAL: Mapping[str, Callable[[Words], Inner]] = MappingProxyType(
         "script": _option_c("", 0),
         "su": _option_c("", 0),
         "trap": _trap,
+        "parallel": _parallel,
         "watch": _joined,
     }
 )

@@ -1,6 +1,7 @@
 """What gold and blank actions earn is compared as returns, under one seed, for a sample or for every task."""
 
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -16,7 +17,7 @@ class Dense(Environment):
     """Pays for each of three words, and charges for wrong ones."""
 
     policy = EpisodePolicy(reward_range=(-1.0, 1.0), tool_error_penalty=0.1)
-    return_range = (0.0, 0.75)
+    return_range: ClassVar[tuple[float, float] | None] = (0.0, 0.75)
 
     @classmethod
     def list_splits(cls):

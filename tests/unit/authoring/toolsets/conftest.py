@@ -62,5 +62,5 @@ def real():
 
 @pytest.fixture
 def texts():
-    """Reads an output's blocks by stream."""
-    return lambda output: {block.detail["stream"]: block.text for block in output.blocks}
+    """Reads an output's blocks by stream; a standard output that is not there is empty."""
+    return lambda output: {"stdout": "", **{block.detail["stream"]: block.text for block in output.blocks}}

@@ -18,10 +18,10 @@ from ors_server.sandboxes.scripted import answers, result
 pytestmark = pytest.mark.anyio
 
 
-async def test_stdout_comes_first_and_is_there_even_when_empty(call, scripted):
+async def test_a_silent_command_says_so_and_sends_no_empty_text(call, scripted):
     bash = BashTools(await scripted(answers({"true": b""})))
     output = await bash.bash(call(), command="true")
-    assert [(block.text, block.detail) for block in output.blocks] == [("", {"stream": "stdout"})]
+    assert [(block.text, block.detail) for block in output.blocks] == [("(no output)", {"stream": "stdout"})]
     assert output.metadata == {
         "bash": {
             "exit_code": 0,

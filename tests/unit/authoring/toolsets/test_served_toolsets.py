@@ -172,4 +172,4 @@ def test_an_agent_that_sees_no_rewards_sees_no_progress_either(serve_live):
         with httpx2.Client(base_url=server.url, headers=agent, timeout=60) as http:
             output = call_over_ors(http, "bash", command="touch greeting.txt")
     assert (output["reward"], output["metadata"]) == (None, None)
-    assert output["blocks"] == [{"text": "", "detail": {"stream": "stdout"}, "type": "text"}]
+    assert output["blocks"] == [{"text": "(no output)", "detail": {"stream": "stdout"}, "type": "text"}]

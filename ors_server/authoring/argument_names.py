@@ -1,0 +1,104 @@
+"""Reads arguments as models send them that were trained on other tools: other names, and JSON in text.
+
+For tools whose parameters are complete: a name that is none of them is refused, and named.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
+
+from ors_server.authoring.members import read_mark
+from ors_server.wire import JSONObject
+
+NAMES_MARK = "__ors_argument_names__"
+"""Attribute under which a function carries its `ArgumentNames`."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class ArgumentNames(dict[str, str]):
+    """Other names of parameters: what a model may write, and the parameter that it means."""
+
+
+def only_these_arguments(**aliases: str) -> Callable[[_Function], _Function]:
+    """Refuse arguments of other names than a tool's parameters and these.
+
+    Args:
+        **aliases: Another name, and the parameter that it means.
+    """
+
+    def mark(function: _Function) -> _Function:
+        setattr(function, NAMES_MARK, ArgumentNames(aliases))
+        return function
+
+    return mark
+
+
+def names_of(function: object) -> ArgumentNames | None:
+    """Return the other names that a function's arguments may have; `None` if it takes any name.
+
+    Args:
+        function: A tool's function.
+    """
+    return read_mark(function, NAMES_MARK, ArgumentNames)
+
+
+def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> Callable[[JSONObject], Any]:
+    """Make the function that validates a tool's arguments.
+
+    Args:
+        tool: The tool's name, for errors.
+        model: The arguments' model.
+        names: Other names of the parameters.
+    """
+    structured = {
+        name: kind for name, field in model.model_fields.items() if (kind := _kind(field.annotation))
+    }
+
+    def read(arguments: JSONObject) -> Any:
+        renamed: JSONObject = {}
+        for given, value in arguments.items():
+            name = given if given in model.model_fields else names.get(given, given)
+            if name not in model.model_fields:
+                _refuse(tool, given, f"{tool} has no parameter {given!r}{_hint(model, names, given)}")
+            if name in renamed or (name != given and name in arguments):
+                _refuse(tool, given, f"{given!r} is another name of {name!r}; give one of them")
+            renamed[name] = _parse(value, structured.get(name))
+        return model.model_validate(renamed)
+
+    return read
+
+
+def _hint(model: type[BaseModel], names: Mapping[str, str], given: str) -> str:
+    close = get_close_matches(given, [*model.model_fields, *names], n=1)
+    meant = f"; did you mean {names.get(close[0], close[0])!r}?" if close else ""
+    return f"{meant or ';'} it takes {', '.join(model.model_fields)}"
+
+
+def _refuse(tool: str, given: str, text: str) -> NoReturn:
+    problem = PydanticCustomError("argument_name", "{text}", {"text": text})
+    raise ValidationError.from_exception_data(
+        tool, [{"type": problem, "loc": (given,), "input": None}], hide_input=True
+    )
+
+
+def _kind(annotation: Any) -> type | None:
+    """Whether a parameter is a list or an object, so that a text can only be JSON of one."""
+    kinds = {get_origin(part) or part for part in (get_args(annotation) or (annotation,))} | {
+        get_origin(annotation)
+    }
+    return None if str in kinds else next((kind for kind in (list, dict) if kind in kinds), None)
+
+
+def _parse(value: Any, kind: type | None) -> Any:
+    if kind is None or not isinstance(value, str):
+        return value
+    try:
+        parsed: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return parsed if isinstance(parsed, kind) else value
