@@ -175,7 +175,7 @@ def test_check_reports_on_an_environment(run):
     )
     assert ran.status == 0
     assert ran.out.splitlines()[-1] == "2 passed, 0 failed, 0 not judged"
-    assert "gold_actions reach the greatest reward" in ran.out
+    assert "gold_actions earn the greatest return" in ran.out
 
 
 def test_check_has_status_1_where_something_that_must_hold_does_not(run):
