@@ -25,6 +25,7 @@ import sys
 import time
 import traceback
 import types
+import typing
 
 _GRACE = 2.0
 _END = 2.0
@@ -32,16 +33,13 @@ _LOOK_INTERVAL = 30.0
 _HEADER = struct.Struct("!Q")
 _CLIENT_LEFT = "the caller left"
 _TIME_LIMIT = "time limit"
+_AWAITS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_IS_COROUTINE = 0x80  # inspect.CO_COROUTINE, without the import of inspect
+_loops: list[typing.Any] = []
 
 
 def send(peer: socket.socket, message: dict[str, object], descriptors: tuple[int, ...] = ()) -> None:
-    """Send a message, and descriptors with it.
-
-    Args:
-        peer: A connected stream socket.
-        message: JSON.
-        descriptors: Copies of them arrive at the other end.
-    """
+    """Send a message, and copies of descriptors with it."""
     body = json.dumps(message).encode()
     if descriptors:
         socket.send_fds(peer, [_HEADER.pack(len(body))], descriptors)
@@ -52,9 +50,6 @@ def send(peer: socket.socket, message: dict[str, object], descriptors: tuple[int
 
 def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
     """Receive what `send` sent.
-
-    Args:
-        peer: A connected stream socket.
 
     Raises:
         EOFError: The other end is gone.
@@ -103,21 +98,13 @@ def be_client(folder: str) -> None:
 
 
 def leave_absence(request_id: object) -> None:
-    """Report that nobody answers; an older report tells that somebody did once.
-
-    Args:
-        request_id: Of the request.
-    """
+    """Report that nobody answers; an older report tells that somebody did once."""
     was_there = os.path.exists("report")
     leave_report({"id": request_id, "absent": True, "was_there": was_there})
 
 
 def leave_report(report: dict[str, object]) -> None:
-    """Write the report, whole or not at all.
-
-    Args:
-        report: JSON.
-    """
+    """Write the report, whole or not at all."""
     with open("report.new", "w", encoding="utf-8") as file:
         json.dump(report, file)
     os.replace("report.new", "report")
@@ -174,11 +161,7 @@ def listen() -> socket.socket:
 
 
 def is_still(place: os.stat_result) -> bool:
-    """Say whether the socket can still be reached; without it a keeper would wait for ever.
-
-    Args:
-        place: What the socket's file was.
-    """
+    """Say whether the socket can still be reached; without it a keeper would wait for ever."""
     try:
         return os.path.samestat(os.stat("socket"), place)
     except OSError:
@@ -328,10 +311,11 @@ def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, b
             tree = ast.parse(code, name)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            exec(compile(tree, name, "exec", dont_inherit=True), variables)  # noqa: S102  (what it is for)
+            _execute(compile(tree, name, "exec", _AWAITS, dont_inherit=True), variables)
             if last is not None:
-                shown = ast.Interactive([last])
-                exec(compile(shown, name, "single", dont_inherit=True), variables)  # noqa: S102
+                _execute(
+                    compile(ast.Interactive([last]), name, "single", _AWAITS, dont_inherit=True), variables
+                )
         finally:
             signal.signal(signal.SIGINT, _let_pass)
     except SystemExit as leaving:
@@ -340,6 +324,16 @@ def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, b
         _show(error, name)
         return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, False
     return 0, False
+
+
+def _execute(code: types.CodeType, variables: dict[str, object]) -> None:
+    waiting = eval(code, variables)  # noqa: S307  (what it is for)
+    if code.co_flags & _IS_COROUTINE:
+        import asyncio  # noqa: PLC0415  (only code that awaits pays for it)
+
+        _loops[:] = _loops or [asyncio.new_event_loop()]
+        asyncio.set_event_loop(_loops[0])
+        _loops[0].run_until_complete(waiting)
 
 
 def _let_pass(_number: int, _frame: types.FrameType | None) -> None:

@@ -28,7 +28,7 @@ async def run(place, call):
 
     async def run_it(code=None, **arguments):
         output = await python.python(call(), code=code, **arguments)
-        texts = {block.detail["stream"]: block.text for block in output.blocks}
+        texts = {"stdout": "", **{block.detail["stream"]: block.text for block in output.blocks}}
         return texts, output.metadata["python"]
 
     return run_it
@@ -48,13 +48,28 @@ async def test_variables_stay_and_the_last_value_is_shown(run):
         "stderr_bytes": 4,
         "cwd": "/work",
     }
-    assert (await run("'a'; None"))[0] == {"stdout": ""}
+    assert (await run("'a'; None"))[0] == {"stdout": "(no output)"}
     assert (await run("x, _"))[0] == {"stdout": "(1, 2)\n"}
-    assert (await run("# nothing"))[0] == {"stdout": ""}
+    assert (await run("# nothing"))[0] == {"stdout": "(no output)"}
     assert (await run("class A: pass\nimport pickle; pickle.loads(pickle.dumps(A())).__class__"))[0] == {
         "stdout": "<class '__main__.A'>\n"
     }
     assert (await run("import os; os.chdir('/usr')"))[1]["cwd"] == "/usr"
+
+
+async def test_code_may_await_outside_of_functions_and_its_event_loop_stays(run):
+    assert (await run("import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x"))[1][
+        "exit_code"
+    ] == 0
+    assert (await run("a = await f(1)\nb = asyncio.create_task(f(2))\na"))[0] == {"stdout": "1\n"}
+    assert (await run("a + await b"))[0] == {"stdout": "3\n"}
+    assert (await run("async with asyncio.timeout(9):\n    print(await f(4))"))[0] == {"stdout": "4\n"}
+    texts, metadata = await run("async def g():\n    raise KeyError('x')\nawait g()")
+    assert metadata["exit_code"] == 1
+    assert texts["stderr"].endswith("KeyError: 'x'\n")
+    texts, metadata = await run("await asyncio.sleep(60)", time_limit=1)
+    assert metadata["timed_out"]
+    assert (await run("await f(a)"))[0] == {"stdout": "1\n"}
 
 
 async def test_exceptions_come_as_tracebacks_of_the_code_alone(run):
