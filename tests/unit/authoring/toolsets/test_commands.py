@@ -3,7 +3,6 @@
 import contextlib
 import os
 import string
-import subprocess
 
 import anyio
 import pytest
@@ -19,13 +18,7 @@ from ors_server.authoring.toolsets.commands import (
     parse_patterns,
     search,
 )
-from ors_server.authoring.toolsets.shell_text import (
-    UNKNOWN,
-    cut_roughly,
-    expand_braces,
-    find_commands,
-    resolve,
-)
+from ors_server.authoring.toolsets.shell_text import UNKNOWN, cut_roughly, find_commands, resolve
 from ors_server.authoring.toolsets.wrappers import (
     SHELLS,
     WRAPPERS,
@@ -144,23 +137,6 @@ FORBIDDEN = [
     "if true; then rm -rf x",
     "cat <<E >x; rm -rf y\nE",
     "true; { [[ rm && rm -rf x",
-    "source <(echo rm -rf x)",
-    ". <(printf 'rm -rf x')",
-    "bash <(echo rm -rf x)",
-    "bash < <(echo 'rm -rf x')",
-    "{rm,-rf,x}",
-    "true; {rm,-rf,x} && ls",
-    "r{m,} -rf x",
-    "sudo {rm,-rf} x",
-    "{rm,-r{f,v},x}",
-    "parallel rm -rf ::: a b",
-    "parallel ::: 'rm -rf a' ls",
-    "parallel -j 4 --results d 'rm -rf {}' ::: a",
-    "ls | parallel rm -rf",
-    "echo 'rm -rf x' | parallel",
-    "unshare -r rm -rf x",
-    "unshare --user -- rm -rf x",
-    "unshare -R /tmp --setuid 0 rm -rf x",
 ]
 
 ALLOWED = [
@@ -192,15 +168,6 @@ ALLOWED = [
     "printf 'rm -rf x' >file",
     "$x -rf y",
     "xargs -I rm echo -rf",
-    "echo {rm,-rf,x}",
-    "source <(echo hi); cat <(echo rm -rf x)",
-    "echo '{rm,-rf,x}'",
-    "'{rm,-rf,x}'",
-    "\\{rm,-rf,x}",
-    "diff <(echo rm -rf x) b",
-    "parallel echo ::: 'rm -rf'",
-    "unshare echo rm -rf",
-    "ls {a,b}/rm -rf",
 ]
 
 
@@ -431,17 +398,3 @@ def test_plain_words_come_back_as_they_are(words):
     }
     if words[0] not in reserved:
         assert [found.words for found in find_commands(" ".join(words))] == [tuple(words)]
-
-
-@settings(max_examples=15, deadline=None)
-@given(words=st.lists(st.text("ab{},\\'\"", min_size=1, max_size=9), min_size=20, max_size=20))
-def test_braces_make_the_words_that_bash_makes_of_them(words):
-    whole = [word for word in words if word.count("'") % 2 == 0 and not set(word) & {'"', "\\"}]
-    script = "\n".join(f"printf '%s\\0' {word}; printf '\\1'" for word in whole)
-    ran = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=True)
-    made = [part.split("\0")[:-1] for part in ran.stdout.split("\1")[:-1]]
-    ours = [[resolve(part) for part in expand_braces(word)] for word in whole]
-    known = [(theirs, own) for theirs, own in zip(made, ours, strict=True) if "{}" not in "".join(theirs)]
-    assert [[word for word in own if word] for _, own in known] == [
-        [word for word in theirs if word] for theirs, _ in known
-    ]
