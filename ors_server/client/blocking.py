@@ -4,16 +4,16 @@ Each client owns an event loop in a thread of its own; every method hands its co
 notebook whose own loop runs is no obstacle, and several threads may share a client.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
-from typing import Any, Self, TypeVar
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from typing_extensions import Unpack
 
 from ors_server.client.client import AsyncClient
 from ors_server.client.episode import AsyncEpisode
 from ors_server.client.ledger import Ledger
+from ors_server.client.loop_thread import LoopThread
 from ors_server.client.options import ClientOptions
 from ors_server.client.orders import Wishes
 from ors_server.client.playing import Agent, Played, play
@@ -21,21 +21,18 @@ from ors_server.client.results import CallResult
 from ors_server.client.summary import Summary
 from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
 
-_Value = TypeVar("_Value")
-_AsyncEpisode = TypeVar("_AsyncEpisode", bound=AsyncEpisode)
-
 
 class Episode:
     """An open episode; the blocking twin of [`AsyncEpisode`][ors_server.client.AsyncEpisode]."""
 
-    def __init__(self, portal: BlockingPortal, episode: AsyncEpisode) -> None:
+    def __init__(self, loop: LoopThread, episode: AsyncEpisode) -> None:
         """Play an episode from another thread.
 
         Args:
-            portal: Leads to the loop that it lives on.
+            loop: The loop that it lives on.
             episode: The episode.
         """
-        self._portal = portal
+        self._loop = loop
         self.on_loop = episode
         """The episode itself."""
 
@@ -66,19 +63,19 @@ class Episode:
 
     def prompt(self) -> str:
         """Return the prompt's text, after setup; pictures are left out."""
-        return self._portal.call(self.on_loop.prompt)
+        return self._loop.run(self.on_loop.prompt)
 
     def blocks(self) -> list[Block]:
         """Return the prompt's blocks, after setup."""
-        return self._portal.call(self.on_loop.blocks)
+        return self._loop.run(self.on_loop.blocks)
 
     def messages(self) -> list[Message]:
         """Return the prompt as a conversation, after setup."""
-        return self._portal.call(self.on_loop.messages)
+        return self._loop.run(self.on_loop.messages)
 
     def tools(self) -> ToolListing:
         """Return everything that the session offers."""
-        return self._portal.call(self.on_loop.tools)
+        return self._loop.run(self.on_loop.tools)
 
     def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
@@ -99,7 +96,7 @@ class Episode:
         async def send() -> CallResult:
             return await self.on_loop.call(tool, arguments, call_id=call_id)
 
-        return self._portal.call(send)
+        return self._loop.run(send)
 
     def summary(self) -> Summary:
         """Return the server's figures, also after the end.
@@ -107,7 +104,15 @@ class Episode:
         Raises:
             NotSupportedError: If the server keeps none.
         """
-        return self._portal.call(self.on_loop.summary)
+        return self._loop.run(self.on_loop.summary)
+
+    def steps(self) -> Sequence[JSONObject]:
+        """Return the server's record of every step, whoever played it, in order; also after the end.
+
+        Raises:
+            NotSupportedError: If it cannot be read from here.
+        """
+        return self._loop.run(self.on_loop.steps)
 
     def check(self) -> Summary:
         """Compare what was received with the server's figures, and return those.
@@ -116,7 +121,7 @@ class Episode:
             SumMismatchError: If the sums are not the same float, or steps or end differ.
             NotSupportedError: If the server keeps no figures.
         """
-        return self._portal.call(self.on_loop.check)
+        return self._loop.run(self.on_loop.check)
 
     def play(self, agent: Agent, *, max_calls: int | None = None) -> Played:
         """Let an agent play; the blocking twin of [`play`][ors_server.client.play].
@@ -134,46 +139,13 @@ class Episode:
         async def run() -> Played:
             return await play(self.on_loop, agent, max_calls=max_calls)
 
-        return self._portal.call(run)
-
-
-class Portal:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        """Start the thread."""
-        self._stack = ExitStack()
-        self.portal = self._stack.enter_context(start_blocking_portal("asyncio"))
-
-    def run(self, function: Callable[..., Coroutine[Any, Any, _Value]], *arguments: Any) -> _Value:
-        """Run a coroutine function on the loop and wait for it.
-
-        Args:
-            function: The function.
-            *arguments: Its arguments.
-        """
-        value: _Value = self.portal.call(function, *arguments)
-        return value
-
-    @contextmanager
-    def hold(self, episode: AbstractAsyncContextManager[_AsyncEpisode]) -> Generator[Episode]:
-        """Hold an episode open on the loop.
-
-        Args:
-            episode: Opens it.
-        """
-        with self.portal.wrap_async_context_manager(episode) as opened:
-            yield Episode(self.portal, opened)
-
-    def close(self) -> None:
-        """End the thread; closing twice does nothing."""
-        self._stack.close()
+        return self._loop.run(run)
 
 
 class Client:
     """A client of one server; the blocking twin of [`AsyncClient`][ors_server.client.AsyncClient].
 
-    Used as a context manager, or closed by `close`.
+    Used as a context manager, or closed by `close`; one that is left open is closed when Python exits.
     """
 
     def __init__(self, url: str, api_key: str | None = None, *, options: ClientOptions | None = None) -> None:
@@ -189,7 +161,7 @@ class Client:
         """
         self.on_loop = AsyncClient(url, api_key, options=options)
         """The client itself."""
-        self._loop = Portal()
+        self._loop = LoopThread(self.on_loop.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -198,8 +170,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the loop."""
-        self._loop.run(self.on_loop.aclose)
+        """Delete the sessions of episodes that are open, close all connections and end the loop."""
         self._loop.close()
 
     def environments(self) -> list[str]:
@@ -272,7 +243,7 @@ class Client:
             **wishes: As for `AsyncClient.episode`.
         """
         with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
-            yield episode
+            yield Episode(self._loop, episode)
 
     @contextmanager
     def attach(self, session_id: str) -> Generator[Episode]:
@@ -282,7 +253,7 @@ class Client:
             session_id: The session.
         """
         with self._loop.hold(self.on_loop.attach(session_id)) as episode:
-            yield episode
+            yield Episode(self._loop, episode)
 
     @contextmanager
     def mcp_episode(
@@ -296,7 +267,7 @@ class Client:
             **wishes: As for `AsyncClient.episode`.
         """
         with self._loop.hold(self.on_loop.mcp_episode(environment, era=era, **wishes)) as episode:
-            yield episode
+            yield Episode(self._loop, episode)
 
     def summary(self, session_id: str) -> Summary:
         """Return the figures of a session of a server of ours, ended ones included.

@@ -36,7 +36,7 @@ from ors_server.client.errors import (
     named_error,
 )
 from ors_server.client.events import EventReader
-from ors_server.client.results import CallResult, read_output, refused, step_of
+from ors_server.client.results import CallResult, read_output, refusal_of, refused, step_of
 from ors_server.errors import Blame, OrsServerError, ToolFailedError
 from ors_server.wire import JSONObject
 
@@ -241,5 +241,6 @@ def _completed(
         sent.tool,
         output,
         step=step or step_of(output),
+        refusal=refusal_of(output),
         is_error=is_error or isinstance(error, dict),
     )

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from typing_extensions import Unpack
 
 from ors_server.client.episode import AsyncOrsEpisode, kept_open
 from ors_server.client.ledger import Ledger
-from ors_server.client.options import ClientOptions, Reach
+from ors_server.client.options import ClientOptions, Reach, given_options, given_url
 from ors_server.client.orders import Wishes
 from ors_server.client.results import read_known
 from ors_server.client.server import Server, SessionPlace
@@ -37,8 +37,8 @@ class AsyncClient:
         Raises:
             InvalidRequestError: If that is no such URL.
         """
-        self.options = options or ClientOptions()
-        self.url = url.rstrip("/")
+        self.options = given_options(options)
+        self.url = given_url(url)
         self.reach = Reach(self.url, api_key, self.options)
         self.server = Server(self.reach.connection)
 
@@ -204,9 +204,4 @@ class AsyncClient:
         Raises:
             OrsServerError: As the server answers.
         """
-        steps: list[JSONObject] = []
-        while True:
-            page: Any = await self.server.steps(session_id, len(steps))
-            steps += page["steps"]
-            if not page["steps"] or len(steps) >= page["total"]:
-                return steps
+        return await self.server.all_steps(session_id)

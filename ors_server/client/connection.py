@@ -16,9 +16,9 @@ from typing import Any
 import anyio
 import httpx2
 
-from ors_server.client.errors import BrokenAnswerError, UnreachableError, error_from
+from ors_server.client.errors import CLOSED, BrokenAnswerError, ClosedError, UnreachableError, error_from
 from ors_server.clock import Clock, SystemClock
-from ors_server.errors import OrsServerError
+from ors_server.errors import InvalidRequestError, OrsServerError
 
 NOT_TAKEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Statuses with which a server says that it did nothing, and that a later request may succeed."""
@@ -187,7 +187,8 @@ class Connection:
         Raises:
             UnreachableError: If the connection cannot be made or breaks, also while the answer is read.
         """
-        data = None if request.body is None else json.dumps(request.body, allow_nan=False).encode()
+        self.check_open()
+        data = None if request.body is None else _encode(request)
         headers = dict(request.headers)
         if data is not None:
             headers["Content-Type"] = "application/json"
@@ -207,8 +208,25 @@ class Connection:
                 f"{request.method} {request.path} at {self.http.base_url} was not answered: {what}"
             ) from error
 
+    def check_open(self) -> None:
+        """Check that the client was not closed.
+
+        Raises:
+            ClosedError: If it was.
+        """
+        if self.http.is_closed:
+            raise ClosedError(CLOSED)
+
     def _may_repeat(self, request: Request, status: int) -> bool:
         return status in NOT_TAKEN or (request.is_repeatable and status in PERHAPS_TAKEN)
+
+
+def _encode(request: Request) -> bytes:
+    try:
+        return json.dumps(request.body, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"what {request.method} {request.path} is sent cannot be written as JSON: {error}"
+        raise InvalidRequestError(what) from error
 
 
 def never_left(error: UnreachableError) -> bool:

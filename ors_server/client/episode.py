@@ -9,8 +9,10 @@ from uuid import uuid4
 import anyio
 from typing_extensions import override
 
+from ors_server.client.arguments import check_arguments, check_call_id
 from ors_server.client.calls import Caller
 from ors_server.client.connection import Connection
+from ors_server.client.errors import ClosedError, SumMismatchError
 from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.results import OVER, CallResult, read_blocks, read_known, text_of
 from ors_server.client.server import Server, SessionPlace
@@ -124,14 +126,16 @@ class AsyncEpisode(ABC):
             The output; or, for a call that was not run, why.
 
         Raises:
+            InvalidRequestError: If the arguments are no mapping from names to JSON values.
             CallTimeoutError: If the client's own time limit is over; the call may still run.
             CallLostError: If the answer is lost and asking again could run the call twice.
             OrsServerError: If the call failed through no fault of the agent's.
         """
-        own_id = call_id or str(uuid4())
+        own_id = check_call_id(call_id) or str(uuid4())
+        given = check_arguments(tool, arguments)
         self.ledger.expect(own_id)
         try:
-            result = await self._send(own_id, tool, dict(arguments or {}))
+            result = await self._send(own_id, tool, given)
         except OrsServerError as error:
             if error.blame is Blame.AUTHOR:
                 self.ledger.note(Receipt(own_id, is_failure=True))
@@ -155,8 +159,28 @@ class AsyncEpisode(ABC):
             NotSupportedError: If the server keeps no figures.
         """
         summary = await self.summary()
-        self.ledger.check(summary)
+        try:
+            self.ledger.check(summary)
+        except SumMismatchError:
+            self.ledger.check(summary, await self._strangers())
+            raise
         return summary
+
+    async def _strangers(self) -> Sequence[str] | None:
+        """Name the steps that others made; `None` where the record cannot be read."""
+        try:
+            return self.ledger.name_strangers(await self.steps())
+        except OrsServerError:
+            return None
+
+    async def steps(self) -> Sequence[JSONObject]:
+        """Return the server's record of every step, whoever played it, in order; also after the end.
+
+        Raises:
+            NotSupportedError: If it cannot be read from here.
+            ForbiddenError: If the credential may not read it.
+        """
+        raise NotSupportedError("steps are read from the control API of an ors-server, by a trainer's key")
 
     async def keep_alive(self, connection: Connection) -> None:
         """Send signs of life until the session is gone.
@@ -168,7 +192,7 @@ class AsyncEpisode(ABC):
             await connection.clock.sleep(connection.patience.ping_seconds)
             try:
                 await self._ping()
-            except (SessionNotFoundError, SessionDeletedError):
+            except (SessionNotFoundError, SessionDeletedError, ClosedError):
                 return
             except OrsServerError as error:
                 log.warning("ping_failed", session_id=self.session_id, error=str(error))
@@ -225,6 +249,12 @@ class AsyncOrsEpisode(AsyncEpisode):
     @override
     async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
         return await self._caller.call(call_id, tool, arguments)
+
+    @override
+    async def steps(self) -> Sequence[JSONObject]:
+        if not self._is_ours:
+            return await super().steps()
+        return await self._server.all_steps(self.session_id)
 
     @override
     async def _ping(self) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from ors_server import errors
-from ors_server.errors import Blame, MachineryError, OrsServerError
+from ors_server.errors import Blame, ClientError, MachineryError, OrsServerError
 
 MAX_SHOWN = 500
 """Characters of an answer that is no JSON which an error repeats."""
@@ -41,25 +41,39 @@ class CallTimeoutError(MachineryError):
     code = "call_timeout"
 
 
+class ClosedError(ClientError):
+    """The client was closed before this was asked of it."""
+
+    code = "client_closed"
+
+
+CLOSED = "the client is closed: ask before `close` and inside its `with` statement, or make another client"
+
+
 class SumMismatchError(OrsServerError):
     """What the client received and what the server states differ.
 
     Attributes:
         received: The client's figure.
         stated: The server's figure.
+        strangers: Steps that other calls than this client's made, in words; empty where none are known.
     """
 
     code = "sum_mismatch"
 
-    def __init__(self, message: str, *, received: object = None, stated: object = None) -> None:
+    def __init__(
+        self, message: str, *, received: object = None, stated: object = None, strangers: Sequence[str] = ()
+    ) -> None:
         """Keep both figures.
 
         Args:
             message: What differs.
             received: The client's figure.
             stated: The server's figure.
+            strangers: Steps that other calls made.
         """
         super().__init__(message)
+        self.strangers = tuple(strangers)
         self.received = received
         self.stated = stated
 

@@ -4,10 +4,15 @@ Pure: no I/O and no clock. The sum is made as the server makes it, from 0.0, one
 order of the steps, so that the two are the same float and may be compared for equality.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ors_server.client.errors import SumMismatchError
 from ors_server.client.summary import Summary
+
+SHOWN = 5
+"""Steps of others that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +115,61 @@ class Ledger:
         """Ids of the calls that were sent and never answered, in order."""
         return tuple(self._open)
 
-    def check(self, summary: Summary) -> None:
+    def name_strangers(self, steps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Return the steps since this client joined that none of its calls made, in words.
+
+        Args:
+            steps: The server's record, as the control API shows it.
+        """
+        return tuple(
+            f"step {step['number']} ({step['tool']}, call {step['call_id']!r})"
+            for step in steps
+            if step["number"] > self.opening_steps
+            and step["call_id"] not in self._receipts
+            and step["call_id"] not in self._open
+        )
+
+    def check(self, summary: Summary, strangers: Sequence[str] | None = None) -> None:
         """Compare this account with the server's.
 
         Args:
             summary: The server's figures.
+            strangers: Steps that other calls made, if that is known; for the error's words.
 
         Raises:
             SumMismatchError: If the sums are not the same float, the steps cannot be, or the episode is over
                 for one of the two only.
         """
         if self.total != summary.episode_return:
-            raise self._mismatch("sum of rewards", self.total, summary.episode_return)
+            raise self._mismatch("sum of rewards", self.total, summary.episode_return, strangers)
         failures = sum(receipt.is_failure for receipt in self._receipts.values())
         if not self.steps <= summary.steps <= self.steps + failures + len(self._open):
-            raise self._mismatch("count of steps", self.steps, summary.steps)
+            raise self._mismatch("count of steps", self.steps, summary.steps, strangers)
         if self.finished and not summary.is_over:
-            raise self._mismatch("end", "finished", summary.phase)
+            raise self._mismatch("end", "finished", summary.phase, strangers)
 
-    def _mismatch(self, what: str, received: object, stated: object) -> SumMismatchError:
+    def _mismatch(
+        self, what: str, received: object, stated: object, strangers: Sequence[str] | None
+    ) -> SumMismatchError:
         hint = f"; never answered: {', '.join(self._open)}" if self._open else ""
         return SumMismatchError(
             f"the {what} that this client received is {received!r} and the server states {stated!r}{hint}. "
-            "Did somebody else play the same session?",
+            f"{_suspects(strangers)}",
             received=received,
             stated=stated,
+            strangers=strangers or (),
         )
+
+
+def _suspects(strangers: Sequence[str] | None) -> str:
+    if strangers is not None and not strangers:
+        return "Every recorded step is one of this client's calls, so nobody else has played"
+    others = (
+        "an agent at its agent_url or with its token, another client that attached to it or was given the "
+        "same session_id, or an earlier run with the same session_id"
+    )
+    if strangers is None:
+        return f"Who else may have played the session: {others}"
+    more = f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
+    shown = ", ".join(strangers[:SHOWN])
+    return f"Other calls than this client's made {shown}{more}. Who may have played: {others}"

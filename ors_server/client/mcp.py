@@ -5,7 +5,7 @@ visibility is `hidden` tells none. Each call carries its id, so that one whose a
 and not run again.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -93,6 +93,12 @@ class AsyncMcpEpisode(AsyncEpisode):
         raise CallTimeoutError(
             f"the call {call_id!r} of {tool!r} was not answered within {limit} seconds; it may still run"
         )
+
+    @override
+    async def steps(self) -> Sequence[JSONObject]:
+        if self._beside is None:
+            return await super().steps()
+        return await self._beside.steps()
 
     @override
     async def _ping(self) -> None:

@@ -6,7 +6,8 @@ from typing import Self
 
 from typing_extensions import Unpack
 
-from ors_server.client.blocking import Episode, Portal
+from ors_server.client.blocking import Episode
+from ors_server.client.loop_thread import LoopThread
 from ors_server.client.mcp_client import AsyncMcpClient
 from ors_server.client.mcp_connection import Era
 from ors_server.client.options import ClientOptions
@@ -37,7 +38,7 @@ class McpClient:
         """
         self.on_loop = AsyncMcpClient(url, api_key, era=era, options=options)
         """The client itself."""
-        self._loop = Portal()
+        self._loop = LoopThread(self.on_loop.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +47,7 @@ class McpClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the loop."""
-        self._loop.run(self.on_loop.aclose)
+        """Delete the sessions of episodes that are open, close all connections and end the loop."""
         self._loop.close()
 
     @contextmanager
@@ -59,7 +59,7 @@ class McpClient:
             **wishes: As for `AsyncMcpClient.episode`.
         """
         with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
-            yield episode
+            yield Episode(self._loop, episode)
 
     @contextmanager
     def lobby_episode(self, environment: str, split: str, index: int) -> Generator[Episode]:
@@ -71,10 +71,10 @@ class McpClient:
             index: Position of the task, from 0.
         """
         with self._loop.hold(self.on_loop.lobby_episode(environment, split, index)) as episode:
-            yield episode
+            yield Episode(self._loop, episode)
 
     @contextmanager
     def agent_episode(self) -> Generator[Episode]:
         """Play the one session whose endpoint the client was given."""
         with self._loop.hold(self.on_loop.agent_episode()) as episode:
-            yield episode
+            yield Episode(self._loop, episode)

@@ -12,7 +12,7 @@ from ors_server.client.episode import kept_open
 from ors_server.client.mcp import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
-from ors_server.client.options import ClientOptions, Reach
+from ors_server.client.options import ClientOptions, Reach, given_options, given_url
 from ors_server.client.orders import Wishes, check_wishes, control_body
 from ors_server.client.server import SessionPlace
 from ors_server.errors import SessionExistsError
@@ -44,10 +44,11 @@ class AsyncMcpClient:
         Raises:
             InvalidRequestError: If that is no such URL.
         """
-        path = urlsplit(url).path.rstrip("/")
-        self.endpoint = url.rstrip("/") if path.endswith("/mcp") else f"{url.rstrip('/')}/mcp"
+        address = given_url(url)
+        path = urlsplit(address).path.rstrip("/")
+        self.endpoint = address if path.endswith("/mcp") else f"{address}/mcp"
         self._root = self.endpoint.removesuffix("/mcp")
-        self._reach = Reach(self._root, api_key, options or ClientOptions())
+        self._reach = Reach(self._root, api_key, given_options(options))
         self._era = era
 
     async def __aenter__(self) -> Self:

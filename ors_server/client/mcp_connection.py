@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import httpx2
 import mcp_types as types
@@ -15,7 +15,7 @@ from ors_server.client.carrier import PatientTransport
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.errors import UnreachableError, named_error
 from ors_server.client.options import Reach
-from ors_server.errors import Blame, ClientError, NotSupportedError, OrsServerError
+from ors_server.errors import Blame, ClientError, InvalidRequestError, NotSupportedError, OrsServerError
 from ors_server.wire import JSONObject
 
 EXTENSION = "org.openrewardstandard/environments"
@@ -26,6 +26,7 @@ FIGURES_HEADER = {"X-ORS-Rewards": "meta"}
 
 Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 """`auto` for the newest protocol that both sides know, `legacy` for the handshake of 2025-11-25 and older."""
+ERAS: tuple[str, ...] = get_args(Era)
 
 _Result = TypeVar("_Result")
 _LOST = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INTERNAL_ERROR})
@@ -102,6 +103,9 @@ async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnect
         reach: The settings and the credential.
         era: Which protocol.
     """
+    reach.connection.check_open()
+    if era not in ERAS:
+        raise InvalidRequestError(f"an era is one of {', '.join(ERAS)}, not {era!r}")
     options, patience = reach.options, reach.options.patience
     carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))

@@ -6,7 +6,7 @@ from typing import Any, cast
 import mcp_types as types
 
 from ors_server.client.errors import BrokenAnswerError, named_error
-from ors_server.client.results import CallResult
+from ors_server.client.results import CallResult, refusal_of
 from ors_server.errors import InvalidRequestError, OrsServerError, ToolFailedError
 from ors_server.wire import (
     Block,
@@ -125,7 +125,7 @@ def result_of(call_id: str, tool: str, told: types.CallToolResult) -> CallResult
         tool,
         output,
         step=known.get("step"),
-        refusal=known.get("refused"),
+        refusal=known.get("refused") or refusal_of(output),
         is_error=bool(told.is_error),
     )
 

@@ -41,15 +41,14 @@ class Reach:
         """Open nothing yet.
 
         Args:
-            url: The server's address.
+            url: The server's address, as `given_url` gives it.
             api_key: Sent as `X-API-Key`.
             options: The settings.
 
         Raises:
-            InvalidRequestError: If the address is none.
+            InvalidRequestError: If the key cannot be sent in a header.
         """
-        if not _is_address(url):
-            raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r}")
+        _check_key(api_key)
         self.options = options
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
         limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
@@ -62,6 +61,47 @@ class Reach:
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname)
-    except ValueError:
+        has_port = parts.port is None or parts.port > 0
+        httpx2.URL(url)
+    except (ValueError, httpx2.InvalidURL):
         return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and " " not in url and has_port
+
+
+def _check_key(api_key: object) -> None:
+    if api_key is None or (isinstance(api_key, str) and api_key.isascii() and api_key.isprintable()):
+        return
+    raise InvalidRequestError(
+        "an API key is a string of printable ASCII characters without line breaks, such as a server's "
+        "ORS_API_KEYS has; this one is not"
+    )
+
+
+def given_url(url: object) -> str:
+    """Return a server's address without a slash at its end.
+
+    Args:
+        url: The address.
+
+    Raises:
+        InvalidRequestError: If it is none.
+    """
+    if isinstance(url, str) and _is_address(url):
+        return url.rstrip("/")
+    raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r:.80}")
+
+
+def given_options(options: object) -> ClientOptions:
+    """Return a client's settings, the defaults for `None`.
+
+    Args:
+        options: The settings.
+
+    Raises:
+        InvalidRequestError: If they are something else.
+    """
+    if options is None:
+        return ClientOptions()
+    if isinstance(options, ClientOptions):
+        return options
+    raise InvalidRequestError(f"options are ClientOptions(...), not {type(options).__name__}")

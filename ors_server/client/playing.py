@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ors_server.client.episode import AsyncEpisode
 from ors_server.client.results import CallResult
 from ors_server.client.summary import Summary
-from ors_server.errors import ForbiddenError, NotSupportedError
+from ors_server.errors import ForbiddenError, InvalidRequestError, NotSupportedError
 from ors_server.wire import Message, ToolSpec
 
 
@@ -63,8 +63,11 @@ async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = N
 
     Raises:
         SumMismatchError: If the server's figures are not what was received.
+        InvalidRequestError: If the agent is no function, or returns something else than a move.
         OrsServerError: If a call failed through no fault of the agent's.
     """
+    if not callable(agent):
+        raise InvalidRequestError(f"an agent is a function that is given a Turn, not {agent!r:.80}")
     messages, tools = await episode.messages(), (await episode.tools()).tools
     results: list[CallResult] = []
     while not episode.finished and (max_calls is None or len(results) < max_calls):
@@ -72,6 +75,8 @@ async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = N
         move = await wanted if inspect.isawaitable(wanted) else wanted
         if move is None:
             break
+        if not isinstance(cast("object", move), Move):
+            raise InvalidRequestError(f"an agent returns a Move, or None to give up, not {move!r:.80}")
         results.append(await episode.call(move.tool, move.arguments))
     try:
         summary = await episode.check()

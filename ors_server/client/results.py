@@ -29,7 +29,8 @@ class CallResult:
     step: int | None = None
     """The step's number; `None` for a call that is no step, and where the server does not say."""
     refusal: str | None = None
-    """Why the call was not run: `not_found`, `input_validation`, `episode_finished`; `None` if it was."""
+    """Why the call was not run, whether it was charged or not: `not_found`, `input_validation`,
+    `episode_finished`; `None` if it ran, and where an agent is not told that a charged call did not."""
     is_error: bool = False
     """Whether the output tells the agent of a mistake of its own, where the server says so."""
 
@@ -148,6 +149,20 @@ def step_of(output: ToolOutput) -> int | None:
     Args:
         output: The output.
     """
-    standing = (output.metadata or {}).get("episode")
-    number = cast("dict[str, Any]", standing).get("step") if isinstance(standing, dict) else None
+    number = _standing(output).get("step")
     return number if isinstance(number, int) else None
+
+
+def refusal_of(output: ToolOutput) -> str | None:
+    """Return why a call that was charged was not run, as a server of ours writes it; `None` if it ran.
+
+    Args:
+        output: The output.
+    """
+    reason = _standing(output).get("refused")
+    return reason if isinstance(reason, str) else None
+
+
+def _standing(output: ToolOutput) -> Mapping[str, Any]:
+    standing = (output.metadata or {}).get("episode")
+    return cast("dict[str, Any]", standing) if isinstance(standing, dict) else {}

@@ -11,6 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
 
+from ors_server.client.arguments import check_name
 from ors_server.client.connection import EVENT_STREAM, Answer, Connection, Request
 from ors_server.client.errors import BrokenAnswerError, error_from
 from ors_server.client.events import EventReader
@@ -93,7 +94,7 @@ class Server:
         name = await self.name_of(environment)
         request = Request(
             "GET" if body is None else "POST",
-            f"/{quote(name, safe='')}/{what}",
+            f"/{quote(check_name('an environment', name), safe='')}/{what}",
             body,
             {} if session_id is None else {"X-Session-ID": session_id},
             time_limit=LONG_ANSWER,
@@ -206,6 +207,22 @@ class Server:
         told: JSONObject = await self.connection.ask(Request("GET", path))
         return told
 
+    async def all_steps(self, session_id: str) -> list[JSONObject]:
+        """Return every recorded step of a session of a server of ours, in order.
+
+        Args:
+            session_id: The session.
+
+        Raises:
+            OrsServerError: As the server answers.
+        """
+        steps: list[JSONObject] = []
+        while True:
+            page: Any = await self.steps(session_id, len(steps))
+            steps += page["steps"]
+            if not page["steps"] or len(steps) >= page["total"]:
+                return steps
+
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session and wait for its teardown.
 
@@ -234,7 +251,7 @@ def session_path(session_id: str) -> str:
     Args:
         session_id: The session.
     """
-    return f"/_ors/sessions/{quote(session_id, safe='')}"
+    return f"/_ors/sessions/{quote(check_name('a session', session_id), safe='')}"
 
 
 def _access(told: Mapping[str, Any]) -> dict[str, str]:

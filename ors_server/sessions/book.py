@@ -303,8 +303,11 @@ class EpisodeBook:
                 return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
             output = tell_agent(entry.refusal.error, entry.refusal.reason)
         stated = state_episode(output or CheckedOutput([]), charge, state, self.policy, now)
-        if self.went_back_to is not None and stated.metadata is not None:
-            stated.metadata[EPISODE_KEY]["restored_to_step"] = self.went_back_to
+        if stated.metadata is not None:
+            if entry.refusal is not None:
+                stated.metadata[EPISODE_KEY]["refused"] = entry.refusal.reason.value
+            if self.went_back_to is not None:
+                stated.metadata[EPISODE_KEY]["restored_to_step"] = self.went_back_to
         return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)
 
     def _step(self, call: Call, entry: Entry, charge: Charge, result: CallResult, now: float) -> Step:

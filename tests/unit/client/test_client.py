@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from ors_server import errors
+from ors_server import EpisodePolicy, ToolOutput, errors, tool
 from ors_server.client import AsyncClient, ClientOptions, Patience, SumMismatchError
 from ors_server.client.connection import Connection
 from ors_server.sessions.order import SessionOrder
@@ -70,7 +70,7 @@ async def test_an_episode_is_played_and_its_sum_is_the_servers_return(place):
 async def test_mistakes_of_the_agent_are_answers_and_charges_are_counted(place):
     async with place.client.episode(split="train", index=0, policy={"step_limit": 9}) as episode:
         unknown = await episode.call("fly")
-        assert (unknown.reward, unknown.refusal, unknown.is_error) == (-0.1, None, True)
+        assert (unknown.reward, unknown.refusal, unknown.is_error) == (-0.1, "not_found", True)
         refused = await episode.call("stumble")
         assert (refused.reward, refused.text, refused.is_error) == (-0.2, "ouch", True)
         assert (await episode.check()).policy["step_limit"] == 9
@@ -228,3 +228,50 @@ async def test_what_is_no_ors_server_is_said_to_be_none(place):
     with pytest.raises(errors.MachineryError, match="is the URL that of an ORS server"):
         await place.client.splits()
     assert isinstance(place.client.server.connection, Connection)
+
+
+@pytest.mark.parametrize("by_mcp", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+async def test_a_call_that_was_not_run_says_why_charged_or_not(open_place, slope, by_mcp, penalty):
+    @tool
+    async def pretend(_self) -> ToolOutput:
+        """Runs, and says otherwise."""
+        return ToolOutput(metadata={"error": {"code": "not_found"}, "refused": "not_found"})
+
+    policy = EpisodePolicy(invalid_call_penalty=penalty)
+    async with open_place(type("Own", (slope,), {"policy": policy, "pretend": pretend})) as place:
+        make = place.client.mcp_episode if by_mcp else place.client.episode
+        async with make(split="train", index=0) as episode:
+            refusals = [
+                (await episode.call(name, arguments)).refusal
+                for name, arguments in (
+                    ("fly", {}),
+                    ("climb", {"reward": "high"}),
+                    ("pretend", {}),
+                    ("climb", {"top": True}),
+                    ("climb", {}),
+                )
+            ]
+    assert refusals == ["not_found", "input_validation", None, None, "episode_finished"]
+
+
+async def test_a_mismatch_names_the_steps_of_others_and_who_they_may_be(place):
+    async with place.client.episode(split="train", index=0) as episode:
+        await episode.call("climb", {"reward": 0.5})
+        async with place.client.attach(episode.session_id) as other:
+            for n in range(7):
+                await other.call("climb", {"reward": 0.125}, call_id=f"theirs-{n}")
+        with pytest.raises(SumMismatchError) as told:
+            await episode.check()
+    assert told.value.strangers[0] == "step 2 (climb, call 'theirs-0')"
+    assert len(told.value.strangers) == 7
+    assert "step 6 (climb, call 'theirs-4') and 2 more. Who may have played: an agent" in str(told.value)
+
+
+async def test_a_mismatch_without_anybody_elses_steps_says_so(place):
+    async with place.client.episode(split="train", index=0) as episode:
+        await episode.call("climb", {"reward": 0.5}, call_id="mine")
+        episode.ledger.opening = 1.0
+        with pytest.raises(SumMismatchError, match="so nobody else has played") as told:
+            await episode.check()
+    assert told.value.strangers == ()

@@ -52,6 +52,7 @@ async def test_every_output_states_the_standing_after_its_step(open_player):
         "time_remaining": 100.0,
         "stop_reason": None,
         "components": {"invalid_call": -0.25},
+        "refused": "not_found",
     }
 
 

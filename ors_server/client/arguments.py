@@ -1,0 +1,69 @@
+"""What a caller gives for a tool call, checked before anything is sent."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ors_server.errors import InvalidRequestError
+from ors_server.wire import JSONObject
+
+
+def check_arguments(tool: object, arguments: object) -> JSONObject:
+    """Return a tool call's arguments.
+
+    Args:
+        tool: The tool's name.
+        arguments: A mapping from parameters' names to JSON values; `None` for no arguments.
+
+    Raises:
+        InvalidRequestError: If they are something else.
+    """
+    check_name("a tool", tool)
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, Mapping):
+        raise InvalidRequestError(
+            f"the arguments of {tool!r} are a mapping from parameters to values, such as "
+            f'{{"answer": "7"}}, not {_kind(arguments)}'
+        )
+    given: dict[Any, Any] = dict(cast("Any", arguments))
+    for name in given:
+        check_name(f"a parameter of {tool!r}", name)
+    try:
+        json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"the arguments of {tool!r} cannot be written as JSON: {error}") from error
+    return given
+
+
+def check_call_id(call_id: object) -> str | None:
+    """Return a call's own id, or `None`.
+
+    Args:
+        call_id: A string that is not empty, or `None`.
+
+    Raises:
+        InvalidRequestError: If it is something else.
+    """
+    if call_id is None or (isinstance(call_id, str) and call_id):
+        return call_id
+    raise InvalidRequestError(f"a call id is a string that is not empty, not {call_id!r}")
+
+
+def check_name(what: str, name: object) -> str:
+    """Return the name of something that a path leads to.
+
+    Args:
+        what: What it names.
+        name: A string.
+
+    Raises:
+        InvalidRequestError: If it is something else.
+    """
+    if isinstance(name, str):
+        return name
+    raise InvalidRequestError(f"{what} is named by a string, not by {_kind(name)}")
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} {value!r:.80}"

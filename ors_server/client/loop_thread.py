@@ -1,0 +1,207 @@
+"""An event loop in a thread of its own, which ends with its owner and never keeps Python from exiting."""
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent import futures
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Thread, current_thread
+from typing import Any, TypeVar
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+from ors_server.client.errors import CLOSED, ClosedError
+from ors_server.errors import InvalidRequestError
+
+_Value = TypeVar("_Value")
+
+EXIT_SECONDS = 5.0
+"""Seconds that Python's exit waits for the sessions that were left open to be deleted."""
+CLOSE_SECONDS = 40.0
+"""Seconds that closing a client waits for them; the end of one takes 30 at most."""
+
+_ENDED = (RuntimeError, asyncio.CancelledError, futures.CancelledError)
+"""What a portal raises when its loop ends, or has ended."""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """An async context that another thread holds open."""
+
+    leave: anyio.Event = field(default_factory=anyio.Event)
+    left: anyio.Event = field(default_factory=anyio.Event)
+    failure: Exception | None = None
+    """What went wrong inside it."""
+
+    def pass_on(self) -> None:
+        """Raise what went wrong."""
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What the thread tells of itself."""
+
+    portal: BlockingPortal
+    loop: asyncio.AbstractEventLoop
+    stop: anyio.Event
+    held: set[_Held]
+
+
+class LoopThread:
+    """Runs coroutines for other threads until `close`, or until nobody holds it, or until Python exits.
+
+    What is open then is closed: sessions are deleted and no longer pinged.
+    """
+
+    def __init__(self, aclose: Callable[[], Awaitable[None]]) -> None:
+        """Start the thread.
+
+        Args:
+            aclose: Called on the loop as the last thing; must hold no reference to whoever holds this.
+        """
+        started: futures.Future[_Running] = futures.Future()
+        self._thread = Thread(target=_serve, args=(started, aclose), name="ors-client", daemon=True)
+        self._thread.start()
+        self._running = started.result()
+        self._finalizer = weakref.finalize(self, _end, self._thread, self._running, EXIT_SECONDS)
+
+    def run(self, function: Callable[..., Coroutine[Any, Any, _Value]], *arguments: Any) -> _Value:
+        """Run a coroutine function on the loop and wait for it.
+
+        Args:
+            function: The function.
+            *arguments: Its arguments.
+
+        Raises:
+            ClosedError: If the client is closed, or is closed meanwhile.
+            InvalidRequestError: If this is the loop's own thread, which would wait for itself.
+        """
+        self._check()
+        with self._closing_named():
+            value: _Value = self._running.portal.call(function, *arguments)
+        return value
+
+    @contextmanager
+    def hold(self, context: AbstractAsyncContextManager[_Value]) -> Generator[_Value]:
+        """Hold an async context open on the loop; closing the client closes it.
+
+        Args:
+            context: The context.
+
+        Raises:
+            ClosedError: If the client is closed.
+        """
+        self._check()
+        held, entered = _Held(), futures.Future[_Value]()
+        with self._closing_named():
+            done = self._running.portal.start_task_soon(_hold, self._running, held, context, entered)
+            opened = entered.result()
+        try:
+            yield opened
+        except Exception as error:
+            held.failure = error
+            if not self._leave(held, done):
+                raise
+        except BaseException:  # Ctrl-C in this thread is no failure inside the context
+            self._leave(held, done)
+            raise
+        else:
+            self._leave(held, done)
+
+    def close(self) -> None:
+        """Close what is open, and end the thread; closing twice does nothing."""
+        if self._finalizer.detach() is not None:
+            _end(self._thread, self._running, CLOSE_SECONDS)
+
+    @property
+    def _is_over(self) -> bool:
+        return not (self._finalizer.alive and self._thread.is_alive())
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise ClosedError(CLOSED)
+        if self._thread is current_thread():
+            raise InvalidRequestError(
+                "this runs on the client's own loop, as an agent in `play` does, and would wait for itself: "
+                "make the agent an async function and await the methods of `on_loop`"
+            )
+
+    @contextmanager
+    def _closing_named(self) -> Generator[None]:
+        try:
+            yield
+        except _ENDED as error:
+            if self._is_over:
+                raise ClosedError(CLOSED) from error
+            raise
+
+    def _leave(self, held: _Held, done: "futures.Future[bool]") -> bool:
+        """Leave a context, and say whether it dealt with what went wrong inside."""
+        if self._is_over:
+            return False  # it was left with the client
+        with self._closing_named():
+            self._running.loop.call_soon_threadsafe(held.leave.set)
+            return done.result()
+
+
+def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        stop = anyio.Event()
+        try:
+            async with BlockingPortal() as portal:
+                running = _Running(portal, asyncio.get_running_loop(), stop, set())
+                started.set_result(running)
+                await stop.wait()
+                await _leave_all(running)
+                await portal.stop(cancel_remaining=True)
+        finally:
+            await aclose()
+
+    try:
+        anyio.run(main)
+    except BaseException as error:  # noqa: BLE001  (whoever waits for a coroutine has been told by now)
+        if not started.done():
+            started.set_exception(error)
+
+
+async def _hold(
+    running: _Running,
+    held: _Held,
+    context: AbstractAsyncContextManager[_Value],
+    entered: "futures.Future[_Value]",
+) -> bool:
+    running.held.add(held)
+    went_well = False
+    try:
+        async with context as value:
+            entered.set_result(value)
+            await held.leave.wait()
+            held.pass_on()
+            went_well = True
+        return not went_well
+    except BaseException as error:
+        if not entered.done():
+            entered.set_exception(error)
+        raise
+    finally:
+        running.held.discard(held)
+        held.left.set()
+
+
+async def _leave_all(running: _Running) -> None:
+    with anyio.move_on_after(CLOSE_SECONDS):
+        for held in list(running.held):
+            held.leave.set()
+        for held in list(running.held):
+            await held.left.wait()
+
+
+def _end(thread: Thread, running: _Running, seconds: float) -> None:
+    with suppress(RuntimeError):  # the loop has ended by itself
+        running.loop.call_soon_threadsafe(running.stop.set)
+    if thread is not current_thread():
+        thread.join(seconds)
