@@ -1,7 +1,7 @@
 """`ors-server episodes list`: a table of episodes, or a line of JSON for each."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from datetime import UTC
 from typing import TYPE_CHECKING
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
     from ors_server.transports.control_requests_episodes import EpisodeSelection
 
+OWN_COLUMNS = ("agent", "run")
+"""Labels that have a column of their own: `eval` sets them."""
+WIDE = 120
+"""Columns of a terminal from which on labels have columns of their own; else they stand below the task."""
 SHOWN_DIGITS = 8
 """Digits of an id in a table."""
 
@@ -85,19 +89,26 @@ def show_standing(entry: "EpisodeEntry") -> str:
     return reason if entry.closed else f"{reason}, open"
 
 
-def show_labels(entry: "EpisodeEntry") -> str:
+def show_labels(entry: "EpisodeEntry", without: Collection[str] = ()) -> str:
     """Write an episode's labels on one line.
 
     Args:
         entry: The episode.
+        without: Labels that are shown elsewhere.
     """
-    return clean_line(" ".join(f"{key}={value}" for key, value in entry.labels.items()))
+    labels = {key: value for key, value in entry.labels.items() if key not in without}
+    return clean_line(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
 def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = make_console()
+    own = [name for name in OWN_COLUMNS if any(name in entry.labels for entry in entries)]
+    has_more = any(show_labels(entry, OWN_COLUMNS) for entry in entries)
+    is_wide = console.width >= WIDE
+    columns = [*own, *(["labels"] if has_more else [])] if is_wide else []
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
     table.add_column("task", overflow="fold", min_width=12)
@@ -105,16 +116,20 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
     for heading in ("steps", "return"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("created, UTC", no_wrap=True)
-    table.add_column("labels", overflow="fold", min_width=8)
+    for heading in columns:
+        table.add_column(heading, overflow="fold", min_width=8)
     for entry in entries:
+        labels = {name: clean_line(entry.labels.get(name, "-")) for name in own}
+        labels["labels"] = show_labels(entry, OWN_COLUMNS)
+        below = [show_labels(entry)] if not is_wide and entry.labels else []
         cells = (
             entry.episode_id[:SHOWN_DIGITS],
-            show_task(entry),
+            "\n".join([show_task(entry), *below]),
             show_standing(entry),
             str(entry.episode.steps),
             show_number(entry.episode.episode_return),
             f"{entry.created_at.astimezone(UTC):%m-%d %H:%M:%S}",
-            show_labels(entry),
+            *(labels[name] for name in columns),
         )
         table.add_row(*map(Text, cells))
-    make_console().print(table)
+    console.print(table)

@@ -159,6 +159,7 @@ async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "Asy
 
 
 def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
+    from ors_server.cli.reading_options import transcripts_of
     from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.gathering import gather
     from ors_server.evaluation.summarising import summarise
@@ -171,7 +172,8 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     if options.report is not None:
         from ors_server.evaluation.report.page import run_report
 
-        options.report.write_text(run_report(summary, outcome), encoding="utf-8")
+        transcripts = transcripts_of(outcome, options.store)
+        options.report.write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
     _show(options, folder, run, summary)
     counts = summary.overall.counts
     if run.stop_reason is not None:

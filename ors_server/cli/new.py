@@ -1,5 +1,6 @@
 """`ors-server new`: makes the folder of a new environment, with tests that pass."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -133,4 +134,8 @@ def new(options: NewOptions) -> None:
     for file, text in (("__init__", INIT), ("environment", ENVIRONMENT), (f"test_{name}", TESTS)):
         (folder / f"{file}.py").write_text(text.format(name=name, title=title), encoding="utf-8")
     say(f"made {folder}")
-    say(f"next: ors-server check ./{folder}; ors-server serve ./{folder}; pytest {folder}")
+    place = shlex.quote(str(folder) if folder.is_absolute() else f"./{folder}")
+    say("Next:")
+    for command in (f"ors-server check {place}", f"ors-server play {place}", f"ors-server serve {place}"):
+        say(f"  {command}")
+    say(f"  pytest {place}")

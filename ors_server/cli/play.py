@@ -266,8 +266,7 @@ def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
     from jsonschema import exceptions
 
     validator: Any = jsonschema.Draft202012Validator(schema)
-    choose: Any = exceptions.best_match  # pyright: ignore[reportUnknownMemberType]
-    found: Any = choose(validator.iter_errors(arguments))
+    found: Any = cast("Any", exceptions).best_match(validator.iter_errors(arguments))
     if found is not None:
         where = "".join(f"{part}: " for part in found.absolute_path)
         raise CommandError(f"{where}{found.message}. Nothing was called.")

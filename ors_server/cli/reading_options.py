@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ors_server.evaluation.gathering import Outcome
     from ors_server.evaluation.summary import Reading
+    from ors_server.evaluation.transcripts import Transcript
 
 _WIDE = 200
 """Columns where nobody watches."""
@@ -108,3 +109,32 @@ def gathered(folders: list[Path]) -> "Outcome":
         return gather(folders)
     except RecordError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def transcripts_of(outcome: "Outcome", store: str | None) -> "list[Transcript]":
+    """Read the transcripts of attempts; none where their episodes are in no record that can be read here.
+
+    Args:
+        outcome: The attempts.
+        store: The record, instead of the one of the settings.
+    """
+    import anyio
+
+    from ors_server.cli.output import complain
+    from ors_server.errors import OrsServerError
+    from ors_server.evaluation.transcripts import read_transcripts
+    from ors_server.settings import load_settings
+    from ors_server.store.open import open_reader
+
+    async def read() -> "list[Transcript]":
+        reader = await open_reader(store or load_settings().record)
+        try:
+            return await read_transcripts(reader, outcome.attempts)
+        finally:
+            await reader.aclose()
+
+    try:
+        return anyio.run(read)
+    except OrsServerError as error:
+        complain(f"the report has no transcripts: {error}")
+        return []

@@ -17,6 +17,7 @@ from ors_server.cli.reading_options import (
     console_of_tables,
     gathered,
     reading_of,
+    transcripts_of,
 )
 
 
@@ -32,6 +33,14 @@ class ReportOptions:
         ),
     ]
     html: Html = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="With --html: the record with the transcripts; the setting `store` by default.",
+            show_default=False,
+        ),
+    ] = None
     tasks: Annotated[bool, typer.Option("--tasks", help="Print the figures of each task too.")] = False
     success_at: SuccessAt = None
     without_over_budget: WithoutOverBudget = False
@@ -56,7 +65,8 @@ def report(options: ReportOptions) -> None:
     outcome = gathered(options.folder)
     summary = summarise(outcome, reading_of(options))
     if options.html is not None:
-        options.html.write_text(run_report(summary, outcome), encoding="utf-8")
+        transcripts = transcripts_of(outcome, options.store)
+        options.html.write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
     if options.json:
         say_json(SUMMARY.as_json(summary))
         return

@@ -23,6 +23,7 @@ class FailureGroup:
     """As the first of them has it."""
     count: int
     first: Attempt
+    """By its place in the run."""
 
     def describe(self) -> str:
         """Return the reason and where it came up first, in one line."""
@@ -41,8 +42,13 @@ def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
     for attempt in attempts:
         if attempt.error is not None:
             members.setdefault(_VARYING.sub("#", attempt.error), []).append(attempt)
-    groups = [FailureGroup(found[0].error or "", len(found), found[0]) for found in members.values()]
-    return sorted(groups, key=lambda group: -group.count)
+    groups = [_grouped(found) for found in members.values()]
+    return sorted(groups, key=lambda group: (-group.count, group.first.place))
+
+
+def _grouped(members: list[Attempt]) -> FailureGroup:
+    first = min(members, key=lambda attempt: attempt.place)
+    return FailureGroup(first.error or "", len(members), first)
 
 
 def failure_lines(attempts: Iterable[Attempt], played: int) -> list[str]:

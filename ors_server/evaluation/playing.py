@@ -20,6 +20,8 @@ from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import EpisodeFigures, Target, TargetEpisode, TaskOrder
 
+MOST_NAME = 128
+"""Characters of an agent's name that label its episodes."""
 _LIBRARIES = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     str(Path(ors_server.__file__).parent),
@@ -109,7 +111,7 @@ class _Play:
             index=self._place.index,
             attempt=self._place.attempt,
             seed=self._seed,
-            labels={"run": self._manner.run_id, "attempt": str(self._place.attempt)},
+            labels=self._labels(),
             policy=self._policy(),
         )
         try:
@@ -121,6 +123,14 @@ class _Play:
             self._figures = await episode.figures()
         except Exception as error:  # noqa: BLE001  (a foreign server may fail in any way)
             self._fail(error)
+
+    def _labels(self) -> Mapping[str, str]:
+        name = str(self._player.agent.describe().get("name", ""))[:MOST_NAME]
+        return {
+            "run": self._manner.run_id,
+            "attempt": str(self._place.attempt),
+            **({"agent": name} if name else {}),
+        }
 
     def _policy(self) -> Mapping[str, Any]:
         """Have the episode keep a budget of steps that the seat cannot; policies are only made stricter."""

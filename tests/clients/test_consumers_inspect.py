@@ -10,7 +10,7 @@ from tests.clients.consuming import LADDER, REWARDS
 def consumed(request, serve_with, play):
     url = serve_with(None, LADDER, ORS_EMIT=request.param)
     started = play("inspect", "consume_inspect.py")
-    started.start(url, "whole", "half")
+    started.start(url, "whole", "half", "refused", "slips", "beyond")
     return request.param, url, started.answer
 
 
@@ -32,3 +32,24 @@ def test_a_sample_that_ends_before_its_episode_is_scored_zero_where_nothing_was_
     seen = answer("half")
     assert (seen["status"], seen["finished"]) == ("success", False)
     assert (seen["value"], seen["reward"]) == ((REWARDS[0],) * 2 if emit == "dense" else (0.0, None))
+
+
+def test_calls_that_inspect_refuses_itself_are_not_charged(consumed):
+    emit, _, answer = consumed
+    seen = answer("refused")
+    assert all("ToolCallError(type='parsing'" in told for told in seen["tool_answers"][:3])
+    assert seen["value"] == (REWARDS[0] if emit == "dense" else 0.0)
+
+
+def test_a_tool_that_raises_ends_the_sample_with_an_error(consumed):
+    _, _, answer = consumed
+    seen = answer("slips")
+    assert (seen["status"], "value" in seen) == ("error", False)
+    assert seen["tool_answers"] == ["left"]
+
+
+def test_a_call_after_the_end_of_the_episode_makes_the_sample_an_error(consumed):
+    _, _, answer = consumed
+    seen = answer("beyond")
+    assert (seen["status"], "value" in seen) == ("error", False)
+    assert "episode_finished" in seen["error"]

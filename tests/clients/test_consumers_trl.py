@@ -8,7 +8,7 @@ import pytest
 from ors_server.client import Client
 from tests.clients.consuming import LADDER, REWARDS, returns_of
 
-PARTS = ("whole", "half", "blind")
+PARTS = ("whole", "half", "blind", "refused", "slips", "open")
 MISTAKE = -0.0625
 
 
@@ -66,3 +66,41 @@ def test_our_own_client_sums_to_the_same_return_either_way(consumed):
         episode.call("jump")
         assert episode.check().episode_return == sum(REWARDS) + MISTAKE
         assert (episode.ledger.last_reward == episode.ledger.total) is (emit == "final")
+
+
+def test_calls_that_trl_refuses_itself_are_not_charged(consumed):
+    emit, url, answer = consumed
+    seen = answer("refused")
+    assert seen["said"] == ["TypeError", "TypeError", "AttributeError"]
+    summary = returns_of(url, seen["session"])
+    assert summary.steps == 1
+    assert summary.episode_return + summary.withheld == REWARDS[0]
+    assert seen["rewards"] == ([REWARDS[0]] if emit == "dense" else [None])
+
+
+def test_a_tool_that_raises_ends_the_episode_for_trl(consumed):
+    emit, url, answer = consumed
+    seen = answer("slips")
+    first, after = seen["said"]
+    assert first.startswith("Error: ")
+    assert "session terminated" in after
+    assert seen["rewards"] == [REWARDS[0] if emit == "dense" else None, None, None]
+    assert seen["finished"] is False
+    summary = returns_of(url, seen["session"])
+    assert (summary.steps, summary.failed_steps) == (2, 1)
+
+
+def test_trl_leaves_its_last_session_open(consumed):
+    _, url, answer = consumed
+    with Client(url) as client:
+        left = {part: client.summary(answer(part)["session"]) for part in ("open", "whole")}
+    assert left["open"].phase == "playing"
+    assert left["whole"].phase == "deleted"
+
+
+def test_the_answer_is_a_column_of_the_dataset_unless_metadata_is_left_out(consumed):
+    _, _, answer = consumed
+    seen = answer("whole")
+    assert {"answer", "id"} <= set(seen["columns"])
+    assert seen["answers"] == ["left"]
+    assert set(seen["columns_without"]) == {"prompt", "task_index"}

@@ -13,7 +13,8 @@ from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.summarising import summarise
 from ors_server.evaluation.summary import Reading
-from tests.fixtures.made_runs import make_lively
+from ors_server.evaluation.transcripts import Transcript, TranscriptStep
+from tests.fixtures.made_runs import make_lively, make_outcome
 
 CHROMIUM = os.environ.get("ORS_TEST_CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -208,3 +209,93 @@ def test_a_comparison_can_be_seen_and_asks_for_nothing(watched, comparison):
     shown = [float(text) for text in cells(page, "tasks", 2)]
     assert shown == sorted(shown)
     watched.check(comparison)
+
+
+def overlap(one, other):
+    return not (
+        one["x"] + one["width"] <= other["x"]
+        or other["x"] + other["width"] <= one["x"]
+        or one["y"] + one["height"] <= other["y"]
+        or other["y"] + other["height"] <= one["y"]
+    )
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0, 0.5])
+def test_the_names_of_two_curves_never_overprint(watched, tmp_path, reward):
+    path = tmp_path / "report.html"
+    outcome = make_outcome([[reward] * 3] * 4, success_at=1.0)
+    path.write_text(run_report(summarise(outcome, READING), outcome), encoding="utf-8")
+    page = watched.open(path)
+    first, second = (label.bounding_box() for label in page.locator("#plot-at-k text.series").all())
+    assert not overlap(first, second)
+    plot = page.locator("#plot-at-k svg").bounding_box()
+    for label in (first, second):
+        assert plot["y"] <= label["y"]
+        assert label["y"] + label["height"] <= plot["y"] + plot["height"]
+    watched.check(path)
+
+
+def test_an_interval_that_goes_on_beyond_the_plot_is_marked(watched, tmp_path):
+    path = tmp_path / "report.html"
+    outcome = make_outcome([[0.2, 0.8]] * 2 + [[0.5, 0.5]])
+    path.write_text(run_report(summarise(outcome, READING), outcome), encoding="utf-8")
+    page = watched.open(path)
+    told = page.eval_on_selector_all(
+        "#plot-task-returns .clipped title", "all => all.map(one => one.textContent)"
+    )
+    assert len(told) == 4
+    assert all(re.fullmatch(r"goes on (up|down) to -?[\d.]+", words) for words in told)
+    assert all(width > 0 and height > 0 for width, height in boxes(page, "#plot-task-returns .clipped"))
+    assert "arrow: beyond the plot" in page.locator("#plot-task-returns figcaption").inner_text()
+    watched.check(path)
+
+
+def test_what_a_run_was_asked_for_is_no_json(watched, tmp_path):
+    path = tmp_path / "report.html"
+    wish = {
+        "target": "qa",
+        "limit": 4,
+        "steps": 30,
+        "agent_options": {"top_p": 0.5},
+        "policy": {"emit": "final"},
+    }
+    outcome = make_outcome([[1.0, 0.0]], config={"wish": wish, "tags": ["a", "b"], "empty": {}})
+    path.write_text(run_report(summarise(outcome, READING), outcome), encoding="utf-8")
+    page = watched.open(path)
+    told = dict(
+        zip(page.locator("#run dt").all_inner_texts(), page.locator("#run dd").all_inner_texts(), strict=True)
+    )
+    assert told["most tasks"] == "4"
+    assert told["budget of an attempt: tool calls"] == "30"
+    assert told["agent option: top_p"] == "0.5"
+    assert told["policy: emit"] == "final"
+    assert told["tags"] == "a, b"
+    assert not any("{" in value for value in told.values())
+
+
+def test_transcripts_are_opened_from_the_attempts_and_obey_nobody(watched, tmp_path):
+    path = tmp_path / "report.html"
+    outcome = make_outcome([[1.0, 0.0], [None, 1.0]])
+    hostile = "</pre><script>alert(1)</script>\u202eturned\x1b[2J"
+    step = TranscriptStep(1, "submit<b>", '{"answer": "</details>"}', hostile, "completed, reward 0.5")
+    shown = [Transcript(one, f"Prompt of {one.index}", (step,), 3) for one in outcome.attempts[:3]]
+    path.write_text(run_report(summarise(outcome, READING), outcome, shown), encoding="utf-8")
+    page = watched.open(path)
+    assert page.locator("#attempts tbody a[href^='#transcript:']").count() == 3
+    closed = page.locator("#transcripts details")
+    assert closed.count() == 3
+    assert not closed.first.locator("pre").first.is_visible()
+    page.locator("#attempts tbody a[href^='#transcript:']").first.click()
+    opened = page.locator("#transcripts details[open]")
+    assert opened.count() == 1
+    words = opened.inner_text()
+    assert "</pre><script>alert(1)</script>\\u202eturned[2J" in words
+    assert "3 more steps not shown." in words
+    watched.check(path)
+    page.locator("#attempts input").fill("nothing like that")
+    assert page.locator("#attempts tbody tr").count() == 0
+
+
+def test_a_report_without_transcripts_says_how_to_read_them(watched, report):
+    page = watched.open(report)
+    assert "ors-server episodes show EPISODE" in page.locator("#transcripts").inner_text()

@@ -31,10 +31,13 @@ def differences(comparison: Comparison) -> Plot:
     """
     changes = sorted(comparison.tasks, key=lambda one: (-one.difference, one.split, one.index))
     bars = _bars(changes)
-    low, high = widened(min(0.0, changes[-1].difference), max(0.0, changes[0].difference))
+    overall = comparison.figures["reward"]
+    reached = [0.0, changes[-1].difference, changes[0].difference]
+    if overall.interval is not None:
+        reached += [overall.interval.low, overall.interval.high]
+    low, high = widened(min(reached), max(reached))
     drawing = Drawing((0.0, float(len(bars))), (low, high), WIDE)
     drawing.axes("tasks, the greatest gain first", "second less first", x_ticks=())
-    overall = comparison.figures["reward"]
     _mean_band(drawing, overall, float(len(bars)))
     for place, bar in enumerate(bars):
         style = "success" if bar.change > 0 else "error" if bar.change < 0 else "other"
@@ -59,10 +62,7 @@ def differences(comparison: Comparison) -> Plot:
 
 def _mean_band(drawing: Drawing, overall: Difference, end: float) -> None:
     if overall.interval is not None:
-        low, high = (
-            min(max(value, drawing.y[0]), drawing.y[1])
-            for value in (overall.interval.low, overall.interval.high)
-        )
+        low, high = overall.interval.low, overall.interval.high
         drawing.band([(0.0, low, high), (end, low, high)])
 
 

@@ -13,6 +13,8 @@ from ors_server.evaluation.wording import number
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _TICKS = 5
+ARROW = 6.0
+"""Length of the arrow at an end that is cut off, in the drawing's units."""
 _TINY = 1e-300
 """Narrower ranges are points."""
 
@@ -68,6 +70,23 @@ def widened(low: float, high: float) -> tuple[float, float]:
     step = ticks(low, high)[:2]
     size = step[1] - step[0] if len(step) > 1 else high - low
     return math.floor(low / size + 1e-9) * size, math.ceil(high / size - 1e-9) * size
+
+
+def apart(wanted: Sequence[float], gap: float, end: float) -> list[float]:
+    """Return places as near as possible to the wanted ones, none nearer to another than a gap.
+
+    Args:
+        wanted: In order of their labels.
+        gap: Least distance.
+        end: Greatest place.
+    """
+    order = sorted(range(len(wanted)), key=lambda at: (wanted[at], at))
+    found = list(wanted)
+    highest = end
+    for at in reversed(order):
+        found[at] = highest = min(wanted[at], highest)
+        highest -= gap
+    return found
 
 
 @dataclass
@@ -185,13 +204,43 @@ class Drawing:
 
         Args:
             x: In data units.
-            low: In data units; what lies outside the scale is cut off.
+            low: In data units; what lies outside the scale is cut off, and marked by an arrow.
             high: Likewise.
             style: Classes.
         """
         bottom, top = (self.at_y(min(max(value, self.y[0]), self.y[1])) for value in (low, high))
         at = self.at_x(x)
         self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_=style))
+        if low < self.y[0]:
+            self._arrow(at, bottom, (0, ARROW), f"goes on down to {number(low)}")
+        if high > self.y[1]:
+            self._arrow(at, top, (0, -ARROW), f"goes on up to {number(high)}")
+
+    def extent(self, low: float, high: float, y: float) -> None:
+        """Draw a horizontal line from one value to another.
+
+        Args:
+            low: In data units; what lies outside the scale is cut off, and marked by an arrow.
+            high: Likewise.
+            y: From the top, in the drawing's own units.
+        """
+        left, right = (self.at_x(min(max(value, self.x[0]), self.x[1])) for value in (low, high))
+        self.parts.append(element("line", x1=left, x2=max(right, left + 1), y1=y, y2=y, class_="extent"))
+        if low < self.x[0]:
+            self._arrow(left, y, (-ARROW, 0), f"goes on down to {number(low)}")
+        if high > self.x[1]:
+            self._arrow(right, y, (ARROW, 0), f"goes on up to {number(high)}")
+
+    def _arrow(self, x: float, y: float, to: tuple[float, float], title: str) -> None:
+        """Mark an end that is cut off by an arrow that points out of the drawing."""
+        along, across = to, (to[1] * 0.7, to[0] * 0.7)
+        corners = (
+            (x + along[0], y + along[1]),
+            (x + across[0], y + across[1]),
+            (x - across[0], y - across[1]),
+        )
+        points = " ".join(f"{left:.1f},{top:.1f}" for left, top in corners)
+        self.parts.append(element("polygon", element("title", title), points=points, class_="mark clipped"))
 
     def level(self, y: float, words: str, style: str = "level") -> None:
         """Draw a line from left to right, and say what it is.

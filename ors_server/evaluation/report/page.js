@@ -136,6 +136,10 @@
         if (column.kind === "badge") {
           cell.className = "";
           cell.append(make("span", text, `badge ${text}`));
+        } else if (column.kind === "link" && text !== "-") {
+          const link = make("a", "show");
+          link.href = `#${text}`;
+          cell.append(link);
         } else if (at === 0 && this.link) {
           const link = make("a", name);
           link.href = `#${this.link}${name}`;

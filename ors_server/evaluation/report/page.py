@@ -1,12 +1,14 @@
 """The report of a run: its figures, plots, tasks, attempts and settings on one page."""
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
+from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.gathering import Outcome
 from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
+from ors_server.evaluation.planning import WISH
 from ors_server.evaluation.played import Reader, tokens_of
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.plots import (
@@ -28,8 +30,10 @@ from ors_server.evaluation.report.rows import (
     plain_table,
 )
 from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
+from ors_server.evaluation.report.transcripts import name_of, render_transcripts
 from ors_server.evaluation.summary import Amount, Estimate, Rate, Summary, TaskFigures
 from ors_server.evaluation.table import intervals_remark, remarks_on
+from ors_server.evaluation.transcripts import Transcript
 from ors_server.evaluation.wording import (
     NOTHING,
     between,
@@ -44,6 +48,7 @@ SECTIONS = (
     ("plots", "Plots"),
     ("tasks-section", "Tasks"),
     ("attempts-section", "Attempts"),
+    ("transcripts", "Transcripts"),
     ("run", "Run"),
 )
 _TASK_COLUMNS = (
@@ -72,16 +77,32 @@ _ATTEMPT_COLUMNS = (
     Column("seconds", "number"),
     Column("stop reason"),
     Column("episode", "mono"),
+    Column("transcript", "link"),
     Column("error", "text"),
 )
+_TOLD = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
+"""Options of a run that have a line of their own."""
+_OPTIONS = {
+    "tasks": "tasks",
+    "limit": "most tasks",
+    "agent": "agent as given",
+    "agent_options": "agent option",
+    "policy": "policy",
+    "steps": "budget of an attempt: tool calls",
+    "tokens": "budget of an attempt: tokens",
+    "cost": "budget of an attempt: cost",
+    "seconds": "budget of an attempt: seconds",
+}
+"""What the options are called on the page."""
 
 
-def run_report(summary: Summary, outcome: Outcome) -> str:
+def run_report(summary: Summary, outcome: Outcome, transcripts: Sequence[Transcript] = ()) -> str:
     """Return the report of a run as a page of its own.
 
     Args:
         summary: The figures.
         outcome: What they were made from.
+        transcripts: Of attempts whose episodes are on record.
     """
     first = summary.runs[0]
     reader = Reader(summary.reading)
@@ -91,13 +112,18 @@ def run_report(summary: Summary, outcome: Outcome) -> str:
             "figures",
             "Figures",
             _tiles(summary),
-            remarks(_remarks(summary)),
+            remarks(_remarks(summary, outcome)),
             _splits(summary),
             _metrics(summary),
         ),
         section("plots", "Plots", _plots(summary, counted, reader)),
         section("tasks-section", "Tasks", _tasks(summary.tasks)),
-        section("attempts-section", "Attempts", _attempts(outcome, reader)),
+        section(
+            "attempts-section",
+            "Attempts",
+            _attempts(outcome, reader, {name_of(one.attempt) for one in transcripts}),
+        ),
+        section("transcripts", "Transcripts", render_transcripts(transcripts, len(outcome.attempts))),
         section("run", "Run", *map(run_facts, summary.runs)),
     )
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
@@ -133,11 +159,12 @@ def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M}"
 
 
-def _remarks(summary: Summary) -> list[str]:
+def _remarks(summary: Summary, outcome: Outcome) -> list[str]:
     stops = [
         f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
     ]
     found = [*remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget), *stops]
+    found += failure_lines(outcome.attempts, len(outcome.attempts))
     return [f"{words[:1].upper()}{words[1:]}." for words in found]
 
 
@@ -267,11 +294,11 @@ def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
     return table.render(known=len(tasks))
 
 
-def _attempts(outcome: Outcome, reader: Reader) -> Markup:
+def _attempts(outcome: Outcome, reader: Reader, told: Collection[str]) -> Markup:
     several = len(outcome.runs) > 1
     columns = (*_ATTEMPT_COLUMNS, Column("run", "mono", in_id=True)) if several else _ATTEMPT_COLUMNS
     rows = [
-        (*_attempt(attempt, reader), attempt.run_id) if several else _attempt(attempt, reader)
+        (*_attempt(attempt, reader, told), attempt.run_id) if several else _attempt(attempt, reader, told)
         for attempt in outcome.attempts[:MAX_ROWS]
     ]
     title = "In the order in which they ended. `ors-server episodes show EPISODE` shows one step by step."
@@ -279,7 +306,7 @@ def _attempts(outcome: Outcome, reader: Reader) -> Markup:
     return table.render(known=len(outcome.attempts))
 
 
-def _attempt(attempt: Attempt, reader: Reader) -> tuple[Cell, ...]:
+def _attempt(attempt: Attempt, reader: Reader, told: Collection[str]) -> tuple[Cell, ...]:
     errored = attempt.status is AttemptStatus.ERRORED
     return (
         f"{attempt.split}/{attempt.index}",
@@ -294,6 +321,7 @@ def _attempt(attempt: Attempt, reader: Reader) -> tuple[Cell, ...]:
         round(attempt.seconds, 3),
         cut(attempt.stop_reason),
         attempt.episode_id,
+        name_of(attempt) if name_of(attempt) in told else None,
         cut(attempt.error),
     )
 
@@ -316,16 +344,37 @@ def run_facts(run: Run) -> Markup:
         ("Ended", f"{run.ended_at:%Y-%m-%d %H:%M:%S} UTC" if run.ended_at else "not ended"),
     ]
     known = [
-        *((f"agent: {name}", _written(value)) for name, value in run.agent.items()),
+        *_spread("agent", run.agent),
         *((f"version of {name}", value) for name, value in run.versions.items()),
-        *((name, _written(value)) for name, value in run.config.items()),
+        *(pair for name, value in run.config.items() for pair in _setting(name, value)),
     ]
     cards = [element("div", facts(pairs), class_="card") for pairs in (told, known) if pairs]
     return element("div", *cards, class_="pair")
 
 
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Spell one further setting of a run; the options that `eval` was given each by its name."""
+    if name != WISH or not isinstance(value, Mapping):
+        yield from _spread(name, value)
+        return
+    for option, given in cast("Mapping[str, object]", value).items():
+        if option not in _TOLD:
+            yield from _spread(_OPTIONS.get(option, option), given)
+
+
+def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Spell a setting without JSON: a line for each part that has a value."""
+    if isinstance(value, Mapping):
+        for key, part in cast("Mapping[str, object]", value).items():
+            yield from _spread(f"{name}: {key}", part)
+    elif isinstance(value, list | tuple):
+        parts = cast("Sequence[object]", value)
+        if parts:
+            yield name, ", ".join(part for one in parts for _, part in _spread("", one))
+    elif isinstance(value, bool):
+        yield name, "yes" if value else "no"
+    elif value is not None:
+        yield name, str(value)
 
 
 def _about(summary: Summary) -> str:

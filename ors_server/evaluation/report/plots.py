@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ors_server.evaluation.intervals import Interval, z_of
 from ors_server.evaluation.outcomes import Attempt
-from ors_server.evaluation.report.drawing import Drawing, Frame, ticks, widened
+from ors_server.evaluation.report.drawing import Drawing, Frame, apart, ticks, widened
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.summary import AtK, Summary, TaskFigures
 from ors_server.evaluation.wording import between, count_of, number, percent
@@ -21,6 +21,8 @@ MOST_TASKS = 240
 MOST_POINTS = 300
 """Points of a running mean."""
 MOST_REASONS = 8
+LABEL_GAP = 18.0
+"""Least distance of two labels, in the drawing's units."""
 _BINS = 20
 _LINE = 30
 """Height of a bar with a name, in the drawing's units."""
@@ -152,8 +154,8 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
     return Plot(
         "running-mean",
         "Running mean of the return",
-        "Over attempts in the order in which they ended, with a band clustered by task. Quick attempts come "
-        "first, so the beginning leans towards them.",
+        "Over attempts in the order in which they ended, with a band clustered by task, cut off at the least "
+        "and the greatest return. Quick attempts come first, so the beginning leans towards them.",
         drawing.render("running-mean", "Running mean of the return"),
         ("attempts", "mean", "band"),
         [
@@ -247,7 +249,8 @@ def returns_by_task(summary: Summary) -> Plot | None:
 
 def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[Ranked], str]:
     if len(tasks) <= MOST_TASKS:
-        return [_alone(task) for task in tasks], "Each point is a task, with the interval of its mean return."
+        caption = "Each point is a task, with the interval of its mean return (arrow: beyond the plot)."
+        return [_alone(task) for task in tasks], caption
     step = len(tasks) / MOST_TASKS
     groups = [tasks[round(place * step) : round((place + 1) * step)] for place in range(MOST_TASKS)]
     caption = (
@@ -299,6 +302,7 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
         ("pass@k", "success-line", lambda one: (one.pass_at_k.value, one.pass_at_k.interval)),
         ("pass^k", "accent", lambda one: (one.pass_hat_k.value, one.pass_hat_k.interval)),
     )
+    lasts: list[float] = []
     for label, style, read in curves:
         read_all = [(float(one.k), *read(one)) for one in found]
         if all(within is not None for _, _, within in read_all):
@@ -307,8 +311,9 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
         for k, value, within in read_all:
             words = f"{label[:-1]}{k:.0f}: {percent(value)} ({between(within, as_percent=True)})"
             drawing.dot(k, value, words, f"{style}-dot")
-        last = read_all[-1][1]
-        drawing.text(frame.end + 8, drawing.at_y(last) + 4, label, f"series {style}-text")
+        lasts.append(drawing.at_y(read_all[-1][1]) + 4)
+    for (label, style, _), place in zip(curves, apart(lasts, LABEL_GAP, frame.floor + 4), strict=True):
+        drawing.text(frame.end + 8, place, label, f"series {style}-text")
     return Plot(
         "at-k",
         "What more attempts gain",
@@ -384,13 +389,11 @@ def interval_bar(name: str, value: float, within: Interval, scale: tuple[float, 
     low, high = scale
     frame = Frame(width=200, height=14, left=5, right=5, top=2, bottom=2)
     drawing = Drawing((low, high), (0.0, 1.0), frame)
-    ends = [min(max(end, low), high) for end in (within.low, within.high)]
-    left, right = map(drawing.at_x, ends)
-    drawing.parts = [
-        element("line", x1=5, x2=195, y1=7, y2=7, class_="track"),
-        element("line", x1=left, x2=max(right, left + 1), y1=7, y2=7, class_="extent"),
-        element("circle", cx=drawing.at_x(min(max(value, low), high)), cy=7, r=4.5, class_="accent-dot"),
-    ]
+    drawing.parts = [element("line", x1=5, x2=195, y1=7, y2=7, class_="track")]
+    drawing.extent(within.low, within.high, 7)
+    drawing.parts.append(
+        element("circle", cx=drawing.at_x(min(max(value, low), high)), cy=7, r=4.5, class_="accent-dot")
+    )
     return drawing.render(
         name, f"{number(value)}, interval {between(within)}, on a scale from {low:g} to {high:g}"
     )

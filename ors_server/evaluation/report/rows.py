@@ -26,7 +26,7 @@ class Column:
 
     name: str
     kind: str = "plain"
-    """How it looks: `plain`, `number`, `text` (long), `mono` or `badge`."""
+    """How it looks: `plain`, `number`, `text` (long), `mono`, `badge`, or `link` (an id of the page)."""
     in_id: bool = False
     """Whether it is part of what names a row."""
 
@@ -111,6 +111,8 @@ class LongTable:
 
     def _cell(self, place: int, cell: Cell) -> Markup:
         kind, words = self.columns[place].kind, _spell(cell)
+        if kind == "link" and cell:
+            return element("td", element("a", "show", href=f"#{cell}"))
         if kind == "badge":
             return element("td", element("span", words, class_=f"badge {words}"))
         if place == 0 and self.link:

@@ -45,6 +45,15 @@ PLAYS = {
         done(),
     ],
     "half": lambda: [call("climb", hand="left"), done()],
+    "refused": lambda: [
+        call("climb", foot="left"),
+        call("climb", hand=["left"]),
+        call("fly"),
+        call("climb", hand="left"),
+        done(),
+    ],
+    "slips": lambda: [call("climb", hand="left"), call("slip"), call("climb", hand="right"), done()],
+    "beyond": lambda: [call("climb", hand="left"), call("jump"), call("look"), done()],
 }
 
 
@@ -61,8 +70,19 @@ def consume(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:
             log_dir=folder,
             display="none",
         )
-        [score] = log.samples[0].scores.values()
-        return {"status": log.status, "value": score.value, **score.metadata}
+        sample = log.samples[0]
+        told = [
+            str(message.content or message.error) for message in sample.messages if message.role == "tool"
+        ]
+        seen = {
+            "status": log.status,
+            "tool_answers": told,
+            "error": str(sample.error and sample.error.message),
+        }
+        if not sample.scores:
+            return seen
+        [score] = sample.scores.values()
+        return {**seen, "value": score.value, **score.metadata}
 
 
 if __name__ == "__main__":

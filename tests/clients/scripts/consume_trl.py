@@ -25,6 +25,15 @@ def whole(env: Any) -> None:
     env.jump()
 
 
+SAID: list[str] = []
+"""What was said instead of what the server would have said."""
+
+
+def left_open(env: Any) -> None:
+    """Climbs one rung; nobody closes the rollout, as at the end of a training run."""
+    env.climb(hand="left")
+
+
 def half(env: Any) -> None:
     """Climbs one rung and gives up."""
     env.climb(hand="left")
@@ -33,6 +42,23 @@ def half(env: Any) -> None:
 def blind(env: Any) -> None:
     """Does nothing that is judged."""
     env.look()
+
+
+def refused(env: Any) -> None:
+    """Makes the calls that never leave TRL; its trainer turns the exceptions into answers of the tools."""
+    for tool, arguments in (("climb", {"foot": "left"}), ("climb", {}), ("fly", {})):
+        try:
+            getattr(env, tool)(**arguments)
+        except (TypeError, AttributeError) as error:
+            SAID.append(type(error).__name__)
+    env.climb(hand="left")
+
+
+def slips(env: Any) -> None:
+    """Calls a tool that raises between two that pay."""
+    env.climb(hand="left")
+    SAID.append(env.slip())
+    SAID.append(env.climb(hand="right"))
 
 
 def consume(play: Any) -> dict[str, Any]:
@@ -47,11 +73,26 @@ def consume(play: Any) -> dict[str, Any]:
         "rewards": env.rewards,
         "finished": env.finished,
         "session": session,
+        "said": list(SAID),
+        "columns": spec.train_dataset.column_names,
+        "answers": spec.train_dataset["answer"][:1],
+        "columns_without": OpenRewardSpec(
+            sys.argv[1], num_tasks=1, include_metadata=False
+        ).train_dataset.column_names,
     }
-    env._close()
+    SAID.clear()
+    if play is not left_open:
+        env._close()
     return seen
 
 
 if __name__ == "__main__":
-    plays = {"whole": whole, "half": half, "blind": blind}
+    plays = {
+        "whole": whole,
+        "half": half,
+        "blind": blind,
+        "refused": refused,
+        "slips": slips,
+        "open": left_open,
+    }
     sys.stdout.write(json.dumps({name: consume(plays[name]) for name in sys.argv[2:]}))

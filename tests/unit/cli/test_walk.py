@@ -10,6 +10,11 @@ from tests.fixtures.terminal import CTRL_C, CTRL_D, ENTER, LEFT, TAB, UP, Termin
 
 BIN = str(Path(sys.executable).parent / "ors-server")
 ROOT = Path(__file__).parents[3]
+AGENT = """
+async def crash(seat):
+    answer = {}
+    return answer["number"]
+"""
 SLOW = """
 import time
 from ors_server import Environment, EpisodePolicy, Split, tool
@@ -141,3 +146,56 @@ def test_words_wrap_at_the_width_of_the_terminal_and_nothing_obeys_the_author(te
     assert " ".join(line.strip() for line in prompt[:-1]).split() == whole.split()
     assert "line" in prompt[-1]
     assert r"\x1b[31m" in prompt[-1]
+
+
+def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path):  # noqa: PLR0915  (one walk)
+    screen = terminal("doctor")
+    screen.expect("ok   python ")
+    screen.expect("optional missing, 0 problems")
+    assert screen.wait() == 0
+
+    screen = terminal("new", "sums")
+    screen.expect("made sums\nNext:\n  ors-server check ./sums\n")
+    assert screen.wait() == 0
+    screen = terminal("check", "./sums", "--quiet")
+    screen.expect(" 0 failed")
+    assert screen.wait() == 0
+
+    screen = terminal("play", "./sums", "--split", "test")
+    screen.expect("What is 10000 + 10000?")
+    screen.expect("> ")
+    screen.type("sumbit" + ENTER)
+    screen.expect("did you mean 'submit'? Nothing was called.")
+    screen.type("sub" + TAB + '{"answer": 2000}' + LEFT + "0" + CTRL_C)
+    screen.expect("(line dropped")
+    screen.expect("> ")
+    screen.type("submit" + ENTER)
+    screen.expect("answer (A whole number.): ")
+    screen.type("2000" + ENTER)
+    screen.expect("finished, completed: 1 steps, return 0")
+    assert screen.wait() == 0
+    again = terminal("play", "./sums", "--split", "test")
+    again.expect("> ")
+    again.type(UP + UP + ENTER)
+    again.expect("answer (A whole number.): ")
+    again.type(UP * 3 + LEFT * 9 + CTRL_C)
+    again.expect("(line dropped")
+    again.type('submit {"answer": 2000}' + LEFT + "0" + ENTER)
+    again.expect("finished, completed: 1 steps, return 1")
+    assert again.wait() == 0
+
+    (tmp_path / "ors.toml").write_text('environments = ["./sums"]\nprot = 9000\n')
+    screen = terminal("serve", "--config", "ors.toml")
+    screen.expect("ors-server: ors.toml, line 2: unknown setting 'prot', did you mean 'port'?\n")
+    assert screen.wait() == 2
+
+    (tmp_path / "agent.py").write_text(AGENT)
+    screen = terminal("eval", "./sums", "--agent", "agent.py:crash", "--limit", "2", "--output", "run")
+    screen.expect("2 attempts errored: in no mean")
+    screen.expect("2 of 2 attempts failed: KeyError: 'number' (agent.py:4); first at test/0, attempt 1\n")
+    screen.expect("details: run/attempts.jsonl, tracebacks and logs in run/logs\n")
+    assert screen.wait() == 1
+
+    screen = terminal("episodes", "list")
+    screen.expect("agent=agent.py:crash")
+    assert screen.wait() == 0

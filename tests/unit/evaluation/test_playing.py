@@ -52,7 +52,7 @@ async def test_the_episode_is_recorded_with_its_seed_and_its_place_in_the_run():
         attempt, _ = await AttemptPlayer(target, OracleAgent(), manner(), FakeClock()).play(PLACE)
         record = await store.find(attempt.episode_id)
     assert record.origin.seed == attempt.seed
-    assert record.origin.labels == {"run": "run-1", "attempt": "1"}
+    assert record.origin.labels == {"run": "run-1", "attempt": "1", "agent": "oracle"}
     assert (record.origin.split, record.origin.index, record.is_closed) == ("test", 2, True)
 
 

@@ -74,7 +74,7 @@ async def test_labels_seed_and_policy_reach_the_server(target, server):
     attempt = await attempt_at(target, ScriptedAgent(play), policy={"step_limit": 1})
     assert (attempt.stop_reason, attempt.steps, attempt.episode_return) == ("step_limit", 1, 0.25)
     status = await server.app.engine.status(attempt.session_id)
-    assert status.origin.labels == {"run": "run-1", "attempt": "1"}
+    assert status.origin.labels == {"run": "run-1", "attempt": "1", "agent": "scripted"}
     assert status.origin.seed == attempt.seed
 
 

@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from ors_server.cli.filters import read_time
+from ors_server.evaluation.folder import read_run
 from tests.fixtures.workshop import Player, Workshop
 
+ROOT = Path(__file__).parents[4]
 KEY = "trainer-key-0123456789"
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -20,10 +23,24 @@ def test_the_list_has_a_row_per_episode_and_a_sum(episodes, long_one, short_one,
     assert (ran.status, ran.err) == (0, "")
     heading, newer, older, total = ran.out.splitlines()
     assert heading.split()[:3] == ["id", "task", "standing"]
+    assert heading.split()[-2:] == ["run", "labels"]
     assert newer.split()[:6] == [short_one[:8], "workshop", "train/1", "playing", "1", "0.125"]
     assert older.split()[:6] == [long_one[:8], "workshop", "train/4", "completed", "6", "1.25"]
-    assert "run=a" in older
+    assert older.split()[-2:] == ["a", "attempt=1"]
     assert total == "2 of 2 episodes, 7 steps, mean return 0.6875 (0.125 to 1.25)"
+
+
+def test_the_agent_and_the_run_of_an_evaluation_have_columns(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    store, target = str(tmp_path / "e.db"), "tests/fixtures/evaluated_environments.py:Guessing"
+    monkeypatch.chdir(ROOT)
+    words = ("eval", target, "--agent", "oracle", "--limit", "1", "--output", str(tmp_path / "r"))
+    assert run(*words, "--store", store).status == 0
+    heading, row, _ = run("episodes", "list", "--store", store).out.splitlines()
+    assert heading.split()[-3:] == ["agent", "run", "labels"]
+    assert row.split()[-3:] == ["oracle", read_run(tmp_path / "r").run_id, "attempt=1"]
+    found = run("episodes", "list", "--store", store, "--label", "agent=oracle", "--json")
+    assert found.json["labels"]["agent"] == "oracle"
 
 
 def test_a_narrow_table_keeps_ids_and_numbers_whole(episodes, long_one, short_one, monkeypatch):

@@ -1,0 +1,77 @@
+"""The transcripts of a report: each closed until it is opened, all text escaped and spelled out."""
+
+from collections.abc import Sequence
+
+from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.transcripts import MOST_STEPS, Transcript, TranscriptStep
+from ors_server.evaluation.wording import count_of, number
+
+ANCHOR = "transcript:"
+"""What the id of a transcript begins with."""
+NONE = (
+    "There are none: the episodes of these attempts are not in the record that was read. "
+    "`--store` names another record; `ors-server episodes show EPISODE` shows an episode of a server."
+)
+
+
+def name_of(attempt: Attempt) -> str:
+    """Return the id of an attempt's transcript.
+
+    Args:
+        attempt: It.
+    """
+    return f"{ANCHOR}{attempt.run_id}/{attempt.split}/{attempt.index}/{attempt.attempt}"
+
+
+def render_transcripts(transcripts: Sequence[Transcript], known: int) -> Markup:
+    """Return the transcripts one below the other.
+
+    Args:
+        transcripts: In order.
+        known: Attempts in all.
+    """
+    if not transcripts:
+        return element("p", NONE.replace("`", ""), class_="soft")
+    told = (
+        f"{len(transcripts):,} of {count_of(known, 'attempt')}: those that failed first, then the lowest "
+        f"returns. Each has at most {MOST_STEPS} steps; ors-server episodes show EPISODE shows all."
+    )
+    return element(
+        "div", element("p", told, class_="soft"), *map(_transcript, transcripts), class_="transcripts"
+    )
+
+
+def _transcript(one: Transcript) -> Markup:
+    attempt = one.attempt
+    came = attempt.error or f"return {number(attempt.episode_return)}, {attempt.stop_reason}"
+    more = (
+        [element("p", f"{count_of(one.left_out, 'more step')} not shown.", class_="soft")]
+        if one.left_out
+        else []
+    )
+    return element(
+        "details",
+        element("summary", f"{attempt.split}/{attempt.index}, attempt {attempt.attempt}: {came}"),
+        element("h4", "Prompt", id=name_of(attempt)),
+        _pre(one.prompt),
+        *(part for step in one.steps for part in _step(step)),
+        *more,
+        class_="card",
+    )
+
+
+def _step(step: TranscriptStep) -> tuple[Markup, ...]:
+    heading = element("h4", f"{step.number}. {step.tool} · {step.verdict}")
+    return heading, _pre(step.arguments), _pre(step.answer)
+
+
+def _pre(text: str) -> Markup:
+    """Return a text with the characters spelled out that would turn its direction."""
+    shown = "".join(
+        f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
+    )
+    return element("pre", shown or "-", dir="ltr", tabindex="0")
+
+
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -1,0 +1,108 @@
+"""What was said and done in attempts, read from the record for a report; bounded in number and size."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ors_server.evaluation.outcomes import Attempt
+from ors_server.store.base import RecordReader
+from ors_server.trajectory import Step
+from ors_server.wire import ImageBlock, TextBlock
+
+MOST_TRANSCRIPTS = 100
+"""Transcripts of one report: failed attempts first, then the lowest returns."""
+MOST_STEPS = 50
+"""Steps of one transcript."""
+MOST_CHARACTERS = 2000
+"""Characters of one text of a transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptStep:
+    """One call as a reader sees it."""
+
+    number: int
+    tool: str
+    arguments: str
+    """As JSON."""
+    answer: str
+    verdict: str
+    """Status and reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One attempt from its prompt to its last step."""
+
+    attempt: Attempt
+    prompt: str
+    steps: tuple[TranscriptStep, ...]
+    left_out: int
+    """Steps after the last one that is here."""
+
+
+async def read_transcripts(
+    reader: RecordReader, attempts: Iterable[Attempt], most: int = MOST_TRANSCRIPTS
+) -> list[Transcript]:
+    """Read the transcripts of attempts whose episodes are on record.
+
+    Args:
+        reader: The record.
+        attempts: Any; those without an episode there are left out.
+        most: Transcripts at most.
+
+    Returns:
+        The failed attempts first, then by return, the lowest first.
+
+    Raises:
+        StoreError: If the record cannot be read.
+    """
+    found: list[Transcript] = []
+    for attempt in sorted(attempts, key=_worst_first):
+        if len(found) == most:
+            break
+        record = None if attempt.episode_id is None else await reader.find(attempt.episode_id)
+        if record is not None:
+            steps = await reader.steps(record.origin.episode_id, 0, MOST_STEPS)
+            found.append(
+                Transcript(
+                    attempt,
+                    _text(record.prompt or ()),
+                    tuple(map(_step, steps)),
+                    max(0, record.summary.steps - len(steps)),
+                )
+            )
+    return found
+
+
+def _worst_first(attempt: Attempt) -> tuple[bool, float, str, int, int]:
+    return (
+        attempt.error is None,
+        attempt.episode_return or 0.0,
+        attempt.split,
+        attempt.index,
+        attempt.attempt,
+    )
+
+
+def _step(step: Step) -> TranscriptStep:
+    reward = "no reward" if step.reward is None else f"reward {step.reward:g}"
+    said = _text(step.blocks) if step.error is None else _cut(f"{step.error_code}: {step.error}")
+    return TranscriptStep(
+        step.number,
+        step.tool,
+        _cut(json.dumps(dict(step.arguments), ensure_ascii=False, indent=1)),
+        said,
+        f"{step.status.value}, {reward}{', finished' if step.finished else ''}",
+    )
+
+
+def _text(blocks: Iterable[TextBlock | ImageBlock]) -> str:
+    texts = (block.text if isinstance(block, TextBlock) else f"[{block.mimeType}]" for block in blocks)
+    return _cut("\n\n".join(texts))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]}… {len(text) - MOST_CHARACTERS:,} more characters"
