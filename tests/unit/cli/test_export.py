@@ -189,7 +189,7 @@ def test_a_record_in_memory_cannot_be_read(run, monkeypatch):
 
 def test_a_record_that_is_not_there_is_not_made(run, tmp_path):
     ran = run("export", "plain", "--store", str(tmp_path / "none.db"))
-    assert ran.status == 1
+    assert ran.status == 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -155,7 +155,7 @@ def test_pruning_keeps_what_it_is_told_to_keep(record, run):
     assert said == {"episodes": 1, "blobs": 0}
     assert json.loads(run("stats", "--store", str(record), "--json"))["episodes"] == 1
     run("verify", "--store", str(record))
-    assert "nothing says what to keep" in run("prune", "--store", str(record), status=1)
+    assert "nothing says what to keep" in run("prune", "--store", str(record), status=2)
 
 
 def test_pruning_takes_the_settings_word(record, run, monkeypatch):
@@ -184,14 +184,14 @@ def test_migrating_says_what_it_did(record, run):
         "ALTER TABLE prompts DROP COLUMN blobs",
         "UPDATE alembic_version SET version_num = '0001'",
     )
-    assert "store migrate" in run("verify", "--store", str(record), status=1)
+    assert "store migrate" in run("verify", "--store", str(record), status=2)
     assert run("migrate", "--store", str(record)) == "brought from form 0001 to 0002\n"
     assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0002", "after": "0002"}
 
 
 def test_every_command_works_on_postgresql(postgres, run):
     where = postgres.create_database()
-    assert "there is no record" in run("stats", "--store", where, status=1)
+    assert "there is no record" in run("stats", "--store", where, status=2)
     assert run("migrate", "--store", where) == "brought from form none to 0002\n"
     anyio.run(write, where)
     password = where.partition("ors:")[2].partition("@")[0]
@@ -205,9 +205,9 @@ def test_every_command_works_on_postgresql(postgres, run):
 
 @pytest.mark.parametrize("command", ["stats", "vacuum", "migrate", "verify"])
 def test_a_record_that_is_not_there_is_said_and_not_made(tmp_path, run, command):
-    assert "there is no record in" in run(command, "--store", str(tmp_path / "x.db"), status=1)
+    assert "there is no record in" in run(command, "--store", str(tmp_path / "x.db"), status=2)
     assert list(tmp_path.iterdir()) == []
-    assert "ends with its server" in run(command, status=1)
+    assert "ends with its server" in run(command, status=2)
 
 
 def test_a_server_says_where_its_record_is_and_keeps_it(serve, tmp_path, refenv, run):

@@ -267,7 +267,8 @@ async def test_a_store_that_fails_errs_instead_of_paying():
 
     async with open_local_target(Guessing, store=Full()) as target:
         attempt, _ = await AttemptPlayer(target, ScriptedAgent(play), manner(), FakeClock()).play(PLACE)
-    assert (attempt.status, attempt.error) == (AttemptStatus.ERRORED, "the disk is full")
+    assert attempt.status is AttemptStatus.ERRORED
+    assert attempt.error.startswith("the disk is full; ")
 
 
 def test_one_of_several_environments_is_chosen_by_name():

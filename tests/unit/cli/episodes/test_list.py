@@ -139,7 +139,7 @@ def test_the_setting_says_where_the_record_is(run, record, monkeypatch, long_one
 
 def test_a_store_that_is_not_there_is_told_in_one_line(run, tmp_path):
     ran = run("episodes", "list", "--store", str(tmp_path / "none.db"))
-    assert ran.status == 1
+    assert ran.status == 2
     assert len(ran.err.splitlines()) == 1
     assert not (tmp_path / "none.db").exists()
 
