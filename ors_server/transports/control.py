@@ -25,6 +25,7 @@ from ors_server.transports.control_routes import (
     WrongRequestError,
     check_path,
     encode,
+    encode_parts,
     segments_of,
 )
 from ors_server.transports.control_streams import send_events
@@ -146,17 +147,26 @@ OPEN_CALLER = Caller(Role.AGENT)
 
 
 async def _encode_sliced(answer: BaseModel) -> list[bytes]:
-    """Write an answer as JSON, in pieces; others run between two of its steps, which may be long."""
+    """Write an answer as JSON, in pieces between which others run; each step of a page apart."""
     steps: object = getattr(answer, "steps", None)
     if not isinstance(steps, list):
-        return [encode(answer).encode()]
+        return await _encode_patiently(answer)
     frame = encode(answer.model_copy(update={"steps": []})).encode()
     before, mark, after = frame.partition(b'"steps":[')
     pieces = [before, mark]
     for number, step in enumerate(cast("list[BaseModel]", steps)):
-        pieces.append((b"," if number else b"") + encode(step).encode())
+        pieces += [b"," if number else b"", *await _encode_patiently(step)]
         await checkpoint()
     return [*pieces, after]
+
+
+async def _encode_patiently(answer: BaseModel) -> list[bytes]:
+    pieces: list[bytes] = []
+    for piece in encode_parts(answer):
+        if pieces:
+            await checkpoint()
+        pieces.append(piece)
+    return pieces
 
 
 async def _send_problem(send: http.Send, error: OrsServerError) -> None:

@@ -28,7 +28,14 @@ from ors_server.transports.control_models_episodes import (
 )
 from ors_server.transports.control_requests import PageQuery, Position
 from ors_server.transports.control_requests_episodes import EpisodeSelection, EpisodesQuery, TailQuery
-from ors_server.transports.control_routes import EventStream, Request, WrongRequestError, encode, mistakes_of
+from ors_server.transports.control_routes import (
+    EventStream,
+    Request,
+    WrongRequestError,
+    encode,
+    encode_parts,
+    mistakes_of,
+)
 from ors_server.transports.sse import comment, event
 
 log = get_logger("ors_server.control")
@@ -149,10 +156,13 @@ def _pieces(news: News, told: EpisodeSummary | None, *, is_overdue: bool) -> Ite
     """Write what a look showed: the steps, and the figures if they have changed; or a sign of life."""
     piece = b""
     for step in news.steps:
-        piece += event("step", encode(StepView.of(step)), id=str(step.number))
-        if len(piece) > LONGEST_PIECE:
-            yield piece
-            piece = b""
+        piece += b"event: step\nid: %d\ndata: " % step.number
+        for part in encode_parts(StepView.of(step)):
+            piece += part
+            if len(piece) > LONGEST_PIECE:
+                yield piece
+                piece = b""
+        piece += b"\n\n"
     if news.record.summary != told:
         piece += event("summary", encode(show_figures(news.record.summary)))
     if not news.steps and not piece and is_overdue:

@@ -1,6 +1,6 @@
 """What a row of the control API's table is, and how a request finds and satisfies it."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -13,6 +13,7 @@ from ors_server.errors import ClientError, EnvironmentFailedError, InvalidReques
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.control_models import Mistake
 from ors_server.transports.control_requests import MAX_INTEGER, Body, Query
+from ors_server.transports.json_parts import json_parts
 from ors_server.transports.sse import compact_json
 
 PREFIX = "/_ors"
@@ -242,8 +243,20 @@ def encode(answer: BaseModel) -> str:
     Raises:
         EnvironmentFailedError: If it is none.
     """
+    return b"".join(encode_parts(answer)).decode("ascii")
+
+
+def encode_parts(answer: BaseModel) -> Iterator[bytes]:
+    """Write an answer as compact JSON, in parts of bounded length.
+
+    Args:
+        answer: As for `encode`.
+
+    Raises:
+        EnvironmentFailedError: If it is none.
+    """
     try:
-        return compact_json(answer.model_dump(mode="json", by_alias=True))
+        yield from json_parts(answer.model_dump(mode="json", by_alias=True))
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError("the environment gave something that is not JSON") from error
 

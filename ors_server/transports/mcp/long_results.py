@@ -4,26 +4,20 @@ The SDK writes a message as a whole, on the event loop. It gets short stand-ins 
 connection gets the JSON of the values in their place.
 """
 
-import io
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 from mcp.server.context import HandlerResult
 
 from ors_server.transports.http import Message, Scope, Send
+from ors_server.transports.json_parts import is_long, json_parts
 from ors_server.transports.mcp.clients import Context, Result
-from ors_server.transports.sse import TEXT_PART, compact_json, text_json
-
-LONG = 1 << 18
-"""Characters of a result's texts above which it is written in parts."""
 
 _SCOPE_KEY = "ors_server.long_results"
 _STAND_IN = re.compile(rb'"(long-value-[0-9a-f]{32})"')
-_VALUE_OVERHEAD = 16
-"""Characters that a value, a key or a container counts for besides its text."""
 
 
 class LongResults:
@@ -44,7 +38,7 @@ class LongResults:
         Args:
             result: In its wire form.
         """
-        return {key: self._stand_in(value) if _is_long(value) else value for key, value in result.items()}
+        return {key: self._stand_in(value) if is_long(value) else value for key, value in result.items()}
 
     def _stand_in(self, value: object) -> str:
         name = f"long-value-{secrets.token_hex(16)}"
@@ -75,7 +69,7 @@ class LongResults:
             if piece not in self._values:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 continue
-            for part in _gathered(_json_parts(self._values.pop(piece))):
+            for part in json_parts(self._values.pop(piece)):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
                 await checkpoint()
         await send({**message, "body": pieces[-1]})
@@ -92,49 +86,3 @@ def shorten(context: Context, result: HandlerResult) -> HandlerResult:
         return result
     long_results: LongResults = context.request.scope[_SCOPE_KEY]
     return long_results.replace(result)
-
-
-def _is_long(value: object) -> bool:
-    pending, length = [value], 0
-    while pending and length <= LONG:
-        item = pending.pop()
-        length += _VALUE_OVERHEAD
-        if isinstance(item, str):
-            length += len(item)
-        elif isinstance(item, dict):
-            pending += cast("dict[str, object]", item).values()
-        elif isinstance(item, list):
-            pending += cast("list[object]", item)
-    return length > LONG
-
-
-def _json_parts(value: object) -> Iterator[str]:
-    if isinstance(value, str) and len(value) > TEXT_PART:
-        yield from text_json(value)
-    elif not _is_long(value):
-        yield compact_json(value)
-    elif isinstance(value, dict):
-        before = "{"
-        for key, item in cast("dict[str, object]", value).items():
-            yield f"{before}{compact_json(key)}:"
-            yield from _json_parts(item)
-            before = ","
-        yield "}"
-    else:
-        before = "["
-        for item in cast("list[object]", value):
-            yield before
-            yield from _json_parts(item)
-            before = ","
-        yield "]"
-
-
-def _gathered(parts: Iterator[str]) -> Iterator[bytes]:
-    """Join short parts, so that each write is worth its cost."""
-    held = io.StringIO()
-    for part in parts:
-        held.write(part)
-        if held.tell() >= TEXT_PART:
-            yield held.getvalue().encode("ascii")
-            held = io.StringIO()
-    yield held.getvalue().encode("ascii")

@@ -1,0 +1,73 @@
+"""JSON of long values, in parts of bounded length, so that others run between them."""
+
+import io
+from collections.abc import Iterator
+from typing import cast
+
+from ors_server.transports.sse import TEXT_PART, compact_json, text_json
+
+LONG = 1 << 18
+"""Characters of texts above which a value is written in parts: below, that takes about a millisecond."""
+
+_DEEPEST = 32
+"""Levels of lists and dicts that are taken apart; what stands deeper is written at once."""
+_VALUE_OVERHEAD = 16
+"""Characters that a value or a container counts for besides its text."""
+
+
+def is_long(value: object) -> bool:
+    """Say whether writing a value at once would hold up others.
+
+    Args:
+        value: A JSON value.
+    """
+    pending, length = [value], 0
+    while pending and length <= LONG:
+        item = pending.pop()
+        length += _VALUE_OVERHEAD
+        if isinstance(item, str):
+            length += len(item)
+        elif isinstance(item, dict):
+            pending += cast("dict[str, object]", item).values()
+        elif isinstance(item, list):
+            pending += cast("list[object]", item)
+    return length > LONG
+
+
+def json_parts(value: object) -> Iterator[bytes]:
+    """Write a value as compact ASCII JSON, in parts of some 64 KiB of text.
+
+    Args:
+        value: A JSON value.
+
+    Raises:
+        ValueError: If it holds NaN or an infinity.
+    """
+    held = io.StringIO()
+    for part in _parts(value):
+        held.write(part)
+        if held.tell() >= TEXT_PART:
+            yield held.getvalue().encode("ascii")
+            held = io.StringIO()
+    yield held.getvalue().encode("ascii")
+
+
+def _parts(value: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str) and len(value) > TEXT_PART:
+        yield from text_json(value)
+    elif depth > _DEEPEST or not is_long(value):
+        yield compact_json(value)
+    elif isinstance(value, dict):
+        before = "{"
+        for key, item in cast("dict[str, object]", value).items():
+            yield f"{before}{compact_json(key)}:"
+            yield from _parts(item, depth + 1)
+            before = ","
+        yield "}"
+    else:
+        before = "["
+        for item in cast("list[object]", value):
+            yield before
+            yield from _parts(item, depth + 1)
+            before = ","
+        yield "]"
