@@ -207,7 +207,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
     if file is not None:
         check_keys(file, Settings.model_fields)
     try:
-        return _with_file({} if file is None else _placed(file))(**given)  # type: ignore[arg-type]
+        return _with_file({} if file is None else _placed(file))(**given)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
             f"{_source(str(item['loc'][0]), given, file)}{item['msg']}"

@@ -88,7 +88,7 @@ class Workers:
             clock: The source of time of the figures.
         """
         reserve = min(math.ceil(threads * RESERVED), threads - 1)
-        share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004
+        share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004  (one environment shares with nobody)
         self.admission = Admission(threads, share=share, reserve=reserve, clock=clock)
         self._queue_limit = queue_limit
         self._unlimited = _NoLimiter()

@@ -45,7 +45,7 @@ def inspect_ai() -> Grader:
 
     def grade(answer: str, gold: str, _: str) -> bool:
         targets, error = module._parse_targets_worker((gold,))  # noqa: SLF001  (the public way is async)
-        return error is None and module._score_answer_worker(answer, targets).status == "correct"  # noqa: SLF001
+        return error is None and module._score_answer_worker(answer, targets).status == "correct"  # noqa: SLF001  (the grader itself, without its process)
 
     return grade
 

@@ -125,7 +125,7 @@ class WorkerProcess:
             start_new_session=True,
         )
         assert self._process.stdin is not None  # noqa: S101  (both were asked for)
-        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101  (both were asked for)
         self._input = self._process.stdin.fileno()
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._input, False)

@@ -107,11 +107,11 @@ class Context:
 
     async def acquire_resource(
         self,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  (AgentFly's word)
         spec: ResourceSpec | None = None,
         scope: Scope | str = "rollout",
         backend: str | None = None,
-        timeout: float = ACQUIRE_LIMIT,  # noqa: ASYNC109
+        timeout: float = ACQUIRE_LIMIT,  # noqa: ASYNC109  (AgentFly's word)
     ) -> Any:
         """Return the rollout's resource of a spec: the same one each time, started when first asked for.
 
@@ -158,7 +158,7 @@ class Context:
         self,
         scope: Scope | str = "global",
         spec: ResourceSpec | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
         """Let go of what was acquired in a scope; others may get it, reset, once nobody holds it.
 
@@ -179,7 +179,7 @@ class Context:
         self,
         scope: Scope | str = "rollout",
         spec: ResourceSpec | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
         """Let go of what was acquired in a scope, and end it once nobody holds it.
 
@@ -198,7 +198,7 @@ class Context:
         self,
         scope: Scope | str = "rollout",
         spec: ResourceSpec | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
         """Bring what was acquired in a scope back to its beginning; it stays held.
 

@@ -152,7 +152,7 @@ class ResourcePool:
             lease = await self._lease(claim, key)
             lease.holders.add(holder)
             assert lease.slot is not None  # noqa: S101  (a lease that is returned has one)
-            assert lease.slot.resource is not None  # noqa: S101
+            assert lease.slot.resource is not None  # noqa: S101  (a lease that is returned has one)
             return lease.slot.resource
         raise ResourceTimeoutError(
             f"no {key[1].label} could be had within {time_limit:g} seconds: {self._told(key)}"

@@ -298,6 +298,6 @@ def _is_in_event_loop() -> bool:
 def _bare(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
-    if not inspect.isroutine(function) and not isinstance(function, type) and hasattr(function, "__call__"):  # noqa: B004
+    if not inspect.isroutine(function) and not isinstance(function, type) and hasattr(function, "__call__"):  # noqa: B004  (an object's own, to look at it)
         return type(function).__call__
     return inspect.unwrap(function)

@@ -102,7 +102,7 @@ class ProgramClock:
         left, late = limit, 0.0
         while left > 0:
             # At no time that a program could foresee, to be ready to run just then.
-            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311
+            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (nobody guards a secret with it)
             await clock.sleep(due - clock.monotonic())
             late += clock.monotonic() - due
             self._counted = clock.monotonic()

@@ -90,7 +90,7 @@ async def ping(host: Host) -> None:
     async with host.client() as client:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the later era has no ping; here the earlier one is judged
-            await client.send_ping()  # pyright: ignore[reportDeprecated]
+            await client.send_ping()  # pyright: ignore[reportDeprecated]  # the earlier era is judged
 
 
 async def unknown_method(host: Host) -> None:

@@ -97,7 +97,7 @@ async def _confined(backend: Backend) -> None:
             require(holds=words == ["0" * 16, "1", "2"], what=f"no rights and a filter, not {words}")
         if report.strength >= Strength.NAMESPACES:
             run = await _shell(sandbox, "ls -d /proc/[0-9]* | wc -l")
-            require(holds=int(run.stdout.text or 99) < 10, what="few processes in sight")  # noqa: PLR2004
+            require(holds=int(run.stdout.text or 99) < 10, what="few processes in sight")  # noqa: PLR2004  (this play's own number)
         if report.holds(Resource.NETWORK):
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 knock = f"(exec 9<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}) 2>/dev/null; echo $?"
@@ -151,7 +151,7 @@ async def _limits(backend: Backend) -> None:
         await _require_gone(tag, "a program that is dead once its time is over")
         flood = await sandbox.run_fresh(["yes"], time_limit=_LIMIT, output_bytes=100_000)
         require(holds=flood.output_limit and flood.exit_code is None, what=f"an output limit, not {flood}")
-        require(holds=len(flood.stdout.head) == 100_000, what="all output up to the limit")  # noqa: PLR2004
+        require(holds=len(flood.stdout.head) == 100_000, what="all output up to the limit")  # noqa: PLR2004  (this play's own number)
         both = await sandbox.run_fresh(
             ["sh", "-c", "seq 200000; cat"], stdin=b"z" * MIB, time_limit=_LIMIT, output_bytes=4 * MIB
         )

@@ -2,7 +2,7 @@
 
 import json
 
-import pyarrow.parquet  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from pydantic import ConfigDict, TypeAdapter, with_config

@@ -71,13 +71,13 @@ class Hall(Environment):
     async def hold(self) -> ToolOutput:
         """Holds the event loop: an author's mistake."""
         self.entered.release()
-        time.sleep(HELD)  # noqa: ASYNC251
+        time.sleep(HELD)  # noqa: ASYNC251  (an author's mistake)
         return ToolOutput(reward=0.5)
 
     @tool(time_limit=SHORT)
     async def hold_and_wait(self) -> ToolOutput:
         """Holds the event loop for longer than it may, and goes on."""
-        time.sleep(HELD)  # noqa: ASYNC251
+        time.sleep(HELD)  # noqa: ASYNC251  (an author's mistake)
         await anyio.lowlevel.checkpoint()
         return ToolOutput(reward=0.5)
 
@@ -220,7 +220,7 @@ def join(request) -> Callable[[Any], Any]:
 async def until_entered(count: int) -> None:
     """Waits until so many calls run their author's code."""
     for _ in range(count):
-        assert await anyio.to_thread.run_sync(Hall.entered.acquire, True, LIMIT)  # noqa: FBT003
+        assert await anyio.to_thread.run_sync(Hall.entered.acquire, True, LIMIT)  # noqa: FBT003  (its own signature)
 
 
 @pytest.mark.parametrize("crowd", [70, 200])

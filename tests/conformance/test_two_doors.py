@@ -51,7 +51,7 @@ class Stairs(Environment):
         return "Climb."
 
     @tool
-    async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002
+    async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002  (a tool's arguments)
         """Climbs a step."""
         return ToolOutput(reward=reward, finished=top)
 
@@ -135,9 +135,17 @@ class EngineWay(Door):
 
 
 class QuietServer(BoundedServer):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.settled = anyio.Event()
+
     @contextlib.contextmanager
     def capture_signals(self):
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.settled.set()
 
 
 @contextlib.asynccontextmanager
@@ -148,8 +156,7 @@ async def serving(app: App) -> AsyncIterator[str]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(LIMIT):
-                while not server.started:
-                    await anyio.lowlevel.checkpoint()
+                await server.settled.wait()
             try:
                 yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             finally:

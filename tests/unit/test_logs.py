@@ -81,7 +81,7 @@ def test_a_traceback_is_rendered_once_and_without_variables(written, form):
     stream = written(form=form)
     hidden = "variable-PLANTED"
     try:
-        raise RuntimeError("broken")  # noqa: TRY301
+        raise RuntimeError("broken")  # noqa: TRY301  (it is to be logged below)
     except RuntimeError:
         logs.get_logger("ors_server.x").exception("failed")
     text = stream.getvalue()
@@ -125,7 +125,7 @@ def test_credentials_inside_texts_are_redacted(text):
 def test_an_exception_s_message_does_not_give_a_token_away(written):
     stream = written(form="json")
     try:
-        raise RuntimeError("no session for agt_c2Vzc2lvbg.c2ln")  # noqa: TRY301
+        raise RuntimeError("no session for agt_c2Vzc2lvbg.c2ln")  # noqa: TRY301  (it is to be logged below)
     except RuntimeError:
         logs.get_logger("ors_server.x").exception("failed")
     assert "c2Vzc2lvbg" not in stream.getvalue()

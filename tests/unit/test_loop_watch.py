@@ -111,7 +111,7 @@ async def test_who_holds_the_loop_hears_how_late_it_was_for_it(watch, seconds):
 
 async def test_errors_and_cancellations_pass_through_in_both_directions(watch):
     async def fails() -> None:
-        await asyncio.sleep(0)  # noqa: TID251
+        await asyncio.sleep(0)  # noqa: TID251  (asyncio's own is watched)
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):

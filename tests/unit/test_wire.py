@@ -83,7 +83,7 @@ def test_no_reward_is_not_a_number(reward):
 
 def test_the_step_that_ends_an_episode_must_say_its_reward():
     with pytest.raises(TypeError):
-        ToolOutput.final("over")  # type: ignore[call-arg]
+        ToolOutput.final("over")  # type: ignore[call-arg]  # the mistake is tested
     assert ToolOutput.final("over", reward=None).finished
 
 

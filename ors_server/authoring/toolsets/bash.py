@@ -40,7 +40,7 @@ class BashTools(Toolset):
     def check_environment(cls, environment: type) -> None:
         check_milestones(environment)
         try:
-            parse_patterns(environment.policy.forbidden_commands)  # type: ignore[attr-defined]
+            parse_patterns(environment.policy.forbidden_commands)  # type: ignore[attr-defined]  # every environment has a policy
         except ValueError as error:
             raise EnvironmentDefinitionError(f"{environment.__name__}: {error}") from error
 

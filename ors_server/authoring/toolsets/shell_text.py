@@ -137,13 +137,13 @@ def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Word
 @cache
 def _language() -> "Language":
     import tree_sitter_bash  # noqa: PLC0415  (only the process that searches pays for the grammar)
-    from tree_sitter import Language  # noqa: PLC0415
+    from tree_sitter import Language  # noqa: PLC0415  (it takes long to load, and few need it)
 
     return Language(tree_sitter_bash.language())
 
 
 def _parser() -> "Parser":
-    from tree_sitter import Parser  # noqa: PLC0415
+    from tree_sitter import Parser  # noqa: PLC0415  (it takes long to load, and few need it)
 
     return Parser(_language())
 

@@ -98,7 +98,7 @@ def is_async(function: Any) -> bool:
         function: A function, a partial of one, or an object with an async `__call__`.
     """
     while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType]
+        function = function.func  # pyright: ignore[reportUnknownMemberType]  # anybody's function
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  (an object's own, to look at it)
     )
@@ -111,7 +111,7 @@ def name_of(function: Any) -> str:
         function: Any callable.
     """
     while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType]
+        function = function.func  # pyright: ignore[reportUnknownMemberType]  # anybody's function
     return str(getattr(function, "__name__", type(function).__name__))
 
 

@@ -89,7 +89,7 @@ class WorkerProcess:
         finally:
             os.close(descriptor)
         assert self.process.stdin is not None  # noqa: S101  (both were asked for)
-        assert self.process.stdout is not None  # noqa: S101
+        assert self.process.stdout is not None  # noqa: S101  (it was asked for)
         self.input = self.process.stdin.fileno()
         self.output = self.process.stdout.fileno()
         os.set_blocking(self.input, False)

@@ -158,8 +158,8 @@ class Comparison:
     def same_relation(self, gold: Node, answer: Node) -> bool:
         """An equation that names a value is that value; other relations are compared as such."""
         if is_derivation(gold, answer):
-            same = self.same if len(gold.operators) == 1 else self._same_written  # type: ignore[union-attr]
-            return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]
+            same = self.same if len(gold.operators) == 1 else self._same_written  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
+            return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]  # both are relations
         mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
         if mine is not None and theirs is not None:
             (name, value), (other_name, other) = mine, theirs
@@ -176,7 +176,7 @@ class Comparison:
         if self.same(value, other):
             return True
         both = isinstance(gold, Relation) and isinstance(answer, Relation)
-        return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]
+        return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]  # both are relations
 
     def same_listing(self, gold: Node, answer: Node) -> bool:
         """Lists are compared by name, in order, or without order, as far as their members have names."""

@@ -7,7 +7,7 @@ filled once on import, deeper than any call here asks for, so that threads never
 from fractions import Fraction
 from typing import Any, Final
 
-from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]
+from mpmath import libmp  # pyright: ignore[reportMissingTypeStubs]  # mpmath has none
 
 from ors_server.rewards.math.limits import (
     ANGLE_BITS,

@@ -140,6 +140,6 @@ def _member(value: Any, name: str) -> Any:
     if is_object(value):
         members: Mapping[str, Any] = value
         return members.get(name, _ABSENT)
-    if is_array(value) and name.isascii() and name.isdigit() and len(name) < 10 and int(name) < len(value):  # noqa: PLR2004
+    if is_array(value) and name.isascii() and name.isdigit() and len(name) < 10 and int(name) < len(value):  # noqa: PLR2004  (no array has an index of ten digits)
         return value[int(name)]
     return _ABSENT

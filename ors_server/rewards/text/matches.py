@@ -95,7 +95,7 @@ def _places(text: str, wanted: set[str]) -> list[tuple[int, str]]:
 @reward(range=(0.0, 1.0))
 @reads_answer()
 @with_statuses
-def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002
+def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002  (an option of the source's signature)
     """Pays for a response that is a gold answer, character by character.
 
     Hazards: a model that adds a word or a full stop earns nothing; tell it the form, or use

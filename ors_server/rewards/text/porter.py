@@ -87,7 +87,7 @@ def _repaired(stub: str) -> str:
 
 
 def _final_y(word: str) -> str:
-    is_suffix = word.endswith("y") and len(word) > 2 and _shape(word[:-1])[-1] == "c"  # noqa: PLR2004
+    is_suffix = word.endswith("y") and len(word) > 2 and _shape(word[:-1])[-1] == "c"  # noqa: PLR2004  (as in "fly")
     return word[:-1] + "i" if is_suffix else word
 
 

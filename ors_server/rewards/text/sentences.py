@@ -46,7 +46,7 @@ _TOKENS: Final = re.compile(
     r"-{2,}|\.{2,}|[^(\"`{\[:;&#*@)}\]\-,\s](?:(?!\.{2,}|-{2,})[^\s)\";}\]*:@'({\[!?,])*,?|\S"
 )
 
-_SPLIT: Final = re.compile(r"[;@#$%&?!*\[\](){}<>«»“”„‘’\"`]|\.{2,}|--|''|[:,](?=\D|$)")  # noqa: RUF001
+_SPLIT: Final = re.compile(r"[;@#$%&?!*\[\](){}<>«»“”„‘’\"`]|\.{2,}|--|''|[:,](?=\D|$)")  # noqa: RUF001  (these signs are what it is about)
 _CLITIC: Final = re.compile(r"(?<=[^' ])('[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T|')$")
 _CONTRACTION: Final = re.compile(
     r"(?i)^(can)(not)$|^(d)('ye)$|^(gim|lem)(me)$|^(gon|wan)(na)$|^(got)(ta)$|^('t)(is|was)$"

@@ -36,8 +36,8 @@ _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′", "'"),  # noqa: RUF001  (these signs are meant)
         **dict.fromkeys("“”„‟″", '"'),
-        **dict.fromkeys("‐‑−﹣－", "-"),  # noqa: RUF001
-        "⁄": "/",  # noqa: RUF001
+        **dict.fromkeys("‐‑−﹣－", "-"),  # noqa: RUF001  (these signs are what it is about)
+        "⁄": "/",  # noqa: RUF001  (these signs are what it is about)
     }
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import datasets
 import trl
-from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found]
+from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found]  # in the client's environment
 from transformers import PreTrainedTokenizerFast
 from trl import data_utils
 

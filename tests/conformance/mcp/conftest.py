@@ -220,9 +220,17 @@ class Site:
 
 
 class _Server(BoundedServer):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.settled = anyio.Event()
+
     @contextlib.contextmanager
     def capture_signals(self):
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.settled.set()
 
 
 @contextlib.asynccontextmanager
@@ -234,8 +242,7 @@ async def running_site(environments: Sequence[str | type], settings: Settings) -
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(LIMIT):
-                while not server.started:
-                    await anyio.lowlevel.checkpoint()
+                await server.settled.wait()
             try:
                 yield Site(f"http://127.0.0.1:{listener.getsockname()[1]}", app)
             finally:

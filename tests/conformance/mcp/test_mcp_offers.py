@@ -82,7 +82,7 @@ class Library(Environment):
 
     @resource("library://broken")
     def broken(self) -> str:
-        return 5  # type: ignore[return-value]
+        return 5  # type: ignore[return-value]  # a mistake that authors make
 
     @tool
     async def listen(self) -> ToolOutput:

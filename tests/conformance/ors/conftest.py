@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -29,11 +30,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class QuietServer(BoundedServer):
-    """A server that leaves the process's signals alone."""
+    """A server that leaves the process's signals alone, and says when it has started."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.settled = anyio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.settled.set()
 
 
 @asynccontextmanager
@@ -50,8 +59,7 @@ async def listening(app: App) -> AsyncIterator[str]:
     async with anyio.create_task_group() as running:
         running.start_soon(run)
         with anyio.fail_after(30):
-            while not server.started:  # noqa: ASYNC110 (uvicorn sets no event)
-                await anyio.sleep(0.01)
+            await server.settled.wait()
         try:
             yield "http://{}:{}".format(*server.servers[0].sockets[0].getsockname())
         finally:

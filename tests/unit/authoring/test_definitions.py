@@ -204,7 +204,7 @@ def returns_int(self) -> int:
     """Returns int."""
 
 
-def unreadable(self, a: "NoSuchName") -> str:  # noqa: F821
+def unreadable(self, a: "NoSuchName") -> str:  # noqa: F821  (the mistake is tested)
     """Unreadable."""
 
 

@@ -135,7 +135,7 @@ def test_concurrent_calls_know_their_own_numbers():
         gate: ClassVar[anyio.Event]
 
         @tool(concurrent=True)
-        async def ask(self, last: bool) -> ToolOutput:  # noqa: FBT001
+        async def ask(self, last: bool) -> ToolOutput:  # noqa: FBT001  (a tool's argument)
             """Asks when both run."""
             if last:
                 self.gate.set()

@@ -26,7 +26,7 @@ from tests.fixtures.judged_environment import TASK, Sums, asking, ending
 pytestmark = pytest.mark.anyio
 
 
-class Hostile(Exception):  # noqa: N818
+class Hostile(Exception):  # noqa: N818  (any name may be raised)
     """An error that cannot be told."""
 
     @override
@@ -96,7 +96,7 @@ def test_a_prompt_that_fails_leaves_a_reward_of_trajectories_without_a_number_an
             raise LookupError("no prompt today")
 
         @tool
-        async def ask(self, whole: bool) -> ToolOutput:  # noqa: FBT001
+        async def ask(self, whole: bool) -> ToolOutput:  # noqa: FBT001  (a tool's argument)
             """Asks."""
             asked = efficiency_reward if whole else math_equal_reward
             return graded_output(await self.grade(asked, final_response="42"))

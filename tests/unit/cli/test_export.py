@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import anyio
-import pyarrow.parquet  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
 from ors_server.errors import StoreError

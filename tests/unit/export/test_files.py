@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 
-import pyarrow.parquet  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
 from ors_server.export import tables

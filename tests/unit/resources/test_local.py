@@ -231,7 +231,7 @@ async def test_an_environment_that_is_built_too_late_is_closed_by_its_thread(clo
         closed.set()
 
     if closes != "not at all":
-        setattr(Slow, "close", close_later if closes == "async" else lambda _: closed.set())  # noqa: B010
+        setattr(Slow, "close", close_later if closes == "async" else lambda _: closed.set())  # noqa: B010  (a method or none)
     async with ResourcePool() as pool:
         spec = LocalEnvResourceSpec(Slow, start_timeout=SOON)
         with pytest.raises(ResourceTimeoutError, match="did not start within"):

@@ -19,7 +19,7 @@ class Moody(FakeBackend):
 
     def __init__(self, seed):
         super().__init__()
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)  # noqa: S311  (drawn again from a seed)
         self.most_alive = 0
 
     async def pass_gate(self, name):
@@ -34,7 +34,7 @@ class Crowd:
     """Pairs of holders with one claim each, who take, use and let go as chance has it."""
 
     def __init__(self, seed, pool, tasks):
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)  # noqa: S311  (drawn again from a seed)
         self.pool = pool
         self.tasks = tasks
         self.specs = [FakeSpec(word=word, max_global_num=CAP, max_uses=4) for word in "ab"]
@@ -96,7 +96,7 @@ async def test_a_crowd_leaves_nothing_behind(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_crowd_that_the_pool_closes_upon_leaves_nothing_behind(seed):
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311  (drawn again from a seed)
     backend = Moody(seed)
     pool = ResourcePool(backends={"fake": backend})
     spec = FakeSpec(max_global_num=CAP)

@@ -117,16 +117,16 @@ def test_near_rows_are_paired_though_sorting_does_not_pair_them():
         "SELECT length(randomblob(1000000000))",
         "SELECT hex(hex(hex(zeroblob(30000))))",
         "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r",
-        "SELECT count(*) FROM " + ", ".join(f"city AS c{n}" for n in range(14)),  # noqa: S608
+        "SELECT count(*) FROM " + ", ".join(f"city AS c{n}" for n in range(14)),  # noqa: S608  (made of our own numbers)
         "SELECT " + "+".join(["abs(1)"] * 201),
         "SELECT " + "(" * 5_000 + "1" + ")" * 5_000,
         "SELECT 1" + " " * 20_000,
         "SELECT 'a' LIKE '" + "%a" * 200 + "'",
-        "WITH a0 AS (SELECT people AS x FROM city)"  # noqa: S608
-        + "".join(f", a{n + 1} AS (SELECT x + x AS x FROM a{n})" for n in range(40))  # noqa: S608
+        "WITH a0 AS (SELECT people AS x FROM city)"  # noqa: S608  (made of our own numbers)
+        + "".join(f", a{n + 1} AS (SELECT x + x AS x FROM a{n})" for n in range(40))  # noqa: S608  (made of our own numbers)
         + " SELECT x FROM a40",
-        "WITH a0(x) AS (SELECT people FROM city)"  # noqa: S608
-        + "".join(f", a{n + 1}(x) AS NOT MATERIALIZED (SELECT p.x FROM a{n} p, a{n} q)" for n in range(40))  # noqa: S608
+        "WITH a0(x) AS (SELECT people FROM city)"  # noqa: S608  (made of our own numbers)
+        + "".join(f", a{n + 1}(x) AS NOT MATERIALIZED (SELECT p.x FROM a{n} p, a{n} q)" for n in range(40))  # noqa: S608  (made of our own numbers)
         + " SELECT x FROM a40",
     ],
     ids=lambda query: f"{query[:30]!a} {len(query)}",
@@ -301,6 +301,6 @@ def test_ordinary_queries_unfold_little(query, least, most):
 
 
 def test_doubling_through_two_names_is_seen():
-    parts = "".join(f", a{n + 1} AS (SELECT x + y AS x, y + x AS y FROM a{n})" for n in range(40))  # noqa: S608
-    assert unfolding(f"WITH a0 AS (SELECT 1 AS x, 2 AS y){parts} SELECT x FROM a40") == 10**9  # noqa: S608
+    parts = "".join(f", a{n + 1} AS (SELECT x + y AS x, y + x AS y FROM a{n})" for n in range(40))  # noqa: S608  (made of our own numbers)
+    assert unfolding(f"WITH a0 AS (SELECT 1 AS x, 2 AS y){parts} SELECT x FROM a40") == 10**9  # noqa: S608  (made of our own numbers)
     assert unfolding('WITH "a 0" AS (SELECT 1 AS x) SELECT x+x+x FROM "a 0" p, "a 0" q') >= 6

@@ -200,8 +200,8 @@ def test_an_episode_of_which_no_messages_are_known_is_not_one_without_messages()
 
 
 def test_the_seed_s_own_reward_works_as_it_is_written_there():
-    from ors_server.resources import WebShopSpec  # noqa: PLC0415
-    from ors_server.rewards.define import reward  # noqa: PLC0415
+    from ors_server.resources import WebShopSpec  # noqa: PLC0415  (as the page has it)
+    from ors_server.rewards.define import reward  # noqa: PLC0415  (as the page has it)
 
     @reward(name="webshop_reward")
     async def webshop_reward(final_response: str, context: Context, task_id: int) -> dict:
@@ -209,7 +209,7 @@ def test_the_seed_s_own_reward_works_as_it_is_written_there():
             env = await context.acquire_resource(spec=WebShopSpec, scope="global", backend="local")
             result = await env.step("get_reward", task_id)
             return {"reward": result["reward"], "output": result["observation"]}
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:  # noqa: BLE001  (as the page has it)
             return {"reward": 0.0, "output": f"Error webshop reward function: {e}"}
 
     told = {"reward": 0.5, "observation": "Thank you!"}

@@ -272,7 +272,7 @@ def test_without_groups_everything_stops_by_signal():
         sandbox = await backend.start("one")
         await sandbox.exec("sleep 1000 & sleep 1000 &")
         await sandbox.freeze()
-        while {process_row(pid).state for pid in sandbox.cell.processes()} != {"T"}:  # noqa: ASYNC110
+        while {process_row(pid).state for pid in sandbox.cell.processes()} != {"T"}:  # noqa: ASYNC110  (the kernel wakes nobody)
             await anyio.sleep(0.01)
         assert sandbox.cell.denials() == 0
         assert sandbox.cell.alive() == len(sandbox.cell.processes()) == 4

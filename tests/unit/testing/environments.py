@@ -117,7 +117,7 @@ class Blocking(Good):
     @tool
     async def guess(self, word: str) -> ToolOutput:
         """Guesses, at length."""
-        time.sleep(0.5)  # noqa: ASYNC251
+        time.sleep(0.5)  # noqa: ASYNC251  (an author's mistake)
         return ToolOutput.final("noted", reward=float(word == self.task_spec["answer"]))
 
 

@@ -348,7 +348,7 @@ def _take_streams(streams: list[int]) -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None or getattr(stream, "closed", False):
-            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False, buffering=1))  # noqa: SIM115
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False, buffering=1))  # noqa: SIM115  (open as long as the interpreter)
         with contextlib.suppress(Exception):
             getattr(sys, name).reconfigure(encoding="utf-8", errors="backslashreplace", write_through=True)
 

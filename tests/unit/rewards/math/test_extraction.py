@@ -23,9 +23,9 @@ FOUND = [
     ("12", "Therefore, there are 12 distinct sequences that meet the conditions. I hope it is correct."),
     ("100%", "Therefore, the error in the measurement of the position increases by 100%."),
     ("x<3", r"We find that $x \lt 3$."),
-    ("192", "因此，杰西开始慢跑前的体重是192公斤。"),  # noqa: RUF001
+    ("192", "因此，杰西开始慢跑前的体重是192公斤。"),  # noqa: RUF001  (as it is written)
     ("105", "La réponse est (35 + 70 = 105)."),
-    ("2/5", "答案：每份应该是 (\\frac{2}{5}) 吨。"),  # noqa: RUF001
+    ("2/5", "答案：每份应该是 (\\frac{2}{5}) 吨。"),  # noqa: RUF001  (as it is written)
     ("C", "I considered A and B but the answer is C"),
     ("B", "It's not A because it doesn't make sense, therefore I think it's B"),
     ("B", r"\boxed{\text{(B)}\ 12}"),

@@ -203,7 +203,7 @@ def found(split: str, title: str, pattern: str) -> str:
 
 
 def born(split: str, person: str) -> datetime:
-    return datetime.strptime(found(split, person, r"on (\d+ [A-Z][a-z]+ \d{4})"), "%d %B %Y")  # noqa: DTZ007
+    return datetime.strptime(found(split, person, r"on (\d+ [A-Z][a-z]+ \d{4})"), "%d %B %Y")  # noqa: DTZ007  (a day in history)
 
 
 def number(split: str, title: str, pattern: str) -> int:
