@@ -152,6 +152,8 @@ class LocalEngine:
             client: The calling program.
         """
         session = self._manager.find(session_id)
+        if call_id is not None:
+            await session.recall(call_id)
         return session.begin(tool, arguments, call_id=call_id, listener=listener, client=client)
 
     async def resume(self, session_id: str, call_id: str) -> Call:
@@ -161,7 +163,9 @@ class LocalEngine:
             session_id: The session.
             call_id: The call's id.
         """
-        return self._manager.find(session_id).resume(call_id)
+        session = self._manager.find(session_id)
+        await session.recall(call_id)
+        return session.resume(call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> bool:
         """Ask a running call to stop, and wait until it has.
@@ -170,7 +174,7 @@ class LocalEngine:
             session_id: The session.
             call_id: The call's id.
         """
-        call = self._manager.find(session_id).resume(call_id)
+        call = await self.resume(session_id, call_id)
         if call.is_done:
             return False
         call.cancel()
@@ -187,7 +191,9 @@ class LocalEngine:
             candidates: The rollouts.
             call_id: The caller's own id.
         """
-        return self._manager.find(session_id).begin_scoring(candidates, call_id=call_id)
+        session = self._manager.find(session_id)
+        await session.recall(call_id)
+        return session.begin_scoring(candidates, call_id=call_id)
 
     async def offered_prompt(
         self, session_id: str, name: str, arguments: Mapping[str, str], client: CallingClient | None = None

@@ -254,6 +254,15 @@ class Session:
             content = await offer.read(self._instance, arguments, self._context("", client))
         return ReadResource(uri, offer.mime_type, content)
 
+    async def recall(self, call_id: str | None) -> None:
+        """Bring a call whose output left memory back from the record, if this is one.
+
+        Raises:
+            StoreError: If the record could not be read.
+        """
+        while call_id is not None and self._calls.is_shelved(call_id):
+            await self._calls.recall(call_id, self.book.origin.episode_id)
+
     def begin(
         self,
         tool: str,
