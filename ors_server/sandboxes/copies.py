@@ -22,7 +22,9 @@ from ors_server.sandboxes.trees import copy_tree, is_small
 
 _COPY_LIMIT = 120.0
 _FOLDERS = ["work", "home", "tmp", "state"]
-_PACK = ["/bin/tar", "--create", "--sparse", "--file=-", *_FOLDERS]
+_POSIX = ["--format=posix", "--pax-option=delete=atime,delete=ctime"]
+"""Headers that hold fractions of a second, and times of change alone."""
+_PACK = ["/bin/tar", "--create", *_POSIX, "--sparse", "--file=-", *_FOLDERS]
 _EXTRACT = ["/bin/tar", "--extract", "--preserve-permissions", "--file=-"]
 _REPLACE = f"""\
 chmod -R u+rwX {" ".join(_FOLDERS)}

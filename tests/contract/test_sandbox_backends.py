@@ -215,6 +215,34 @@ def test_a_closed_backend_starts_nothing_and_foreign_snapshots_are_refused():
     anyio.run(run)
 
 
+@pytest.mark.parametrize("files", [2, 600], ids=["a few files", "many files"])
+def test_copies_keep_fractions_of_times_of_change(files):
+    times = "stat --format=%y a b; [ b -nt a ] && echo newer"
+
+    async def run():
+        state = ServerState()
+        backend = NoneBackend(state, allowed=True)
+        try:
+            sandbox = await backend.start("one")
+            await sandbox.exec("touch -d @1000000000 a; touch -d @1000000000.123456789 b")
+            await sandbox.exec(f"touch $(seq {files})")
+            before = (await sandbox.exec(times)).stdout.text
+            snapshot = await sandbox.snapshot()
+            fork = await sandbox.fork("two")
+            await sandbox.restore(snapshot)
+            found = [(await each.exec(times)).stdout.text for each in (sandbox, fork)]
+            await snapshot.aclose()
+        finally:
+            await backend.aclose()
+            state.close()
+        return before, found
+
+    before, found = anyio.run(run)
+    assert ".123456789" in before
+    assert "newer" in before
+    assert found == [before, before]
+
+
 def test_none_is_refused_unless_it_is_allowed(tmp_path):
     state = ServerState(tmp_path)
     with pytest.raises(UnsandboxedRefusedError, match="--allow-unsandboxed"):

@@ -21,7 +21,7 @@ from ors_server.store.sql.entries import (
     PromptEntry,
     StepEntry,
 )
-from ors_server.store.sql.schema import episodes, moves, steps
+from ors_server.store.sql.schema import episodes, moves, standings, steps
 from ors_server.store.sql.stamps import searchable, stamp, whole
 from ors_server.trajectory import EpisodeSummary
 
@@ -113,15 +113,20 @@ class BatchWriter:
         mark = self._database.mark
         statements.EPISODES.run(connection, mark, [_episode_row(entry) for entry in fresh.values()])
         self._find(connection, fresh.values())
-        standings: list[tuple[Any, ...]] = []
+        first: list[tuple[Any, ...]] = []
         named: list[tuple[Any, ...]] = []
         for entry in fresh.values():
             key = None if entry.pen is None else entry.pen.key
-            standings.append(_standing_row(key, entry.summary, now, None))
+            first.append(_standing_row(key, entry.summary, now, None))
             names = {searchable(name): searchable(value) for name, value in entry.origin.labels.items()}
             named += ((key, name, value) for name, value in names.items())
-        statements.FIRST_STANDINGS.run(connection, mark, standings)
+        statements.FIRST_STANDINGS.run(connection, mark, first)
         statements.LABELS.run(connection, mark, named)
+
+    def _after_all_others(self, connection: Connection, now: int) -> int:
+        """Return a time of closing later than every other, whatever the clock has done since."""
+        last = connection.execute(select(func.max(standings.c.closed_at))).scalar()
+        return now if last is None else max(now, last + 1)
 
     def _find(self, connection: Connection, entries: Iterable[Entry]) -> None:
         """Look up the rows of the episodes that are not known yet."""
@@ -152,11 +157,12 @@ class BatchWriter:
         statements.MOVES.run(connection, mark, rows.moves)
         statements.PROMPTS.run(connection, mark, list(rows.prompts.values()))
         statements.BLOB_USES.run(connection, mark, list(rows.uses))
-        standings = [
-            _standing_row(key, summary, now, now if key in rows.closed else None)
+        closing = self._after_all_others(connection, now) if rows.closed else now
+        latest = [
+            _standing_row(key, summary, now, closing if key in rows.closed else None)
             for key, summary in sorted(rows.standings.items(), key=_first)
         ]
-        statements.STANDINGS.run(connection, mark, standings)
+        statements.STANDINGS.run(connection, mark, latest)
 
 
 def _sort(entry: Entry, pen: Pen, rows: _Rows) -> bool:

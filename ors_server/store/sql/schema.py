@@ -70,7 +70,8 @@ standings = Table(
     Column("body", Text, nullable=False),
     Index("standings_by_closing", "closed_at"),
 )
-"""The latest figures of an episode; `closed_at` is when its session was gone, and empty until then."""
+"""The latest figures of an episode. `closed_at` is when its session was gone, and empty until then; it is
+later than that of every episode that was closed before, whatever the clock does."""
 
 steps = Table(
     "steps",

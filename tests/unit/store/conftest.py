@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from ors_server.clock import SystemClock
+from ors_server.clock import Clock, SystemClock
 from ors_server.errors import StoreError
 from ors_server.store.options import StoreOptions
 from ors_server.store.place import find_place
@@ -96,11 +96,11 @@ class Records:
     def blobs(self) -> Path:
         return blob_folder(self.path)
 
-    async def open(self, **wishes: Any) -> SqlStore:
+    async def open(self, *, clock: Clock | None = None, **wishes: Any) -> SqlStore:
         options = StoreOptions(**{"write_seconds": 5.0, **wishes})
         self.database = FailingDatabase(self.path, options)
         shelf = FileShelf(self.blobs, BLOBS.text(1, "?"))
-        store = SqlStore(self.database, shelf, options, SystemClock())
+        store = SqlStore(self.database, shelf, options, clock or SystemClock())
         self.stack.push_async_callback(store.aclose)
         return store
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
+from ors_server.clock import SystemClock
 from ors_server.store.open import open_store
 from ors_server.store.options import StoreOptions
 from ors_server.store.place import find_place
@@ -38,6 +39,27 @@ async def test_the_oldest_closed_episodes_go_first_and_live_ones_never(records, 
     await until(store, [0, 4, 5])
     assert records.rows("SELECT count(*) FROM steps") == [(1 + 2 + 2,)]
     assert records.rows("SELECT count(*) FROM standings") == [(3,)]
+
+
+class BackwardClock(SystemClock):
+    """Shows an hour less at each look."""
+
+    def __init__(self) -> None:
+        self.shown = NOW
+
+    def now(self) -> datetime:
+        self.shown -= timedelta(hours=1)
+        return self.shown
+
+
+async def test_the_episodes_that_were_closed_last_are_kept_though_the_clock_goes_back(records):
+    store = await records.open(clock=BackwardClock(), retain_episodes=2)
+    origins = [make_origin(number) for number in range(5)]
+    for origin in origins:
+        await store.open(origin)
+    for origin in reversed(origins):
+        await store.close(origin.episode_id, after(origin, 0))
+    await until(store, [0, 1])
 
 
 async def test_nothing_is_kept_of_closed_episodes_if_nothing_is_to_be(records):
