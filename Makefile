@@ -12,7 +12,7 @@ CLIENTS := openreward ors_sdk langchain fastmcp inspect trl
 GRADERS := math_verify inspect_math mathruler
 JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
-TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium postgresql
+TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql
 TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -33,7 +33,7 @@ EXTRAS = {
 }
 """Extra -> a package that it brings, and what it is for."""
 TEST_PROGRAMS = {
-    "java": ("java", "default-jre-headless", "only tests use it: the Java client"),
+    "java": ("java", "default-jdk-headless", "only tests use it: the Java client"),
     "chromium": ("chromium chromium-browser google-chrome", "chromium", "only tests use it: the report page"),
 }
 """Name -> programs any of which will do, the package that has it, and what it is for."""

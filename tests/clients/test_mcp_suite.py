@@ -45,6 +45,24 @@ def create_session(url: str, session_id: str) -> None:
 
 
 @pytest.mark.timeout(SUITE_LIMIT)
+def test_the_scenario_of_headers_passes_whole(serve_with: Callable[..., str], tmp_path: Path):
+    program = node()
+    url = serve_with(None, f"{FIXTURE}:McpFixture")
+    create_session(url, "headers")
+    endpoint = f"{url}/sessions/headers/mcp"
+    command = [program, SUITE / "dist" / "index.js", "server", "--url", endpoint]
+    played = subprocess.run(
+        [*command, "--scenario", "http-header-validation"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_LIMIT,
+        check=False,
+    )
+    assert "Passed: 14/14, 0 failed" in played.stdout + played.stderr
+
+
+@pytest.mark.timeout(SUITE_LIMIT)
 @pytest.mark.parametrize("revision", list(REQUIRED))
 def test_every_required_scenario_passes(serve_with: Callable[..., str], tmp_path: Path, revision: str):
     program = node()
