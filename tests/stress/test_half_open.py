@@ -41,7 +41,7 @@ class Crowd:
     def _begin(self):
         begun = socket.create_connection(("127.0.0.1", self._port), timeout=LIMIT)
         begun.sendall(BEGUN)
-        begun.setblocking(False)
+        begun.settimeout(0)
         return begun
 
     def _stay(self, part):
