@@ -13,6 +13,8 @@ class Output:
     """Last bytes, after the cut."""
     total: int = 0
     """Bytes that were printed."""
+    lines: int = 0
+    """Line feeds that were printed."""
 
     @property
     def omitted(self) -> int:
@@ -26,11 +28,20 @@ class Output:
 
     @property
     def text(self) -> str:
-        """The output as text, the cut said in words; bytes that are not UTF-8 become U+FFFD."""
+        """The output as text; a cut is at ends of lines where they are near, and said in words.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
         if not self.omitted:
             return self.kept.decode(errors="replace")
-        said = f"\n[... {self.omitted} of {self.total} bytes omitted ...]\n"
-        return self.head.decode(errors="replace") + said + self.tail.decode(errors="replace")
+        last, first = self.head.rfind(b"\n") + 1, self.tail.find(b"\n") + 1
+        head = self.head[:last] if last > len(self.head) // 2 else self.head
+        tail = self.tail[first:] if first < len(self.tail) // 2 else self.tail
+        lines = self.lines - head.count(b"\n") - tail.count(b"\n")
+        count = f"{lines} lines, " if lines > 0 else ""
+        said = f"[... {count}{self.total - len(head) - len(tail)} of {self.total} bytes omitted ...]\n"
+        between = "" if head.endswith(b"\n") else "\n"
+        return head.decode(errors="replace") + between + said + tail.decode(errors="replace")
 
 
 class Capture:
@@ -42,6 +53,7 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self.total = 0
+        self.lines = 0
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes.
@@ -50,6 +62,7 @@ class Capture:
             piece: Any number of bytes.
         """
         self.total += len(piece)
+        self.lines += piece.count(b"\n")
         room = self._keep_head - len(self._head)
         if room > 0:
             self._head += piece[:room]
@@ -66,12 +79,12 @@ class Capture:
     def output(self) -> Output:
         """Return what is kept so far."""
         tail = bytes(self._tail[-self._keep_tail :]) if self._keep_tail else b""
-        return Output(bytes(self._head), tail, self.total)
+        return Output(bytes(self._head), tail, self.total, self.lines)
 
     def take(self) -> Output:
         """Return what is kept and start afresh."""
         output = self.output()
         self._head.clear()
         self._tail.clear()
-        self.total = 0
+        self.total = self.lines = 0
         return output

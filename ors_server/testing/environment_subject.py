@@ -1,8 +1,10 @@
 """The environment under test as the checks see it: tasks, known actions, and what playing them gives."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
@@ -218,6 +220,20 @@ class Subject:
                 await teardown(instance, thread)
 
         return replace(self.definition, hooks=replace(hooks, teardown=watched))
+
+    def comparable(self, value: Any) -> Any:
+        """Return a JSON value without what the environment declares volatile.
+
+        Args:
+            value: Results of calls.
+        """
+        if isinstance(value, str):
+            return reduce(lambda text, pattern: re.sub(pattern, "", text), self.definition.volatile, value)
+        if isinstance(value, list):
+            return [self.comparable(item) for item in cast("Sequence[Any]", value)]
+        if isinstance(value, dict):
+            return {key: self.comparable(item) for key, item in cast("JSONObject", value).items()}
+        return value
 
 
 async def attempt(session: LocalSession, tool: str, arguments: JSONObject) -> JSONObject:

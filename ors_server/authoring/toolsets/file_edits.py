@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets.file_views import check_range, show_edit, show_lines
+from ors_server.authoring.toolsets.near_text import explain_missing
 from ors_server.authoring.toolsets.text_files import TextFile
 
 _MOST_PLACES = 20
@@ -101,7 +102,7 @@ def _edited(name: str, file: TextFile, text: str, first: int, last: int) -> Edit
 def _only_place(file: TextFile, old: str, name: str) -> int:
     at = file.text.find(old)
     if at < 0:
-        raise ToolError(f"old_str was not found in {name}; it must match exactly, white space included")
+        raise ToolError(explain_missing(file, old, name))
     places: list[int] = []
     while at >= 0 and len(places) <= _MOST_PLACES:
         places.append(at)

@@ -1,5 +1,6 @@
 """How files and folders are shown to an agent. Pure."""
 
+import re
 from collections.abc import Sequence
 
 from ors_server.authoring.tool import ToolError
@@ -13,6 +14,9 @@ MOST_LINE = 2_000
 """Characters of one line that a view shows."""
 MOST_ROWS = 1_000
 """Rows of a listing that are shown."""
+LEFT_OUT = frozenset({".git", "node_modules"})
+"""Folders whose content no listing shows, unless it is of them."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _AROUND = 4
 
 
@@ -64,17 +68,18 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
 
 
 def _shorten(line: str) -> str:
-    return (
-        line
-        if len(line) <= MOST_LINE
-        else f"{line[:MOST_LINE]} [... {len(line) - MOST_LINE} characters more]"
-    )
+    more = f" [... {len(line) - MOST_LINE} characters more]" if len(line) > MOST_LINE else ""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line[:MOST_LINE]) + more
 
 
 def _remarks(file: TextFile, last: int, total: int) -> list[str]:
     remarks: list[str] = []
     if file.uses_crlf:
         remarks.append("lines end with CR LF")
+    elif file.mixes_line_ends:
+        remarks.append("some lines end with CR LF, shown as \\x0d")
+    if _CONTROL.search(file.text.replace("\r\n", "")):
+        remarks.append("control characters are shown as \\xNN")
     if file.encoding != "utf-8" or file.mark:
         remarks.append(f"encoded as {file.encoding}{' with a byte order mark' if file.mark else ''}")
     if last == total and file.lacks_newline:
@@ -82,18 +87,28 @@ def _remarks(file: TextFile, last: int, total: int) -> list[str]:
     return [f"[{'; '.join(remarks)}]"] if remarks else []
 
 
-def show_entries(entries: Sequence[Entry]) -> str:
+def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
     """Return a listing, one entry a line.
 
     Args:
         entries: Sorted by path.
+        folder: What was asked for.
     """
     if not entries:
         return "[the folder is empty]"
-    rows = [_row(entry) for entry in entries[:MOST_ROWS]]
-    if len(entries) > MOST_ROWS:
-        rows.append(f"[{len(entries) - MOST_ROWS} more; list a folder further down, or less deep]")
+    shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
+    rows = [_row(entry) for entry in shown[:MOST_ROWS]]
+    if len(shown) > MOST_ROWS:
+        rows.append(f"[{len(shown) - MOST_ROWS} more; list a folder further down, or less deep]")
+    if len(shown) < len(entries):
+        names = " and ".join(sorted(LEFT_OUT))
+        rows.append(f"[what is in {names} is left out; list these folders by their path]")
     return "\n".join(rows)
+
+
+def _is_left_out(path: str, folder: str) -> bool:
+    asked = LEFT_OUT.intersection(folder.split("/"))
+    return bool(LEFT_OUT.intersection(path.split("/")[:-1]) - asked)
 
 
 def _row(entry: Entry) -> str:

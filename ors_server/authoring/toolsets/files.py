@@ -66,7 +66,7 @@ class FileTools(Toolset):
                 place, content = await self._read(path)
             except SandboxPathError:
                 entries = await self._list(path, 2)
-                return await self._done(show_entries(entries))
+                return await self._done(show_entries(entries, path))
         mime_type = image_type(content)
         if mime_type is not None and len(content) <= MOST_IMAGE_BYTES:
             shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
@@ -157,7 +157,7 @@ class FileTools(Toolset):
             raise ToolError(f"depth is at least 1, not {depth}")
         with _refusals():
             entries = await self._list(path, depth)
-        return await self._done(show_entries(entries))
+        return await self._done(show_entries(entries, path))
 
     @tool
     @only_these_arguments(regex="pattern", query="pattern", file_pattern="glob", include="glob")

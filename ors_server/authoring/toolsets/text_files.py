@@ -13,8 +13,8 @@ _MARKS = (
 )
 """Byte order marks, the longer ones before those that they begin with (Unicode 15, section 23.8)."""
 _CONTROLS = "".join(map(chr, [*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F]))
-_MOST_CONTROLS = 0.05
-"""Part of a text's characters that may be control characters before it counts as binary."""
+_MOST_CONTROLS = {"utf-8": 0.3, "latin-1": 0.05}
+"""Part of a text's characters that may be control characters before it counts as binary, by its encoding."""
 _IMAGES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
@@ -49,7 +49,7 @@ class TextFile:
         for encoding in ("utf-8", "latin-1"):
             text = _decode(content, encoding)
             if text is not None:
-                return None if _is_binary(text) else cls(text, encoding)
+                return None if _is_binary(text, encoding) else cls(text, encoding)
         return None
 
     def with_text(self, text: str) -> bytes:
@@ -62,6 +62,11 @@ class TextFile:
             UnicodeEncodeError: The file's encoding cannot express it.
         """
         return self.mark + text.encode(self.encoding)
+
+    @property
+    def mixes_line_ends(self) -> bool:
+        """Whether some lines end with a carriage return and a line feed, and others do not."""
+        return not self.uses_crlf and "\r\n" in self.text
 
     @property
     def uses_crlf(self) -> bool:
@@ -112,5 +117,5 @@ def _decode(content: bytes, encoding: str) -> str | None:
     return text if text.encode(encoding) == content else None
 
 
-def _is_binary(text: str) -> bool:
-    return "\0" in text or sum(map(text.count, _CONTROLS)) > _MOST_CONTROLS * len(text)
+def _is_binary(text: str, encoding: str) -> bool:
+    return "\0" in text or sum(map(text.count, _CONTROLS)) > _MOST_CONTROLS[encoding] * len(text)

@@ -92,6 +92,21 @@ class Dice(Dense):
         return [("roll", {}), *super().gold_actions(task_spec)]
 
 
+class Clock(Dice):
+    """Tells a time that it declares volatile."""
+
+    volatile: ClassVar[tuple[str, ...]] = (r"at \d+",)
+
+    @tool
+    def roll(self) -> str:
+        """Says when."""
+        return f"at {time.perf_counter_ns()}"
+
+
+class UndeclaredClock(Clock):
+    volatile = ()
+
+
 class Slow(Dense):
     """Takes its time."""
 
@@ -144,6 +159,12 @@ def test_blank_actions_that_earn_something_are_found(environment, words):
 def test_an_environment_that_rolls_dice_repeats_itself_under_one_seed():
     only = ("calls-are-repeatable", "sessions-are-apart", *KNOWN)
     assert outcomes(Dice, *only, tasks_per_split=1)[0] == ["pass"] * 4
+
+
+def test_what_is_declared_volatile_is_not_compared():
+    only = ("calls-are-repeatable", "sessions-are-apart")
+    assert outcomes(Clock, *only, tasks_per_split=1)[0] == ["pass"] * 2
+    assert outcomes(UndeclaredClock, *only, tasks_per_split=1)[0] == ["fail", "skip"]
 
 
 def test_the_limit_is_that_of_one_call_and_the_call_is_named(monkeypatch):
