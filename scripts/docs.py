@@ -139,7 +139,8 @@ def command_lines(name: str, command: Any) -> list[str]:
 def argument_name(parameter: Any) -> str:
     """Spell an argument as the usage line has it."""
     name = (parameter.metavar or parameter.name.upper()).replace("|", " or ")
-    return name if parameter.required or name.startswith("[") else f"[{name}]"
+    more = "..." if parameter.nargs != 1 and not name.endswith("...") else ""
+    return f"{name}{more}" if parameter.required else f"[{name}]{more}"
 
 
 def option_name(parameter: Any) -> str:
