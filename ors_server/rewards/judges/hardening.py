@@ -12,6 +12,9 @@ from collections.abc import Mapping
 
 MOST_CHARACTERS = 20_000
 """Of one block."""
+_REACH = 2
+"""So many times the characters that are kept are looked at from either end of a text: what is removed from
+them is not seen, and without a bound a long text would hold up others."""
 NONCE_CHARACTERS = 16
 """Hexadecimal digits in a block's tag: 64 bits of a hash of the very text that would have to contain it."""
 
@@ -62,7 +65,8 @@ def clean(text: str) -> str:
     Args:
         text: Any text, lone surrogates included, which become U+FFFD.
     """
-    return "".join(map(_seen, _SELECTORS.sub("", text)))
+    text = _SELECTORS.sub("", text)
+    return text.translate({ord(letter): _seen(letter) for letter in set(text) if _seen(letter) != letter})
 
 
 def shorten(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -75,9 +79,11 @@ def shorten(text: str, most: int = MOST_CHARACTERS) -> str:
     if len(text) <= most:
         return text
     tail = most // 4
-    head = most - tail
-    marker = f"[... {len(text) - most} characters are left out here ...]"
-    return f"{text[:head]}\n{marker}\n{text[len(text) - tail :]}"
+    return _cut(text[: most - tail], text[len(text) - tail :], len(text) - most)
+
+
+def _cut(head: str, tail: str, left_out: int) -> str:
+    return f"{head}\n[... {left_out} characters are left out here ...]\n{tail}"
 
 
 def fence(blocks: Mapping[str, str], most: int = MOST_CHARACTERS) -> str:
@@ -90,7 +96,7 @@ def fence(blocks: Mapping[str, str], most: int = MOST_CHARACTERS) -> str:
         blocks: Text by the block's name, which is a word; in the order in which they are shown.
         most: Characters of each text that are kept.
     """
-    texts = {name: shorten(clean(text), most) for name, text in blocks.items()}
+    texts = {name: _shown(text, most) for name, text in blocks.items()}
     whole = "".join(f"{name}:{len(text)}:{text}" for name, text in texts.items())
     nonce = hashlib.sha256(whole.encode()).hexdigest()[:NONCE_CHARACTERS]
     tags = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(map(re.escape, texts))})\b)", re.IGNORECASE)
@@ -108,9 +114,27 @@ def is_degenerate(answer: str, min_characters: int = 1) -> bool:
         answer: What was answered.
         min_characters: Letters and digits that an answer has at least.
     """
-    bare = "".join(letter for letter in clean(answer) if unicodedata.category(letter)[0] not in "PZC")
-    said = "".join(letter for letter in clean(answer).lower() if unicodedata.category(letter)[0] not in "PC")
+    reach = _REACH * max(MOST_CHARACTERS, min_characters)
+    seen = clean(answer if len(answer) <= 2 * reach else answer[:reach] + answer[-reach:])
+    bare, said = _without(seen, "PZC"), _without(seen.lower(), "PC")
     return len(bare) < min_characters or " ".join(said.split()) in _OPENERS
+
+
+def _shown(text: str, most: int) -> str:
+    """A text as `shorten` cuts it when it is clean; of a very long one, only the ends are cleaned."""
+    reach, tail = _REACH * most, most // 4
+    if len(text) <= 2 * reach:
+        return shorten(clean(text), most)
+    first, last = clean(text[:reach])[: most - tail], clean(text[len(text) - reach :])
+    last = last[max(0, len(last) - tail) :]
+    return _cut(first, last, len(text) - len(first) - len(last))
+
+
+def _without(text: str, categories: str) -> str:
+    """A text without the letters of some of Unicode's major categories."""
+    return text.translate(
+        {ord(each): None for each in set(text) if unicodedata.category(each)[0] in categories}
+    )
 
 
 def _seen(letter: str) -> str:

@@ -1,12 +1,14 @@
 """Texts of strangers stay texts."""
 
 import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ors_server.rewards.judges.hardening import MASTER_KEYS, clean, fence, is_degenerate, shorten
+from tests.fixtures.loop_slices import yardstick
 
 
 def tag_of(text, name="answer"):
@@ -125,3 +127,29 @@ def test_whatever_the_texts_there_is_one_block_for_each_and_it_can_be_sent(block
     shown.encode()
     nonce = re.match(r"<\w+-([0-9a-f]{16})>", shown)[1]
     assert shown.count(nonce) == 2 * len(blocks)
+
+
+@pytest.mark.parametrize("letter", ["a", "é", ".", "\u200b", "\n", "\ud800", "<", "解"])
+def test_a_long_text_is_cleaned_cut_and_looked_at_in_no_time(letter):
+    text = letter * 3_000_000
+    limit = 2 * yardstick()
+    began = time.thread_time()
+    shown = fence({"answer": text})
+    assert is_degenerate(text) == (letter not in "aé<解")
+    assert time.thread_time() - began < limit
+    assert len(shown) < 5 * 20_000
+
+
+def test_a_very_long_text_is_shown_by_its_ends():
+    invisible = "\u200b" * 500_000
+    shown = fence({"answer": f"begin{invisible}middle{invisible}end"})
+    lines = shown.splitlines()[1:-1]
+    assert lines == ["begin", "[... 1000006 characters are left out here ...]", "end"]
+    shown = fence({"answer": "a" * 300_000 + "b" * 300_000}, 100)
+    lines = shown.splitlines()[1:-1]
+    assert lines == ["a" * 75, "[... 599900 characters are left out here ...]", "b" * 25]
+
+
+def test_letters_among_many_signs_make_an_answer():
+    assert not is_degenerate("." * 1_000_000 + "yes")
+    assert is_degenerate("." * 1_000_000 + "\u200b")
