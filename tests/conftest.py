@@ -5,13 +5,13 @@ Also which tests stay together when several processes share them out.
 
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from ors_server.app import App, create_app
 from ors_server.http_server.bounded_server import BoundedServer
@@ -33,19 +33,38 @@ APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
 """Files whose tests share nothing and take long, so that several processes play them."""
 
 
-class ByFile(LoadScopeScheduling):
-    """Keeps the tests of a file in one process, for the sake of what they share."""
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Some runners ignore Ctrl-C, and what they start inherits that; the tests' programs are ended by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        if file in APART:
-            return nodeid
-        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Knows the settings of a plugin that may be missing: without it no test is bounded in time."""
+    if not pluginmanager.has_plugin("timeout"):
+        parser.addini("timeout", "Seconds that a test may take; needs pytest-timeout.")
+        parser.addini("timeout_method", "How a test is stopped; needs pytest-timeout.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Knows the mark of a plugin that may be missing."""
+    if not config.pluginmanager.has_plugin("timeout"):
+        config.addinivalue_line("markers", "timeout(seconds): most that a test may take")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Shares the tests out between processes, where there are several."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  (runs without it are none of its business)
+
+    class ByFile(LoadScopeScheduling):
+        """Keeps the tests of a file in one process, for the sake of what they share."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            if file in APART:
+                return nodeid
+            return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
     return ByFile(config, log)
 
 

@@ -168,16 +168,28 @@ class SqliteDatabase:
             check_same_thread=False,
             cached_statements=256,
         )
-        connection.execute(f"PRAGMA busy_timeout = {self._patience}")
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA cache_size = -32768")
+        _set(
+            connection,
+            f"busy_timeout = {self._patience}",
+            f"synchronous = {synchronous}",
+            "foreign_keys = ON",
+            "cache_size = -32768",
+        )
         return connection
 
 
 def _use_wal(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA journal_size_limit = 67108864")
+    _set(connection, "journal_mode = WAL", "journal_size_limit = 67108864")
+
+
+def _set(connection: sqlite3.Connection, *pragmas: str) -> None:
+    """Set up a connection, or close it: nobody else knows of it yet."""
+    try:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _begin_snapshot(connection: Connection) -> None:

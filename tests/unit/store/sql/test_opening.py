@@ -100,6 +100,32 @@ async def test_a_place_that_cannot_be_written_names_the_ways_out(tmp_path):
         await open_store(str(tmp_path / "file" / "record.db"))
 
 
+@pytest.fixture
+def connections(monkeypatch):
+    """Every connection that is made."""
+    made = []
+    connect = sqlite3.connect
+
+    def noted(*args, **kwargs):
+        made.append(connect(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    return made
+
+
+async def test_a_connection_that_cannot_be_used_is_closed(tmp_path, connections):
+    path = tmp_path / "notes.txt"
+    path.write_text("what I wanted to say " * 100)
+    for opening, error in ((open_store, SettingsError), (open_reader, StoreError)):
+        with pytest.raises(error, match="not a database"):
+            await opening(str(path))
+    assert connections
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("what I wanted to say " * 100)
