@@ -118,7 +118,7 @@ def is_incomplete(cls: type[Environment]) -> bool:
 
 
 def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetDefinition:
-    toolset = find_toolset(item, cls.__name__)
+    toolset = find_toolset(item, name_place(cls.__name__, cls))
     toolset.check_environment(cls)
     return define_toolset(toolset)
 

@@ -5,6 +5,7 @@ from typing import Any, cast
 import anyio
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, listed
+from ors_server.authoring.places import name_place
 from ors_server.errors import (
     EnvironmentFailedError,
     TasksNotListableError,
@@ -29,6 +30,7 @@ class ClassTasks:
             splits: Names of the splits.
         """
         self._cls = cls
+        self._where = name_place(cls.__name__, cls)
         self._splits = splits
         self._written = frozenset(
             name
@@ -78,7 +80,7 @@ class ClassTasks:
             return self._check_count(await self._call("num_tasks", split))
         tasks = await self._listed(split)
         if tasks is None:
-            msg = f"{self._cls.__name__} must define list_tasks, or num_tasks and get_task"
+            msg = f"{self._where} must define list_tasks, or num_tasks and get_task"
             raise EnvironmentFailedError(msg)
         return len(tasks)
 
@@ -171,20 +173,20 @@ class ClassTasks:
     def _check_count(self, count: Any) -> int:
         if isinstance(count, int) and count >= 0:
             return count
-        msg = f"{self._cls.__name__}.num_tasks must return a number of tasks, not {type(count).__name__}"
+        msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
         raise EnvironmentFailedError(msg)
 
     def _check_tasks(self, tasks: Any) -> list[JSONObject]:
         items = listed(tasks)
         if items is None:
-            msg = f"{self._cls.__name__}: tasks come as a list of JSON objects, not {type(tasks).__name__}"
+            msg = f"{self._where}: tasks come as a list of JSON objects, not {type(tasks).__name__}"
             raise EnvironmentFailedError(msg)
         return [self._check_task(item) for item in items]
 
     def _check_task(self, task: Any) -> JSONObject:
         if isinstance(task, dict):
             return cast("JSONObject", task)
-        msg = f"{self._cls.__name__}: a task is a JSON object, not {type(task).__name__}"
+        msg = f"{self._where}: a task is a JSON object, not {type(task).__name__}"
         raise EnvironmentFailedError(msg)
 
 

@@ -173,14 +173,21 @@ MISTAKES = (
         "must take (cls, split)",
         "quiz.py:15",
     ),
-    mistake("tasks of text", TASKS, 'return ["yes"]', "a task is a JSON object, not str"),
+    mistake("tasks of text", TASKS, 'return ["yes"]', "quiz.py:4", "a task is a JSON object, not str"),
     mistake(
         "tasks that are yielded",
         TASKS,
         'yield {"id": 0, "answer": "yes"}',
+        "quiz.py:4",
         "list of JSON objects, not generator",
     ),
-    mistake("no tasks", "def list_tasks", "def my_own", "must define list_tasks, or num_tasks and get_task"),
+    mistake(
+        "no tasks",
+        "def list_tasks",
+        "def my_own",
+        "quiz.py:4",
+        "must define list_tasks, or num_tasks and get_task",
+    ),
     mistake("task without split", TASKS, "return [{}][split]", "TypeError", "quiz.py:17"),
     mistake(
         "no prompt", "def get_prompt", "def my_own", "must define get_prompt or get_messages", "quiz.py:4"
@@ -245,7 +252,14 @@ MISTAKES = (
     attribute("milestones of numbers", "milestones = (1,)", "milestones is a list of Milestone"),
     attribute("visibility misspelt", 'visibility = "hiden"', "'hidden'", "'hiden'"),
     attribute("return range backwards", "return_range = (1, 0)", "return_range is (least, greatest)"),
-    mistake("unknown toolset", NAME, f'{NAME}    toolsets = ["bsh"]\n', "no toolset named 'bsh'", "bash"),
+    mistake(
+        "unknown toolset",
+        NAME,
+        f'{NAME}    toolsets = ["bsh"]\n',
+        "quiz.py:4",
+        "no toolset named 'bsh'",
+        "bash",
+    ),
     mistake("reward is a number", NAME, f"{NAME}    reward = 5\n", "reward"),
     mistake(
         "message with content",
