@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from ors_server.cli.announcement import announce, survey
 from ors_server.cli.output import CommandError
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, SettingsError
 from ors_server.http_server.bounded_server import BACKLOG, BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
 
@@ -32,6 +32,7 @@ def listen(app: "App", *, as_json: bool) -> None:
 
     Raises:
         CommandError: If the address cannot be had, or the application does not start.
+        SettingsError: If it does not start because of a setting.
     """
     listener = bind(app.settings.host, app.settings.port)
     with listener:
@@ -41,7 +42,8 @@ def listen(app: "App", *, as_json: bool) -> None:
         except SystemExit:
             known = isinstance(app.failure, OrsServerError)
             why = f": {app.failure}" if known else "; the log says why"
-            raise CommandError(f"the server did not start{why}") from None
+            kind = SettingsError if isinstance(app.failure, SettingsError) else CommandError
+            raise kind(f"the server did not start{why}") from None
 
 
 def bind(host: str, port: int) -> socket.socket:

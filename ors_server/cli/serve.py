@@ -389,9 +389,14 @@ def _serve_stdio(app: "App", episode: str | None) -> None:
 
     import anyio
 
+    from ors_server.cli.output import MisuseError
+    from ors_server.errors import ClientError
     from ors_server.transports.mcp.stdio import chosen_episode, serve_stdio
 
-    order = chosen_episode(episode, os.environ)
+    try:
+        order = chosen_episode(episode, os.environ)
+    except ClientError as error:
+        raise MisuseError(str(error)) from error
 
     async def run() -> None:
         async with app.running():

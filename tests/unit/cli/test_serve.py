@@ -331,7 +331,7 @@ def test_what_an_environment_prints_does_not_disturb_stdio(tmp_path):
 
 def test_stdio_refuses_an_episode_that_is_no_place(run):
     ran = run("serve", f"{REFENV}:RefEnv", "--stdio", "--episode", "refenv")
-    assert ran.status == 1
+    assert ran.status == 2
     assert "environment/split/index" in ran.err
 
 

@@ -221,7 +221,7 @@ def test_a_server_says_where_its_record_is_and_keeps_it(serve, tmp_path, refenv,
 def test_a_server_whose_record_cannot_be_kept_says_what_to_do(tmp_path, refenv, capsys):
     (tmp_path / "file").write_text("")
     words = ["serve", f"{refenv}:RefEnv", "--port", "0", "--store", str(tmp_path / "file" / "x.db")]
-    assert main(words) == 1
+    assert main(words) == 2
     said = capsys.readouterr().err
     assert "--store PATH" in said
     assert "--store memory" in said
