@@ -1,18 +1,13 @@
 """`ors-server serve`: serves environments over both doors, or one client over standard input and output."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ors_server.cli.completion import installed_names
 from ors_server.visibility import Visibility
-
-if TYPE_CHECKING:
-    from ors_server.app import App
 
 STDIO = "Standard input and output"
 LISTENING = "Address"
@@ -332,9 +327,11 @@ def serve(options: ServeOptions) -> None:
     logs.configure(form=settings.log_format, level=settings.log_level)
     references = choose(options.references or settings.environments)
     if options.stdio:
-        with _stdout_kept_clean():
+        from ors_server.cli.serving_stdio import keep_stdout_clean, serve_over_stdio
+
+        with keep_stdout_clean():
             app = create_app(references, settings)
-        _serve_stdio(app, options.episode)
+        serve_over_stdio(app, options.episode)
     else:
         from ors_server.cli.listening import listen
 
@@ -365,41 +362,3 @@ def choose(references: list[str] | None) -> list[str]:
     from ors_server.cli.output import complain
 
     return usable_environments(complain)
-
-
-@contextmanager
-def _stdout_kept_clean() -> Generator[None]:
-    """Send what environments print at load to standard error: standard output is the protocol's."""
-    import os
-    import sys
-
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _serve_stdio(app: "App", episode: str | None) -> None:
-    import os
-
-    import anyio
-
-    from ors_server.cli.output import MisuseError
-    from ors_server.errors import ClientError
-    from ors_server.transports.mcp.stdio import chosen_episode, serve_stdio
-
-    try:
-        order = chosen_episode(episode, os.environ)
-    except ClientError as error:
-        raise MisuseError(str(error)) from error
-
-    async def run() -> None:
-        async with app.running():
-            await serve_stdio(app.engine, app.keyring, order)
-
-    anyio.run(run)
