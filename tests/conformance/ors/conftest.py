@@ -45,10 +45,27 @@ class QuietServer(BoundedServer):
         self.settled.set()
 
 
+class Foreign:
+    """An application that knows nothing of its end."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+    def begin_to_stop(self) -> None:
+        pass
+
+    async def end_sessions(self) -> None:
+        pass
+
+
 @asynccontextmanager
-async def listening(app: App) -> AsyncIterator[str]:
+async def listening(app: Any) -> AsyncIterator[str]:
     """Serves an application on a free port of loopback for the length of a with statement; gives its URL."""
-    server, stopped = QuietServer(app, ConnectionLimits.of(app.settings)), anyio.Event()
+    served = app if isinstance(app, App) else Foreign(app)
+    server, stopped = QuietServer(served, ConnectionLimits()), anyio.Event()
 
     async def run() -> None:
         try:
