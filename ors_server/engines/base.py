@@ -33,6 +33,14 @@ class Engine(Protocol):
         """What isolates the commands of agents, as recorded with every episode; `None` where nothing does."""
         ...
 
+    def check_ready(self) -> None:
+        """Check that new sessions can be played.
+
+        Raises:
+            StoreError: If the record cannot be written.
+        """
+        ...
+
     @property
     def queues(self) -> JSONObject:
         """What waits for its turn: name of a limiter to its figures (`AdmissionFigures.summary`)."""

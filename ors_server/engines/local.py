@@ -19,6 +19,7 @@ from ors_server.sessions.calls import Call, Fault
 from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.services import Services, default_gradings
 from ors_server.sessions.session import ReadResource
@@ -64,6 +65,7 @@ class LocalEngine:
         manager: SessionManager,
         store: EpisodeStore,
         watch: LoopWatch,
+        health: RecordHealth,
         isolation: JSONObject | None = None,
     ) -> None:
         """Keep the manager and the store.
@@ -72,12 +74,14 @@ class LocalEngine:
             manager: Holds the sessions.
             store: Holds the record.
             watch: Says how the event loop does.
+            health: Says whether the record can be written.
             isolation: What isolates the commands of agents.
         """
         self._manager = manager
         self._store = store
         self._isolation = isolation
         self._watch = watch
+        self._health = health
 
     @property
     def environments(self) -> Mapping[str, EnvironmentDefinition]:
@@ -88,6 +92,10 @@ class LocalEngine:
     def isolation(self) -> JSONObject | None:
         """What isolates the commands of agents; `None` where nothing does."""
         return self._isolation
+
+    def check_ready(self) -> None:
+        """Check that the record can be written."""
+        self._health.check()
 
     @property
     def queues(self) -> JSONObject:
@@ -353,6 +361,7 @@ async def open_local_engine(
         turn_time_limit=options.turn_time_limit,
         sandboxes=sandboxes,
         watch=watch,
+        health=RecordHealth(clock),
         workers=workers,
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
     )
@@ -366,7 +375,7 @@ async def open_local_engine(
     background.spawn(manager.reap)
     with watch.watching():
         try:
-            yield LocalEngine(manager, store, watch, sandboxes.tier)
+            yield LocalEngine(manager, store, watch, services.health, sandboxes.tier)
         finally:
             with anyio.CancelScope(shield=True):
                 await manager.aclose()

@@ -107,7 +107,8 @@ class EpisodeBook:
         Raises:
             StoreError: If the store failed.
         """
-        await self.services.store.open(self.origin)
+        with self.services.health.writing():
+            await self.services.store.open(self.origin)
 
     async def go_on(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that goes on from where another one stood.
@@ -267,7 +268,10 @@ class EpisodeBook:
         while self._unwritten:
             page = self._unwritten[0]
             try:
-                await self.services.store.append(self.origin.episode_id, page.step, self._sum_up(page.state))
+                with self.services.health.writing():
+                    await self.services.store.append(
+                        self.origin.episode_id, page.step, self._sum_up(page.state)
+                    )
             except StoreError:
                 raise
             except Exception:

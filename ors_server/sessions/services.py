@@ -10,6 +10,7 @@ from ors_server.clock import Clock
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopWatch
 from ors_server.resources.pool import ResourcePool
+from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.wire import JSONObject
@@ -58,6 +59,8 @@ class Services:
     """Seconds of that for which whoever ends a session waits too."""
     turn_time_limit: float = 5.0
     """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
+    health: RecordHealth = field(default_factory=RecordHealth)
+    """Knows whether the record can be written."""
     gradings: Admission = field(default_factory=lambda: Admission(default_gradings()))
     """How many gradings are at work at once."""
     watch: LoopWatch = field(default_factory=LoopWatch)

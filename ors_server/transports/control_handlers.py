@@ -80,9 +80,10 @@ class ControlHandlers:
         return m.Health(sandbox=isolation, queues=self._engine.queues, loop=self._engine.loop.summary())
 
     async def get_readiness(self, _request: Request) -> m.Readiness:
-        """Say that new sessions are welcome, unless the server is stopping."""
+        """Say that new sessions are welcome, unless the server is stopping or cannot write its record."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
+        self._engine.check_ready()
         return m.Readiness()
 
     async def get_version(self, _request: Request) -> m.Version:

@@ -12,7 +12,9 @@ from ors_server import Environment, ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.client import AsyncClient, ClientOptions
 from ors_server.errors import StoreError
+from ors_server.sessions.record_health import REMEMBERED_SECONDS, RecordHealth
 from ors_server.settings import Settings
+from ors_server.testing.fake_clock import FakeClock
 from ors_server.transports import ors_calls
 
 pytestmark = pytest.mark.anyio
@@ -220,3 +222,27 @@ async def test_our_client_asks_until_the_step_is_written_and_its_sum_is_right(pl
         place.failures = 2
         result = await episode.call("pay", {"reward": 0.5})
         assert (result.reward, (await episode.check()).pending_steps, Bank.runs) == (0.5, 0, 1)
+
+
+async def test_a_server_that_cannot_write_its_record_is_not_ready_until_it_can(place):
+    path = "/_ors/sessions/s/calls"
+    body = {"name": "pay", "arguments": {"reward": 0.5}, "call_id": "mine"}
+    assert (await place.http.get("/_ors/ready")).status_code == 200
+    place.failures = 1
+    await place.post(path, body)
+    refused = await place.http.get("/_ors/ready")
+    assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
+    assert "the record cannot be written: the disk is full" in refused.json()["detail"]
+    await place.post(path, body)
+    assert (await place.http.get("/_ors/ready")).status_code == 200
+
+
+async def test_a_write_that_failed_long_ago_keeps_no_sessions_away():
+    clock = FakeClock()
+    health = RecordHealth(clock)
+    with pytest.raises(StoreError), health.writing():
+        raise StoreError("the disk is full")
+    with pytest.raises(StoreError, match="cannot be written"):
+        health.check()
+    await clock.advance(REMEMBERED_SECONDS)
+    health.check()
