@@ -1,5 +1,7 @@
 """A run on a server, over either door, comes to what the same run in this process comes to."""
 
+import threading
+
 import pytest
 
 from ors_server.app import create_app
@@ -11,13 +13,13 @@ from ors_server.evaluation.local import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import AttemptPlayer, Place
 from ors_server.evaluation.remote import RemoteTarget
-from ors_server.evaluation.runner import Conduct
+from ors_server.evaluation.runner import Conduct, Runner
 from ors_server.evaluation.targets import TargetError, TaskOrder
 from ors_server.settings import Settings
 from ors_server.testing import FakeClock
 from tests.conftest import LiveServer
 from tests.fixtures.evaluated_environments import Guessing, Talking
-from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, manner, play_run
+from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, manner, play_run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 TALK = Place("test", 0, 1)
@@ -59,6 +61,15 @@ async def test_a_run_on_a_server_comes_to_the_same_as_one_here(target, tmp_path)
 
     assert facts(there) == facts(here)
     assert len({attempt.episode_id for attempt in there}) == 6
+
+
+async def test_the_disk_is_not_waited_for_on_the_event_loop(target, tmp_path):
+    folder = WatchedFolder(tmp_path)
+    folder.begin(make_run())
+    folder.writers.clear()
+    await Runner(target, ScriptedAgent(play), folder, Conduct(concurrency=3)).play(make_run())
+    assert len(folder.writers) == 6 + 2
+    assert threading.get_ident() not in folder.writers
 
 
 async def test_a_server_says_what_it_serves(target, server):
@@ -127,6 +138,7 @@ class StandardOnly:
 
     def __init__(self, app):
         self._app = app
+        self.settings = app.settings
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "http" and scope["path"].startswith("/_ors"):

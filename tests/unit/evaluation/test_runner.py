@@ -17,7 +17,7 @@ from ors_server.evaluation.playing import Place
 from ors_server.evaluation.runner import Conduct, RunError, Runner, Tally, log_path
 from ors_server.evaluation.seeds import seed_of
 from tests.fixtures.evaluated_environments import Guessing
-from tests.fixtures.evaluation_plays import ScriptedAgent, make_run, play_run
+from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 EVERY_PLACE = [("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
@@ -37,22 +37,6 @@ async def test_every_attempt_is_played_once_with_its_own_seed(target, tmp_path):
     assert run.stop_reason is None
     assert run.ended_at is not None
     assert read_run(tmp_path) == run
-
-
-class WatchedFolder(RunFolder):
-    """Notes which threads write."""
-
-    def __init__(self, path):
-        super().__init__(path)
-        self.writers = []
-
-    def append(self, attempt):
-        self.writers.append(threading.get_ident())
-        super().append(attempt)
-
-    def write(self, run):
-        self.writers.append(threading.get_ident())
-        super().write(run)
 
 
 async def test_the_disk_is_not_waited_for_on_the_event_loop(target, tmp_path):

@@ -135,7 +135,7 @@ def test_a_long_text_is_cleaned_cut_and_looked_at_in_no_time(letter):
     limit = 2 * yardstick()
     began = time.thread_time()
     shown = fence({"answer": text})
-    assert is_degenerate(text) == (letter not in "aé<解")
+    assert is_degenerate(text) == (letter in ".\u200b\n")
     assert time.thread_time() - began < limit
     assert len(shown) < 5 * 20_000
 
