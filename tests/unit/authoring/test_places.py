@@ -1,0 +1,87 @@
+"""An author's exception names its type, message, file and line wherever an author or a trainer reads it."""
+
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from ors_server.authoring.places import place_of, place_of_error
+from ors_server.cli.main import main
+
+QUIZ = """\
+from ors_server import Environment, ToolOutput, tool
+
+
+class Quiz(Environment):
+    @classmethod
+    def list_splits(cls):
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split):
+        return [{"answer": "yes"}]
+
+    def get_prompt(self):
+        return "Is it so?"
+
+    @tool
+    def say(self) -> ToolOutput:
+        \"\"\"Answers.\"\"\"
+        return deep(self.task_spec)
+
+
+def deep(task):
+    return task["gold"]
+"""
+SAID = "KeyError: 'gold' (quiz.py:23)"
+
+
+@pytest.fixture(autouse=True)
+def quiz(tmp_path, monkeypatch):
+    (tmp_path / "quiz.py").write_text(QUIZ)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_call_names_it(capsys):
+    main(["call", "quiz.py", "say"])
+    assert f"failed: {SAID}" in capsys.readouterr().out
+
+
+def test_play_names_it(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("say\n"))
+    main(["play", "quiz.py"])
+    assert SAID in capsys.readouterr().out
+
+
+def test_eval_names_it(capsys, tmp_path):
+    main(["eval", "quiz.py", "--agent", "random", "--output", str(tmp_path / "out")])
+    shown = capsys.readouterr()
+    attempts = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.jsonl"))
+    assert SAID in shown.err
+    assert SAID in attempts
+
+
+def test_the_log_names_it(caplog):
+    with caplog.at_level(logging.WARNING, logger="ors_server"):
+        main(["call", "quiz.py", "say"])
+    assert "quiz.py:23" in caplog.text
+
+
+def test_the_line_is_the_innermost_of_the_author_s_own():
+    def outer():
+        return json.loads("{")
+
+    try:
+        outer()
+    except ValueError as error:
+        place = place_of_error(error)
+    line = outer.__code__.co_firstlineno + 1
+    assert place.endswith(f"test_places.py:{line}")
+    assert place_of(outer).endswith(f"test_places.py:{line - 1}")
+
+
+def test_what_has_no_place_is_said_to_have_none():
+    assert place_of(5) == place_of(len) == place_of_error(ValueError("never raised")) == ""
+    assert place_of(Path).endswith("pathlib.py:" + place_of(Path).rpartition(":")[2])
