@@ -5,7 +5,6 @@ import resource
 import pytest
 
 from ors_server.errors import TooManyConnectionsError
-from ors_server.http_server import connection_limits
 from ors_server.http_server.connection_limits import (
     ConnectionLimits,
     Connections,
@@ -83,8 +82,8 @@ def test_the_limit_on_files_is_raised_as_far_as_is_needed_and_granted(
             raise ValueError("not here")
         found[0] = pair
 
-    monkeypatch.setattr(connection_limits.resource, "getrlimit", lambda _which: found[0])
-    monkeypatch.setattr(connection_limits.resource, "setrlimit", grant)
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: found[0])
+    monkeypatch.setattr(resource, "setrlimit", grant)
     assert raise_file_limit(ConnectionLimits(connections=10_000)) == allowed
     assert asked == ([] if wanted is None else [wanted])
 
