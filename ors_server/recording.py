@@ -3,13 +3,15 @@
 Times are ISO 8601 with their offset; field names are those of `ors_server.trajectory`.
 """
 
+import json
+from hashlib import sha256
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.errors import RecordError
 from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.wire import ImageBlock, JSONObject, TextBlock
 
 Part = TypeVar("Part")
 
@@ -75,6 +77,20 @@ class Script(Generic[Part]):
         first = cast("dict[str, Any]", error.errors(include_url=False, include_input=False)[0])
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
         return f"this is no {self._name} as this server writes it: {place}: {first['msg']}"
+
+
+def task_digest(task_spec: JSONObject) -> str:
+    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
+
+    Args:
+        task_spec: The task.
+
+    Raises:
+        TypeError: If it is not JSON.
+        ValueError: If it holds NaN or an infinity.
+    """
+    text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256(text.encode()).hexdigest()
 
 
 STEP: Script[Step] = Script(Step, "step")

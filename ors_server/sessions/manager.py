@@ -1,8 +1,6 @@
 """All sessions of one process: created within limits, found by id, expired when idle, ended once."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from secrets import randbelow, token_hex
@@ -23,6 +21,7 @@ from ors_server.errors import (
     UnknownEnvironmentError,
 )
 from ors_server.policy import EpisodePolicy
+from ors_server.recording import task_digest
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.census import Census, RecentIds, SessionLimits
 from ors_server.sessions.copies import NotJSONError, copy_json
@@ -363,10 +362,9 @@ def hash_task(task_spec: JSONObject) -> str:
         EnvironmentFailedError: If the task is not JSON.
     """
     try:
-        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return task_digest(task_spec)
     except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _copy_task(task_spec: JSONObject) -> JSONObject:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from ors_server.errors import EpisodeNotFoundError, StoreError
+from ors_server.recording import task_digest
 from ors_server.store.base import EpisodeFilter, EpisodeStore
 from ors_server.trajectory import (
     EpisodeOrigin,
@@ -52,13 +53,14 @@ def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
         number: Tells it from others.
         **changes: Fields with other values.
     """
+    task_spec = {"size": number, "name": "\N{SNOWMAN}", "walls": [[1, 2.5], None, {"deep": True}]}
     origin = EpisodeOrigin(
         session_id=f"session-{number}",
         environment="maze",
         environment_version="1.0",
         server_version="2.0",
-        task_spec={"size": number, "name": "\N{SNOWMAN}", "walls": [[1, 2.5], None, {"deep": True}]},
-        task_hash=f"{number:064x}",
+        task_spec=task_spec,
+        task_hash=task_digest(task_spec),
         split="train",
         index=number,
         created_at=MORNING + timedelta(minutes=number, microseconds=number),

@@ -23,7 +23,7 @@ from ors_server.store.sql.entries import (
 )
 from ors_server.store.sql.schema import episodes, moves, standings, steps
 from ors_server.store.sql.stamps import searchable, stamp, whole
-from ors_server.trajectory import EpisodeSummary
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 Rejections = dict[Entry, StoreError]
 _LOOKED_UP = 500
@@ -226,7 +226,15 @@ def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:
 
 
 def _episode_row(entry: OpenEntry) -> tuple[Any, ...]:
-    origin = entry.origin
+    return (*episode_columns(entry.origin), entry.body.decode())
+
+
+def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:
+    """Return what the columns of `episodes` beside the key and the body say, in order.
+
+    Args:
+        origin: Where the episode comes from.
+    """
     return (
         origin.episode_id,
         searchable(origin.session_id),
@@ -236,7 +244,6 @@ def _episode_row(entry: OpenEntry) -> tuple[Any, ...]:
         whole(origin.index),
         origin.task_hash,
         None if origin.credential_id is None else searchable(origin.credential_id),
-        entry.body.decode(),
     )
 
 

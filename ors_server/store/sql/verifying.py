@@ -10,18 +10,20 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import RecordError
-from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY
+from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
 from ors_server.store.place import Place
+from ors_server.store.sql.batch import episode_columns
 from ors_server.store.sql.blobs import complaint_about, names_in
 from ors_server.store.sql.database import snapshot
 from ors_server.store.sql.opening import Prepared, prepare_to_read
-from ors_server.store.sql.schema import blob_uses, blobs, episodes, prompts, standings, steps
+from ors_server.store.sql.schema import blob_uses, blobs, episodes, moves, prompts, standings, steps
 from ors_server.store.sql.sqlite import SqliteDatabase
-from ors_server.trajectory import Step
+from ors_server.trajectory import EpisodeOrigin, Step
 
 TOLERANCE = 1e-9
 """Relative and absolute difference that two sums of the same floats may have."""
 _ROWS = 500
+_COLUMNS = [column.name for column in episodes.c if column.name not in {"key", "body"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class _Found:
     steps: int
     total: float
     findings: list[str]
+    is_finished: bool = False
+    """Whether the last step says that the episode is over."""
 
 
 def verify(place: Place) -> Verification:
@@ -76,7 +80,11 @@ def _verify(prepared: Prepared, connection: Connection) -> Verification:
     played = 0
     seen = 0
     query = (
-        select(episodes.c.key, episodes.c.episode_id, episodes.c.body.label("origin"), standings)
+        select(
+            *(column for column in episodes.c if column.name != "body"),
+            episodes.c.body.label("origin"),
+            standings,
+        )
         .join(standings, standings.c.episode == episodes.c.key, isouter=True)
         .order_by(episodes.c.key)
     )
@@ -94,6 +102,7 @@ def _verify(prepared: Prepared, connection: Connection) -> Verification:
         played += found.steps
         complaints = [*_check_figures(row, found), *found.findings]
         findings += (Finding(row.episode_id, complaint) for complaint in complaints)
+    findings += _check_moves(connection)
     findings += (Finding(None, complaint) for complaint in _check_prompts(connection, used))
     return Verification(seen, played, count, tuple(findings))
 
@@ -144,24 +153,31 @@ def _check_steps(rows: Iterable[Any], used: frozenset[str]) -> _Found:
     findings: list[str] = []
     count = 0
     total = 0.0
+    is_finished = False
     for row in rows:
+        if is_finished:
+            findings.append(f"step {row.number} follows one that ended the episode")
         count += 1
         total += row.reward or 0.0
         if row.number != count:
             findings.append(f"step {row.number} stands where step {count} should")
             count = row.number
-        findings += _check_step(row, used)
-    return _Found(count, total, findings)
+        try:
+            step: Step = STEP.read(row.body)
+        except RecordError as error:
+            findings.append(f"step {row.number}: {error}")
+            continue
+        is_finished = step.finished
+        findings += _check_step(row, step, used)
+    return _Found(count, total, findings, is_finished)
 
 
-def _check_step(row: Any, used: frozenset[str]) -> Iterator[str]:
-    try:
-        step: Step = STEP.read(row.body)
-    except RecordError as error:
-        yield f"step {row.number}: {error}"
-        return
+def _check_step(row: Any, step: Step, used: frozenset[str]) -> Iterator[str]:
     if (step.number, step.reward) != (row.number, row.reward):
         yield f"step {row.number}: its columns say other things than its body"
+    parts = sum(step.components.values())
+    if step.reward is not None and not _is_same(step.reward, parts):
+        yield f"step {row.number}: its reward is {step.reward!r}, its components add up to {parts!r}"
     yield from (
         f"step {row.number}: the blob {name} is not held for the episode"
         for name in names_in(row.blobs)
@@ -174,18 +190,67 @@ def _check_figures(row: Any, found: _Found) -> Iterator[str]:
         yield "there are no figures"
         return
     try:
-        ORIGIN.read(row.origin)
+        origin: EpisodeOrigin = ORIGIN.read(row.origin)
         summary = SUMMARY.read(row.body)
     except RecordError as error:
         yield str(error)
         return
-    if (summary.steps, summary.episode_return) != (row.steps, row.episode_return):
+    yield from _check_origin(row, origin)
+    figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
+    if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
         yield "the columns of the figures say other things than their body"
+    if summary.stop_reason == "completed" and not found.is_finished:
+        yield "the episode was completed, and its last step does not say so"
+    if found.is_finished and summary.stop_reason is None:
+        yield "the last step ended the episode, and the summary does not say so"
     if summary.steps != found.steps:
         yield f"the summary counts {summary.steps} steps, on record are {found.steps}"
-    if not isclose(summary.episode_return, found.total, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+    if not _is_same(summary.episode_return, found.total):
         claimed = summary.episode_return
         yield f"the summary's return is {claimed!r}, the steps' rewards add up to {found.total!r}"
+
+
+def _check_origin(row: Any, origin: EpisodeOrigin) -> Iterator[str]:
+    wanted = dict(zip(_COLUMNS, episode_columns(origin), strict=True))
+    wrong = [name for name, value in wanted.items() if getattr(row, name) != value]
+    if wrong:
+        yield f"the columns {', '.join(wrong)} say other things than the origin"
+    if task_digest(origin.task_spec) != origin.task_hash:
+        yield "the task is not the one that its hash was made of"
+
+
+def _is_same(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _check_moves(connection: Connection) -> Iterator[Finding]:
+    """Check that the transitions are all there, and that they lead to where a closed episode stands."""
+    phases = {
+        row.key: row
+        for row in _rows(
+            connection,
+            select(episodes.c.key, episodes.c.episode_id, standings.c.phase, standings.c.closed_at).join(
+                standings, standings.c.episode == episodes.c.key
+            ),
+        )
+    }
+    query = select(moves).order_by(moves.c.episode, moves.c.position)
+    last: dict[int, str] = {}
+    for key, group in groupby(_rows(connection, query), key=lambda row: row.episode):
+        standing = phases.get(key)
+        episode_id = None if standing is None else standing.episode_id
+        for expected, row in enumerate(group):
+            if row.position != expected:
+                yield Finding(episode_id, f"transition {expected} is missing")
+                break
+            try:
+                last[key] = TRANSITION.read(row.body).phase
+            except RecordError as error:
+                yield Finding(episode_id, f"transition {row.position}: {error}")
+    for key, standing in phases.items():
+        if standing.closed_at is not None and last.get(key, standing.phase) != standing.phase:
+            text = f"it was closed as {standing.phase}, its transitions lead to {last[key]}"
+            yield Finding(standing.episode_id, text)
 
 
 def _check_prompts(connection: Connection, used: dict[int, frozenset[str]]) -> Iterator[str]:

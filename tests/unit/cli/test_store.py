@@ -12,6 +12,7 @@ import pytest
 from ors_server.cli.main import main
 from ors_server.store.open import open_store
 from ors_server.store.options import StoreOptions
+from ors_server.testing.client import open_environment
 from ors_server.testing.store_plays import after, make_origin, make_step
 from ors_server.wire import TextBlock
 
@@ -107,6 +108,40 @@ def test_a_sound_record_is_called_sound(record, run):
         ("DELETE FROM blob_uses WHERE episode = 2", "is not held for the episode"),
         ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt in row 2"),
         ("DELETE FROM episodes WHERE key = 2", "leads to no row of episodes"),
+        ("UPDATE standings SET phase = 'finished' WHERE episode = 2", "columns of the figures"),
+        ("UPDATE standings SET stop_reason = 'completed' WHERE episode = 2", "columns of the figures"),
+        ("UPDATE episodes SET task_hash = 'x' WHERE key = 2", "the columns task_hash say other things"),
+        ("UPDATE episodes SET task_index = 9 WHERE key = 2", "the columns task_index say other things"),
+        (
+            "UPDATE episodes SET body = replace(body, '\"size\":1', '\"size\":7') WHERE key = 2",
+            "the task is not the one that its hash was made of",
+        ),
+        (
+            "UPDATE steps SET body = replace(body, '\"tool\":0.3', '\"tool\":0.4') WHERE episode = 2",
+            "its components add up to",
+        ),
+        (
+            (
+                "UPDATE steps SET body = replace(body, '\"finished\":false', '\"finished\":true') "
+                "WHERE episode = 2 AND number = 2"
+            ),
+            "step 3 follows one that ended the episode",
+        ),
+        (
+            (
+                "UPDATE steps SET body = replace(body, '\"finished\":false', '\"finished\":true') "
+                "WHERE episode = 2 AND number = 3"
+            ),
+            "the last step ended the episode, and the summary does not say so",
+        ),
+        (
+            (
+                "UPDATE standings SET stop_reason = 'completed', "
+                'body = replace(body, \'"stop_reason":null\', \'"stop_reason":"completed"\') '
+                "WHERE episode = 2"
+            ),
+            "its last step does not say so",
+        ),
     ],
     ids=[
         "gap",
@@ -121,6 +156,15 @@ def test_a_sound_record_is_called_sound(record, run):
         "blob-not-held",
         "prompt",
         "orphans",
+        "phase",
+        "stop-reason",
+        "hash-column",
+        "index-column",
+        "task",
+        "components",
+        "steps-after-end",
+        "end-not-summarised",
+        "finished-removed",
     ],
 )
 def test_what_does_not_agree_is_found(record, run, statement, finding):
@@ -226,3 +270,39 @@ def test_a_server_whose_record_cannot_be_kept_says_what_to_do(tmp_path, refenv, 
     assert "--store PATH" in said
     assert "--store memory" in said
     assert "Traceback" not in said
+
+
+async def play_whole(path: Path) -> None:
+    store = await open_store(str(path))
+    async with open_environment("math_word_problems", store=store) as client:
+        for finishes in (True, False):
+            session = await client.create(split="train", index=0)
+            await session.prompt()
+            if finishes:
+                await session.call("submit", answer="7")
+            await session.aclose()
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        (None, "sound"),
+        ("DELETE FROM moves WHERE position = 1", "transition 1 is missing"),
+        ("DELETE FROM moves WHERE position = 0", "transition 0 is missing"),
+        (
+            (
+                "DELETE FROM moves WHERE (episode, position) IN "
+                "(SELECT episode, max(position) FROM moves GROUP BY 1)"
+            ),
+            "its transitions lead to",
+        ),
+        ("UPDATE moves SET body = '{}' WHERE position = 1", "transition 1: this is no transition"),
+    ],
+    ids=["sound", "one", "first", "last", "body"],
+)
+def test_transitions_that_are_missing_are_found(tmp_path, run, statement, finding):
+    path = tmp_path / "episodes.db"
+    anyio.run(play_whole, path)
+    if statement is not None:
+        harm(path, statement)
+    assert finding in run("verify", "--store", str(path), status=0 if statement is None else 1)
