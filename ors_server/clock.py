@@ -45,3 +45,19 @@ class SystemClock:
             seconds: How long, in seconds; 0 or less yields once.
         """
         await anyio.sleep(max(0.0, seconds))
+
+
+class LastUse:
+    """When something was last used; an object of its own, so that its parts need not hold the whole."""
+
+    __slots__ = ("_clock", "at")
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin now."""
+        self._clock = clock
+        self.at = clock.monotonic()
+        """Seconds from the clock's origin."""
+
+    def touch(self) -> None:
+        """Note a use."""
+        self.at = self._clock.monotonic()

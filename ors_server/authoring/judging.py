@@ -91,6 +91,15 @@ def give_episode(instance: Any, episode: OwnEpisode) -> None:
     vars(instance)[_ATTRIBUTE] = episode  # past whatever the author's class does with its attributes
 
 
+def take_episode(instance: Any) -> None:
+    """Take the episode away from an environment whose session has ended.
+
+    Args:
+        instance: The session's environment object.
+    """
+    vars(instance).pop(_ATTRIBUTE, None)
+
+
 def read_reward(cls: Any) -> Reward | None:
     """Read the reward that a class names.
 

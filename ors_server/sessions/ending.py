@@ -30,6 +30,12 @@ log = get_logger("ors_server.session")
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
 
+def _make_end_error(server_stops: bool) -> OrsServerError:
+    if server_stops:
+        return ShuttingDownError("the server is shutting down")
+    return SessionDeletedError("Session deleted")
+
+
 @dataclass(frozen=True, slots=True)
 class SessionParts:
     """What a session consists of, as its end needs it."""
@@ -79,9 +85,7 @@ class Ending:
 
     def error(self) -> OrsServerError:
         """Say what whoever still waits for the session is told."""
-        if self._server_stops:
-            return ShuttingDownError("the server is shutting down")
-        return SessionDeletedError("Session deleted")
+        return _make_end_error(self._server_stops)
 
     async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
@@ -154,7 +158,7 @@ class Ending:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.ending_time_limit
         until = time.monotonic() + limit
-        await self._parts.calls.stop(limit, self.error)
+        await self._parts.calls.stop(limit, partial(_make_end_error, self._server_stops))
         self._parts.setup.abandon()
         if self._is_touched:
             with make_scope(deadline=until):

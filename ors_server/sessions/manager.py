@@ -247,9 +247,12 @@ class SessionManager:
         while True:
             await self._services.clock.sleep(self._limits.reap_seconds)
             self._services.log_queues()
-            now = self._services.clock.monotonic()
-            for session in expired(self.live(), now, self._limits.idle_seconds):
-                self._services.spawn(self._expire, session)
+            self._expire_idle()
+
+    def _expire_idle(self) -> None:
+        now = self._services.clock.monotonic()
+        for session in expired(self.live(), now, self._limits.idle_seconds):
+            self._services.spawn(self._expire, session)
 
     def queues(self) -> JSONObject:
         """Return what waits for its turn: name of a limiter to its figures."""

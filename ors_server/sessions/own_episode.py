@@ -3,7 +3,7 @@
 from ors_server.authoring.context import running_call
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Instance
 from ors_server.authoring.environment import Environment
-from ors_server.authoring.judging import give_episode, grade_ending
+from ors_server.authoring.judging import give_episode, grade_ending, take_episode
 from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
 from ors_server.resources.context import Context
@@ -110,7 +110,9 @@ class OwnEpisode:
         return graded_output(result, *output.blocks, finished=True, metadata=output.metadata)
 
     async def aclose(self) -> None:
-        """Give the resources back; for after the environment's teardown."""
+        """Give the resources back, and the instance no view any more; for after the environment's teardown."""
+        if isinstance(self._instance, Environment):
+            take_episode(self._instance)
         if self._context is None:
             return
         try:

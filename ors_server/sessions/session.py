@@ -16,6 +16,7 @@ from ors_server.authoring.definition import (
 from ors_server.authoring.environment import go_back_in_chance
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
+from ors_server.clock import LastUse
 from ors_server.episode import Event, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
@@ -57,7 +58,7 @@ class Session:
         "_calls",
         "_ending",
         "_instance",
-        "_last_request",
+        "_last_use",
         "_own",
         "_play",
         "_services",
@@ -97,13 +98,14 @@ class Session:
         self.toolset = toolset
         self._instance = instance
         services = self._services = book.services
+        self._last_use = LastUse(services.clock)
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
-        self._calls = CallTable(book.origin.session_id, services, self.touch)
+        self._calls = CallTable(book.origin.session_id, services, self._last_use.touch)
         self._own = OwnEpisode(book, definition, instance)
         grade = None if definition.reward is None else self._own.grade
         self._play = Play(book, self._tools, task_spec, self._calls.why_cancelled, grade)
-        self._setup = Setup(book, self.touch, definition.sandbox_for(toolset))
+        self._setup = Setup(book, self._last_use.touch, definition.sandbox_for(toolset))
         self.snapshots = Snapshots(book, definition, instance, self._setup, self._until_my_turn)
         self._ending = Ending(
             SessionParts(
@@ -117,7 +119,6 @@ class Session:
                 self.snapshots,
             )
         )
-        self._last_request = services.clock.monotonic()
 
     @property
     def id(self) -> str:
@@ -136,7 +137,7 @@ class Session:
 
     def touch(self) -> None:
         """Note that somebody asked for this session."""
-        self._last_request = self._services.clock.monotonic()
+        self._last_use.touch()
 
     def idle_seconds(self, now: float) -> float:
         """Return how long nobody has asked for this session; never long while a call, setup or ending runs.
@@ -145,7 +146,7 @@ class Session:
             now: Seconds from the clock's origin.
         """
         busy = self._calls.running > 0 or self._setup.is_running or self._ending.has_begun
-        return 0.0 if busy else now - self._last_request
+        return 0.0 if busy else now - self._last_use.at
 
     def status(self) -> SessionStatus:
         """Return the session as a trainer sees it."""

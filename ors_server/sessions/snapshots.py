@@ -1,7 +1,7 @@
 """Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
@@ -10,7 +10,7 @@ from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import go_back_in_chance, state_of_chance
 from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.episode import EpisodeState
-from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
+from ors_server.errors import CapacityError, EpisodeOverError, SessionDeletedError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
 from ors_server.sessions.book import EpisodeBook
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
@@ -61,6 +61,12 @@ class SessionSnapshot:
         """Discard the files; a second call does nothing."""
         if self.files is not None:
             await self.files.aclose()
+
+
+@asynccontextmanager
+async def _no_turn() -> AsyncGenerator[None]:
+    raise SessionDeletedError("Session deleted")
+    yield
 
 
 class Snapshots:
@@ -191,7 +197,8 @@ class Snapshots:
         await snapshot.aclose()
 
     async def aclose(self) -> None:
-        """Discard them all; one that cannot be discarded keeps no other."""
+        """Discard them all, and take no more; one that cannot be discarded keeps no other."""
+        self._turn = _no_turn
         async with AsyncExitStack() as stack:
             while self._kept:
                 _, snapshot = self._kept.popitem()

@@ -1,0 +1,119 @@
+"""What an ended session leaves in memory: nothing that would have to wait for the garbage collector."""
+
+import gc
+import logging
+import weakref
+
+import anyio
+import pytest
+
+from ors_server import Environment, ToolError, ToolOutput, tool
+from ors_server.authoring.loading import define
+from ors_server.engines.local import open_local_engine
+from ors_server.sessions.order import ForkWish, SessionOrder
+from ors_server.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+class Remembered(Environment):
+    """Is noted in a list when it is made."""
+
+    made: list["weakref.ref[Remembered]"] = []
+
+    def __init__(self, task_spec, secrets=None):
+        super().__init__(task_spec, secrets)
+        self.made.append(weakref.ref(self))
+
+    @classmethod
+    def list_splits(cls):
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split):
+        return [{}]
+
+    def get_prompt(self):
+        return "play"
+
+    def save_state(self):
+        return {}
+
+    def load_state(self, state):
+        pass
+
+    @tool
+    async def step(self) -> ToolOutput:
+        """Goes on."""
+        return ToolOutput.ongoing("on", reward=0.5)
+
+    @tool
+    def step_in_thread(self) -> ToolOutput:
+        """Goes on."""
+        return ToolOutput.ongoing("on", reward=0.5)
+
+    @tool
+    async def refuse(self) -> str:
+        """Refuses."""
+        raise ToolError("no")
+
+    @tool
+    async def fail(self) -> str:
+        """Fails."""
+        raise RuntimeError("broken")
+
+    @tool
+    async def finish(self) -> ToolOutput:
+        """Ends the episode."""
+        return ToolOutput.final("over", reward=1.0)
+
+
+WAYS = [
+    [],
+    ["step"],
+    ["step_in_thread"],
+    ["nonesuch"],
+    ["refuse"],
+    ["fail"],
+    ["step", "finish"],
+    ["finish", "step"],
+    ["snapshot", "step"],
+    ["fork", "step"],
+]
+
+
+@pytest.fixture
+def no_collection():
+    logging.disable()  # pytest keeps what is logged, tracebacks included
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+@pytest.mark.parametrize("expires", [False, True], ids=["deleted", "expired"])
+async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
+    Remembered.made.clear()
+    clock = FakeClock()
+    async with open_local_engine([define(Remembered)], clock=clock) as engine:
+        status = await engine.create(SessionOrder(split="train", index=0))
+        session = status.origin.session_id
+        for name in way:
+            if name == "snapshot":
+                await engine.snapshot(session)
+            elif name == "fork":
+                for forked in await engine.fork(session, ForkWish(1, None)):
+                    await engine.delete(forked.origin.session_id)
+            else:
+                await (await engine.call(session, name, {})).wait()
+        del status
+        if expires:
+            await clock.advance(100_000.0)
+        else:
+            await engine.delete(session)
+        with anyio.fail_after(20):
+            while any(made() is not None for made in Remembered.made):
+                await anyio.sleep(0.01)
+    assert Remembered.made
