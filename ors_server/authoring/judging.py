@@ -97,7 +97,8 @@ def take_episode(instance: Any) -> None:
     Args:
         instance: The session's environment object.
     """
-    vars(instance).pop(_ATTRIBUTE, None)
+    attributes: dict[str, Any] = vars(instance)
+    attributes.pop(_ATTRIBUTE, None)
 
 
 def read_reward(cls: Any) -> Reward | None:

@@ -30,7 +30,7 @@ log = get_logger("ors_server.session")
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
 
-def _make_end_error(server_stops: bool) -> OrsServerError:
+def _make_end_error(*, server_stops: bool) -> OrsServerError:
     if server_stops:
         return ShuttingDownError("the server is shutting down")
     return SessionDeletedError("Session deleted")
@@ -85,7 +85,7 @@ class Ending:
 
     def error(self) -> OrsServerError:
         """Say what whoever still waits for the session is told."""
-        return _make_end_error(self._server_stops)
+        return _make_end_error(server_stops=self._server_stops)
 
     async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
@@ -158,7 +158,7 @@ class Ending:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.ending_time_limit
         until = time.monotonic() + limit
-        await self._parts.calls.stop(limit, partial(_make_end_error, self._server_stops))
+        await self._parts.calls.stop(limit, partial(_make_end_error, server_stops=self._server_stops))
         self._parts.setup.abandon()
         if self._is_touched:
             with make_scope(deadline=until):

@@ -110,7 +110,7 @@ class OwnEpisode:
         return graded_output(result, *output.blocks, finished=True, metadata=output.metadata)
 
     async def aclose(self) -> None:
-        """Give the resources back, and the instance no view any more; for after the environment's teardown."""
+        """Give the resources back and take the view from the instance; for after the teardown."""
         if isinstance(self._instance, Environment):
             take_episode(self._instance)
         if self._context is None:

@@ -1,7 +1,7 @@
 """Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
@@ -63,10 +63,8 @@ class SessionSnapshot:
             await self.files.aclose()
 
 
-@asynccontextmanager
-async def _no_turn() -> AsyncGenerator[None]:
+def _no_turn() -> AbstractAsyncContextManager[None]:
     raise SessionDeletedError("Session deleted")
-    yield
 
 
 class Snapshots:

@@ -3,6 +3,7 @@
 import gc
 import logging
 import weakref
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.anyio
 class Remembered(Environment):
     """Is noted in a list when it is made."""
 
-    made: list["weakref.ref[Remembered]"] = []
+    made: ClassVar[list["weakref.ref[Remembered]"]] = []
 
     def __init__(self, task_spec, secrets=None):
         super().__init__(task_spec, secrets)
@@ -114,6 +115,6 @@ async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
         else:
             await engine.delete(session)
         with anyio.fail_after(20):
-            while any(made() is not None for made in Remembered.made):
+            while any(made() is not None for made in Remembered.made):  # noqa: ASYNC110  (nothing tells of it)
                 await anyio.sleep(0.01)
     assert Remembered.made
