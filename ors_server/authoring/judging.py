@@ -97,8 +97,8 @@ def take_episode(instance: Any) -> None:
     Args:
         instance: The session's environment object.
     """
-    attributes: dict[str, Any] = vars(instance)
-    attributes.pop(_ATTRIBUTE, None)
+    if _ATTRIBUTE in vars(instance):
+        del vars(instance)[_ATTRIBUTE]
 
 
 def read_reward(cls: Any) -> Reward | None:
