@@ -168,7 +168,12 @@ class _Machine:
         return self.lost_s + max(0.0, late - (self._cpu_seconds() - self._cpu))
 
     def _cpu_seconds(self) -> float:
-        return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
+        if self._cpu_clock is None:
+            return 0.0
+        try:
+            return time.clock_gettime(self._cpu_clock)
+        except OSError:  # the loop's thread has ended
+            return self._cpu
 
 
 class LoopWatch:
