@@ -109,7 +109,7 @@ def test_an_unknown_variable_is_refused(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *OTHER_VARIABLES,
+        *sorted(OTHER_VARIABLES),
         *(f"ORS_{name.upper()}" for name in Settings.model_fields),
         "ors_port",
         "ORS_TEST_VENVS",
