@@ -167,7 +167,8 @@ class OrsDoor:
         segments = [segment for segment in scope["path"].split("/") if segment]
         environment, endpoint = self._route(segments)
         if endpoint is None:
-            await http.send_json(send, {"detail": self._why_unknown(segments)}, HTTPStatus.NOT_FOUND)
+            self._demand_environment(segments)
+            await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
             return
         if scope["method"] != endpoint.method:
             allow = {"allow": endpoint.method}
@@ -193,13 +194,13 @@ class OrsDoor:
                 pass
         return None, None
 
-    def _why_unknown(self, segments: list[str]) -> str:
+    def _demand_environment(self, segments: list[str]) -> None:
+        """Raise `UnknownEnvironmentError` if a path is wrong only in the environment that it names."""
         match segments:
-            case [environment, name] if name in self._endpoints:
-                served = ", ".join(self._engine.environments)
-                return f"unknown environment {environment!r}; served are {served}"
+            case [environment, name] if name in self._endpoints and self._endpoints[name].has_environment:
+                self._engine.environment(environment)
             case _:
-                return "Not Found"
+                pass
 
     def _definition(self, request: Request) -> EnvironmentDefinition:
         return self._engine.environment(request.environment or self._deployed(request))

@@ -39,6 +39,13 @@ async def test_what_is_not_there_is_named_by_the_servers_own_errors(place):
         await place.client.summary("nonesuch")
 
 
+@pytest.mark.parametrize("question", ["tools", "splits", "num_tasks", "task", "tasks"])
+async def test_every_question_about_an_unknown_environment_is_told_from_an_unknown_session(place, question):
+    arguments = {"num_tasks": ("train",), "task": ("train", 0), "tasks": ("train",)}.get(question, ())
+    with pytest.raises(errors.UnknownEnvironmentError, match="'nonesuch'; served are slope"):
+        await getattr(place.client, question)(*arguments, environment="nonesuch")
+
+
 async def test_an_episode_is_played_and_its_sum_is_the_servers_return(place):
     async with place.client.episode("slope", split="train", index=1, seed=5, labels={"run": "a"}) as episode:
         assert await episode.prompt() == "Climb train-1."

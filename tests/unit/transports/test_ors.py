@@ -204,8 +204,11 @@ async def test_unknown_paths_environments_and_methods_are_told_apart(open_door):
     door = await open_door()
     assert (await door.get("/")).json() == {"detail": "Not Found"}
     assert (await door.get("/a/b/c")).status_code == 404
-    assert "unknown environment 'nosuch'" in (await door.get("/nosuch/tools")).json()["detail"]
-    assert (await door.get("/shop/health")).status_code == 404
+    unknown = (await door.get("/nosuch/tools")).json()
+    assert "unknown environment 'nosuch'" in unknown["detail"]
+    assert (unknown["code"], unknown["blame"]) == ("unknown_environment", "client")
+    health = await door.get("/shop/health")
+    assert (health.status_code, health.json()) == (404, {"detail": "Not Found"})
     wrong = await door.get("/shop/call")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert (await door.get("/SHOP/tools/")).status_code == 200
