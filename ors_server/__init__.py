@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ors_server.authoring.toolsets.bash import BashTools
     from ors_server.authoring.toolsets.files import FileTools
     from ors_server.authoring.toolsets.milestones import CommandSucceeds, FileExists, FileMatches, Milestone
+    from ors_server.authoring.toolsets.patch import PatchTools
     from ors_server.authoring.toolsets.python import PythonTools
     from ors_server.authoring.toolsets.submit import Submission, SubmitTools
     from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, StdioCase, TimeLimits
@@ -160,6 +161,7 @@ __all__ = [
     "NamedResourceSpec",
     "OffloadLimits",
     "OverLimitError",
+    "PatchTools",
     "PenaltyCause",
     "ProductReward",
     "Prompt",
@@ -278,6 +280,7 @@ _HOMES = {
     "NamedResourceSpec": "ors_server.resources.spec",
     "OffloadLimits": "ors_server.offload:Limits",
     "OverLimitError": "ors_server.offload",
+    "PatchTools": "ors_server.authoring.toolsets.patch",
     "PenaltyCause": "ors_server.policy",
     "ProductReward": "ors_server.rewards.composite",
     "Prompt": "ors_server.authoring.environment",

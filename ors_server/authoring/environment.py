@@ -62,7 +62,7 @@ class Environment:
     visibility: ClassVar[Visibility | None] = None
     """What an agent sees of rewards; `None` leaves it to the server's setting."""
     toolsets: ClassVar[Sequence[type[Toolset] | str]] = ()
-    """Toolsets that every session has: classes, or the names `bash`, `python`, `files` and `submit`."""
+    """Toolsets that every session has: classes, or the names `bash`, `python`, `files`, `patch`, `submit`."""
     session_toolsets: ClassVar[Mapping[str, type[Toolset] | str]] = {}
     """Toolsets by name that whoever creates a session may ask for; their tools hide same-named ones."""
     sandbox_limits: ClassVar[Limits | None] = None

@@ -12,6 +12,7 @@ TOOLSETS = MappingProxyType(
         "bash": "ors_server.authoring.toolsets.bash:BashTools",
         "python": "ors_server.authoring.toolsets.python:PythonTools",
         "files": "ors_server.authoring.toolsets.files:FileTools",
+        "patch": "ors_server.authoring.toolsets.patch:PatchTools",
         "submit": "ors_server.authoring.toolsets.submit:SubmitTools",
     }
 )

@@ -59,11 +59,7 @@ class Limits:
     """Most entries that one listing returns."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that mean nothing.
-
-        Raises:
-            ValueError: A limit is not above zero.
-        """
+        """Refuse limits that are not above zero."""
         for name, value in vars(self).items():
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")
@@ -240,6 +236,15 @@ class Sandbox(ABC):
         """
 
     @abstractmethod
+    async def remove_file(self, path: str) -> None:
+        """Remove a plain file of the work dir; links and folders are refused, and folders above it stay.
+
+        Raises:
+            SandboxFileMissingError: Nothing is there.
+            SandboxError: As for `read_file`.
+        """
+
+    @abstractmethod
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         """List a folder of the work dir, sorted by path; at most `entries` rows.
 
@@ -282,9 +287,6 @@ class Sandbox(ABC):
     async def fork(self, session_id: str) -> Self:
         """Start another sandbox with a copy of the files and of the shell's state, but none of the processes.
 
-        Args:
-            session_id: The new sandbox's.
-
         Raises:
             SnapshotError: A file could not be copied.
             SandboxStartError: The new sandbox did not come up.
@@ -301,11 +303,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def thaw(self) -> None:
-        """Let frozen processes go on; does nothing when none are frozen.
-
-        Raises:
-            SandboxClosedError: The sandbox is closed.
-        """
+        """Let frozen processes go on; does nothing when none are frozen. Raises what `freeze` does."""
 
     @abstractmethod
     async def start_fresh(

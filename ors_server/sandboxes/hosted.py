@@ -97,6 +97,10 @@ class HostedSandbox(Sandbox):
         await self._on_files(lambda files: files.write(path, content))
 
     @override
+    async def remove_file(self, path: str) -> None:
+        await self._on_files(lambda files: files.remove(path))
+
+    @override
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         if depth < 1:
             raise ValueError(f"a depth is at least 1, not {depth}")

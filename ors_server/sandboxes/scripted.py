@@ -150,6 +150,15 @@ class ScriptedSandbox(Sandbox):
         self.files[name] = content
 
     @override
+    async def remove_file(self, path: str) -> None:
+        await self._step()
+        name = _inside(path)
+        if self._is_folder(name):
+            raise SandboxPathError(path, "not a plain file")
+        if self.files.pop(name, None) is None:
+            raise SandboxFileMissingError(path, "no such file or folder")
+
+    @override
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         await self._step()
         if depth < 1:

@@ -90,6 +90,20 @@ class WorkDir:
         finally:
             os.close(opened)
 
+    def remove(self, path: str) -> None:
+        """Remove a plain file; a link is refused.
+
+        Args:
+            path: Relative, or absolute below `seen_as`.
+        """
+        above, name = posixpath.split(self._relative(path))
+        if name in {"", ".", ".."}:
+            raise SandboxPathError(path, "not a plain file")
+        with self._opened(above or ".", os.O_RDONLY | os.O_DIRECTORY) as folder, _translated(path):
+            if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise SandboxPathError(path, "not a plain file")
+            os.unlink(name, dir_fd=folder)
+
     def entries(self, path: str, depth: int) -> list[Entry]:
         """List a folder.
 

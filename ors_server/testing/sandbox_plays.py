@@ -72,6 +72,10 @@ async def _files(backend: Backend) -> None:
         ]
         require(holds=rows == wanted, what=f"{wanted}, not {rows}")
         require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
+        await sandbox.write_file("a/gone", b"")
+        await sandbox.remove_file("a/gone")
+        await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
+        require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the file beside it")
     finally:
         await sandbox.aclose()
 
@@ -85,6 +89,9 @@ async def _refused_files(backend: Backend) -> None:
         for path in ("../x", "/etc/passwd", "d/../../x", "", "a\0b"):
             await raises(SandboxPathError, sandbox.read_file(path), f"reading {path!r}")
             await raises(SandboxPathError, sandbox.write_file(path, b""), f"writing {path!r}")
+            await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path!r}")
+        await raises(SandboxFileMissingError, sandbox.remove_file("none"), "removing a missing file")
+        await raises(SandboxPathError, sandbox.remove_file("d"), "removing a folder")
         await raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
         await raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
         await raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
@@ -128,6 +135,7 @@ async def _lifetime(backend: Backend) -> None:
         "exec": sandbox.exec("true"),
         "read_file": sandbox.read_file("x"),
         "write_file": sandbox.write_file("x", b""),
+        "remove_file": sandbox.remove_file("x"),
         "list_files": sandbox.list_files(),
         "snapshot": sandbox.snapshot(),
         "fork": sandbox.fork("never"),
@@ -245,6 +253,8 @@ async def _links(backend: Backend) -> None:
             await raises(SandboxPathError, sandbox.read_file(path), f"reading {path}")
         for path in ("out", "root/x", "pipe"):
             await raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
+        for path in ("out", "root/etc/passwd", "pipe", "link"):
+            await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path}")
         require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
     finally:
         await sandbox.aclose()

@@ -2,24 +2,26 @@
 
 import base64
 import json
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+import posixpath
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ors_server import offload
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.edit_history import EditHistory
+from ors_server.authoring.toolsets.file_access import encodable, read_meant, refusals, too_much
 from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.authoring.toolsets.file_views import count_lines, show_entries, show_matches
 from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
 from ors_server.authoring.toolsets.text_files import image_type
 from ors_server.errors import EnvironmentFailedError
-from ors_server.offload import MIB, Limits, OverLimitError
+from ors_server.offload import MIB, Limits
 from ors_server.sandboxes.base import Entry, Sandbox
 from ors_server.sandboxes.errors import (
     SandboxFileError,
@@ -44,6 +46,11 @@ class FileTools(Toolset):
     needs_sandbox: ClassVar[bool] = True
 
     @override
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self._history = EditHistory()
+
+    @override
     @classmethod
     def check_environment(cls, environment: type) -> None:
         check_milestones(environment)
@@ -61,9 +68,9 @@ class FileTools(Toolset):
             view_range: First and last line to show, counted from 1, such as [20, 40]; -1 as the last line
                 means the end of the file. Leave it out for the whole file.
         """
-        with _refusals():
+        with refusals():
             try:
-                place, content = await self._read(path)
+                place, content = await read_meant(self.sandbox, path)
             except SandboxPathError:
                 entries = await self._list(path, 2)
                 return await self._done(show_entries(entries, path))
@@ -72,7 +79,7 @@ class FileTools(Toolset):
             shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
             data = base64.b64encode(content).decode()
             return await self._done(shown, ImageBlock(data=data, mimeType=mime_type))
-        with _too_much(place):
+        with too_much(place):
             text = await offload.run_sized(len(content), show_file, content, view_range)
         kind = mime_type or "a binary file"
         refused = f"{show_name(place)} is {kind} of {len(content)} bytes and cannot be shown."
@@ -88,10 +95,12 @@ class FileTools(Toolset):
             content: Everything that shall be in the file.
         """
         data = _encode(content)
-        with _refusals():
-            place, old = await self._read_old(path)
+        with refusals():
+            place, is_new, old = await self._read_old(path)
             await self.sandbox.write_file(place, data)
-        verb = "Created" if old is None else "Replaced"
+        if is_new or old is not None:
+            self._remember(place, old, data)
+        verb = "Created" if is_new else "Replaced"
         return await self._done(f"{verb} {show_name(place)}: {count_lines(content)}, {len(data)} bytes.")
 
     @tool
@@ -107,10 +116,10 @@ class FileTools(Toolset):
         """
         if not old_str:
             raise ToolError("old_str is empty; give the text to be replaced, or use insert")
-        with _refusals():
-            place, before = await self._read(path)
+        with refusals():
+            place, before = await read_meant(self.sandbox, path)
         name, size = show_name(place), len(before) + len(new_str)
-        with _too_much(place):
+        with too_much(place):
             edited = await offload.run_sized(
                 size, replace_text, name, before, old_str, new_str, limits=_EDIT_LIMITS
             )
@@ -134,15 +143,36 @@ class FileTools(Toolset):
             insert_line: The line after which the text goes, counted from 1; 0 puts it before the first line.
             text: The lines to insert.
         """
-        with _refusals():
-            place, before = await self._read(path)
+        with refusals():
+            place, before = await read_meant(self.sandbox, path)
         name, size = show_name(place), len(before) + len(text)
-        with _too_much(place):
+        with too_much(place):
             edited = await offload.run_sized(
                 size, insert_lines, name, before, insert_line, text, limits=_EDIT_LIMITS
             )
         await self._store(place, edited.content, before)
         return await self._done(edited.shown)
+
+    @tool
+    @only_these_arguments(file_path="path", filename="path")
+    async def undo_edit(self, path: str) -> ToolOutput:
+        """Undo the last create, str_replace or insert of a file; a file that was new is removed.
+
+        Args:
+            path: Relative to the work dir.
+        """
+        with refusals():
+            place, now = await read_meant(self.sandbox, path)
+            key, name = self._key(place), show_name(place)
+            edit = self._history.find(key, now)
+            if edit.before is None:
+                await self.sandbox.remove_file(place)
+        if edit.before is not None:
+            await self._store(place, edit.before, now, is_edit=False)
+        self._history.forget(edit)
+        if edit.before is None:
+            return await self._done(f"Undone: {name} was new and is removed.")
+        return await self._done(f"Undone: {name} is as it was before the edit, {len(edit.before)} bytes.")
 
     @tool(name="list")
     @only_these_arguments(dir_path="path", directory="path", folder="path")
@@ -155,7 +185,7 @@ class FileTools(Toolset):
         """
         if depth < 1:
             raise ToolError(f"depth is at least 1, not {depth}")
-        with _refusals():
+        with refusals():
             entries = await self._list(path, depth)
         return await self._done(show_entries(entries, path))
 
@@ -185,24 +215,15 @@ class FileTools(Toolset):
     async def _done(self, *content: str | ImageBlock) -> ToolOutput:
         return await pay_progress(self.environment, ToolOutput.ongoing(*content))
 
-    async def _read(self, path: str) -> tuple[str, bytes]:
-        """Return a file's path as the file system has it, and its content."""
+    async def _read_old(self, path: str) -> tuple[str, bool, bytes | None]:
+        """Return where to write, whether nothing is there, and the old content unless it is too large."""
         try:
-            return path, await self.sandbox.read_file(path)
+            place, old = await read_meant(self.sandbox, path)
         except SandboxFileMissingError:
-            meant = read_name(path)
-            if meant == path:
-                raise
-        return meant, await self.sandbox.read_file(meant)
-
-    async def _read_old(self, path: str) -> tuple[str, bytes | None]:
-        """Return where to write, and what stands there."""
-        try:
-            return await self._read(path)
-        except SandboxFileMissingError:
-            return path, None
+            return path, True, None
         except SandboxFileTooLargeError:
-            return path, b""
+            return path, False, None
+        return place, False, old
 
     async def _list(self, path: str, depth: int) -> list[Entry]:
         try:
@@ -213,8 +234,15 @@ class FileTools(Toolset):
                 raise
         return await self.sandbox.list_files(meant, depth=depth)
 
-    async def _store(self, place: str, content: bytes, before: bytes) -> None:
-        with _refusals():
+    def _key(self, place: str) -> str:
+        """The same for every way to write a path."""
+        return posixpath.normpath(posixpath.join(self.sandbox.work_dir, place))
+
+    def _remember(self, place: str, before: bytes | None, after: bytes) -> None:
+        self._history.add(self._key(place), before, after)
+
+    async def _store(self, place: str, content: bytes, before: bytes, *, is_edit: bool = True) -> None:
+        with refusals():
             try:
                 await self.sandbox.write_file(place, content)
             except SandboxFileTooLargeError:
@@ -223,9 +251,11 @@ class FileTools(Toolset):
                 with suppress(SandboxFileError):  # a full disk: the old content had room
                     await self.sandbox.write_file(place, before)
                 raise
+        if is_edit:
+            self._remember(place, before, content)
 
     async def _search(self, pattern: str, path: str, glob: str) -> str:
-        request = {"pattern": _encodable(pattern), "path": path, "meant": read_name(path), "glob": glob}
+        request = {"pattern": encodable(pattern), "path": path, "meant": read_name(path), "glob": glob}
         run = await self.sandbox.run_fresh(
             ["python3", "-I", "-S", f"{self.sandbox.fresh_dir}/search.py"],
             files={"search.py": _search_program()},
@@ -250,31 +280,5 @@ def _search_program() -> bytes:
     return Path(__file__).with_name("inside").joinpath("search.py").read_bytes()
 
 
-@contextmanager
-def _too_much(place: str) -> Generator[None]:
-    try:
-        yield
-    except OverLimitError as error:
-        raise ToolError(f"{show_name(place)} is too large for this tool: {error}") from error
-
-
-@contextmanager
-def _refusals() -> Generator[None]:
-    try:
-        yield
-    except SandboxFileError as error:
-        raise ToolError(str(error)) from error
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ToolError(
-            f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
-        ) from None
-    return text
-
-
 def _encode(content: str) -> bytes:
-    return _encodable(content).encode()
+    return encodable(content).encode()

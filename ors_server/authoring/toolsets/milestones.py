@@ -1,7 +1,7 @@
 """Rewards for progress: predicates on the state of the sandbox, each of which pays once.
 
-Milestones are looked at after every call of the `bash`, `python` and `files` tools, while nothing of the
-agent's runs. They do not wait for each other; where several are reached by one call, all of them pay.
+Milestones are looked at after every call of the `bash`, `python`, `files` and `patch` tools, while nothing of
+the agent's runs. They do not wait for each other; where several are reached by one call, all of them pay.
 """
 
 import math

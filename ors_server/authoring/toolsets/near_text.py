@@ -1,6 +1,7 @@
 """Says where a text almost stands in a file, for an agent whose text does not match. Pure, bounded work."""
 
 import re
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from ors_server.authoring.toolsets.file_views import show_lines
@@ -38,7 +39,7 @@ def explain_missing(file: TextFile, old: str, name: str) -> str:
     found = _same_but_for_spaces(lines, wanted)
     if found is not None:
         return f"{said}. But for white space it is what stands here:\n{_show(file, found, len(wanted))}"
-    near = _nearest(lines, wanted)
+    near = find_nearest(lines, wanted)
     if near is None:
         return said
     return f"{said}. The nearest lines are:\n{_show(file, near, len(wanted))}"
@@ -66,8 +67,13 @@ def _same_but_for_spaces(lines: list[str], wanted: list[str]) -> int | None:
     return None
 
 
-def _nearest(lines: list[str], wanted: list[str]) -> int | None:
-    """The line from which the text on stands that is most like the given one's longest line."""
+def find_nearest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """Return where the text begins that is most like the given one's longest line; `None` if nothing is.
+
+    Args:
+        lines: Of the file; the place is counted from 0.
+        wanted: The lines that were looked for.
+    """
     offset, longest = max(enumerate(wanted), key=lambda item: len(item[1].strip()))
     longest = longest.strip()[:MOST_LETTERS]
     words = sorted(set(_WORD.findall(longest)), key=len)[-MOST_WORDS:]

@@ -209,7 +209,7 @@ def test_an_unknown_toolset_is_named():
     class Wrong(Plain):
         toolsets = ("hammer",)
 
-    with pytest.raises(EnvironmentDefinitionError, match=r"'hammer'.*bash, python, files, submit"):
+    with pytest.raises(EnvironmentDefinitionError, match=r"'hammer'.*bash, python, files, patch, submit"):
         define(Wrong)
 
 

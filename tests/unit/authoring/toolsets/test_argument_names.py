@@ -96,6 +96,8 @@ def test_every_tool_of_the_toolsets_is_closed(name):
             {"file_path": "a", "old_string": "x", "new_string": "y"},
             {"path": "a", "old_str": "x", "new_str": "y"},
         ),
+        ("patch", "apply_patch", {"input": "x"}, {"patch": "x"}),
+        ("files", "undo_edit", {"file_path": "a"}, {"path": "a"}),
         ("files", "view", {"path": "a", "view_range": "[1, 2]"}, {"path": "a", "view_range": [1, 2]}),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from ors_server import OffloadLimits
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets import files as files_module
+from ors_server.authoring.toolsets.edit_history import MOST_BYTES, MOST_EDITS
 from ors_server.authoring.toolsets.files import MOST_IMAGE_BYTES, FileTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
@@ -105,6 +106,72 @@ async def test_lines_are_inserted_where_they_were_wanted(files, before, line, te
     assert sandbox.files["a"] == after
 
 
+async def test_the_last_edits_of_a_file_are_undone_one_by_one(files):
+    sandbox = files.environment.sandbox
+    await files.create("d/a", "one\n")
+    await files.create("b", "b\n")
+    await files.str_replace("./d/a", "one", "two")
+    await files.insert("d/../d/a", 1, "three")
+    await files.create("/work/d/a", "")
+    contents = []
+    for _ in range(4):
+        contents.append(sandbox.files["d/a"])
+        output = await files.undo_edit("d/a")
+    assert contents == [b"", b"two\nthree\n", b"two\n", b"one\n"]
+    assert text_of(output) == "Undone: d/a was new and is removed."
+    assert sandbox.files == {"b": b"b\n"}
+    with pytest.raises(ToolError, match="no such file"):
+        await files.undo_edit("d/a")
+
+
+async def test_an_undo_never_takes_back_what_something_else_wrote(files):
+    sandbox = files.environment.sandbox
+    sandbox.files["a"] = b"0"
+    snapshots = []
+    for number in range(3):
+        await files.str_replace("a", str(number), str(number + 1))
+        snapshots.append(await sandbox.snapshot())
+    sandbox.files["a"] = b"by a command"
+    with pytest.raises(ToolError, match="changed after its last edit by something else"):
+        await files.undo_edit("a")
+    assert sandbox.files["a"] == b"by a command"
+    await sandbox.restore(snapshots[0])
+    await files.undo_edit("a")
+    assert sandbox.files["a"] == b"0"
+    with pytest.raises(ToolError, match="no edit of this file is remembered"):
+        await files.undo_edit("a")
+    assert sandbox.files["a"] == b"0"
+
+
+async def test_a_session_remembers_a_bounded_number_of_edits_and_bytes(files):
+    sandbox = files.environment.sandbox
+    for number in range(MOST_EDITS + 5):
+        await files.create("a", str(number))
+    for _ in range(MOST_EDITS):
+        await files.undo_edit("a")
+    assert sandbox.files["a"] == b"4"
+    with pytest.raises(ToolError, match="is remembered"):
+        await files.undo_edit("a")
+    large = "x" * MOST_BYTES
+    for content in (large, large + "y", ""):
+        await files.create("large", content)
+    with pytest.raises(ToolError, match="is remembered"):
+        await files.undo_edit("large")
+    assert sandbox.files["large"] == b""
+    assert files._history._bytes == 0
+
+
+async def test_an_undo_that_fails_keeps_the_file_and_the_edit(files):
+    full = FullDisk("full", Limits(), files.environment.sandbox._backend)
+    files.environment.sandbox = full
+    full.files["a"] = b"longer than ten"
+    await files.str_replace("a", "longer than ten", "new")
+    for _ in range(2):
+        with pytest.raises(ToolError, match="no space left"):
+            await files.undo_edit("a")
+        assert full.files["a"] == b"new"
+
+
 @pytest.mark.parametrize("line", [-1, 3])
 async def test_lines_are_not_inserted_outside_the_file(files, line):
     files.environment.sandbox.files["a"] = b"a\nb\n"
@@ -154,6 +221,7 @@ async def test_nothing_outside_the_work_dir_is_reached(files, path):
         files.create(path, "x"),
         files.str_replace(path, "a", "b"),
         files.insert(path, 0, "x"),
+        files.undo_edit(path),
         files.list_files(path),
     ):
         with pytest.raises(ToolError):

@@ -100,7 +100,7 @@ async def test_the_tools_of_every_toolset_are_announced():
     async with open_environment(Workshop) as client:
         session = await client.create(split="train", index=0)
         names = [tool.name for tool in (await session.tools()).tools]
-        files = ["view", "create", "str_replace", "insert", "list", "search"]
+        files = ["view", "create", "str_replace", "insert", "undo_edit", "list", "search"]
         assert names == ["bash", "python", *files, "submit"]
 
 

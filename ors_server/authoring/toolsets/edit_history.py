@@ -1,0 +1,83 @@
+"""What edited files held before, so that an edit can be undone. Bounded, and in memory only."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from ors_server.authoring.tool import ToolError
+
+MOST_EDITS = 100
+"""Edits that one session remembers."""
+MOST_BYTES = 4 << 20
+"""Bytes of old contents that one session remembers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edit:
+    """One edit of one file."""
+
+    key: str
+    """The file."""
+    before: bytes | None
+    """Its content before the edit; `None` if it was new."""
+    after: tuple[int, int]
+    """Length and hash of its content after the edit."""
+
+
+class EditHistory:
+    """The edits of one session; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._edits: deque[Edit] = deque()
+        self._bytes = 0
+
+    def add(self, key: str, before: bytes | None, after: bytes) -> None:
+        """Remember an edit.
+
+        Args:
+            key: The file.
+            before: Its old content; `None` if it was new.
+            after: Its new content.
+        """
+        self._edits.append(Edit(key, before, _fingerprint(after)))
+        self._bytes += len(before or b"")
+        while len(self._edits) > MOST_EDITS or self._bytes > MOST_BYTES:
+            self._bytes -= len(self._edits.popleft().before or b"")
+
+    def find(self, key: str, now: bytes) -> Edit:
+        """Return the newest edit that left a file as it is now.
+
+        Edits that something else has overwritten (a command, a restored snapshot) are passed over.
+
+        Args:
+            key: The file.
+            now: Its content.
+
+        Raises:
+            ToolError: There is none; the message says why.
+        """
+        wanted = _fingerprint(now)
+        edits = [edit for edit in self._edits if edit.key == key]
+        for edit in reversed(edits):
+            if edit.after == wanted:
+                return edit
+        if edits:
+            raise ToolError("the file was changed after its last edit by something else; view and edit it")
+        raise ToolError(
+            f"no edit of this file is remembered: of one session the last {MOST_EDITS} edits are, "
+            f"with up to {MOST_BYTES >> 20} MiB of old contents"
+        )
+
+    def forget(self, edit: Edit) -> None:
+        """Forget an edit and the later ones of its file.
+
+        Args:
+            edit: One that `find` returned.
+        """
+        at = self._edits.index(edit)
+        gone = [other for place, other in enumerate(self._edits) if place >= at and other.key == edit.key]
+        self._edits = deque(other for other in self._edits if other not in gone)
+        self._bytes -= sum(len(other.before or b"") for other in gone)
+
+
+def _fingerprint(content: bytes) -> tuple[int, int]:
+    return len(content), hash(content)

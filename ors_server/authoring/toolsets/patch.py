@@ -1,0 +1,186 @@
+"""The patch tool: several files changed by one call, all of them or none."""
+
+import posixpath
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import anyio
+from typing_extensions import override
+
+from ors_server import offload
+from ors_server.authoring.argument_names import only_these_arguments
+from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.toolsets.file_access import encodable, read_meant, refusals, too_much
+from ors_server.authoring.toolsets.file_names import show_name
+from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.toolsets.patch_hunks import apply_hunks
+from ors_server.authoring.toolsets.patch_text import ADD, DELETE, FileChange, read_patch
+from ors_server.offload import MIB, Limits
+from ors_server.sandboxes.base import Sandbox
+from ors_server.sandboxes.errors import (
+    SandboxError,
+    SandboxFileMissingError,
+    SandboxFileTooLargeError,
+)
+from ors_server.wire import ToolOutput
+
+MOST_PATCH = MIB
+"""Characters of one patch."""
+MOST_BYTES = 16 * MIB
+"""Bytes of all files that one patch changes, as they were."""
+_LIMITS = Limits(result_bytes=48 * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A file before and after; `None` where there is none."""
+
+    place: str
+    before: bytes | None
+    after: bytes | None
+
+
+class PatchTools(Toolset):
+    """Change files of the work dir with patches."""
+
+    needs_sandbox: ClassVar[bool] = True
+
+    @override
+    @classmethod
+    def check_environment(cls, environment: type) -> None:
+        check_milestones(environment)
+
+    @tool
+    @only_these_arguments(input="patch", patch_text="patch")
+    async def apply_patch(self, patch: str) -> ToolOutput:
+        """Add, update, move and delete text files with one patch. If a part does not apply, nothing changes.
+
+        Between the lines *** Begin Patch and *** End Patch are any of these, each with a path relative to the
+        work dir:
+
+        *** Add File: path, then the lines of a new file, each with + in front.
+        *** Delete File: path
+        *** Update File: path, then perhaps *** Move to: path, then hunks.
+
+        A hunk begins with @@, or with @@ and a line of the file somewhere above it, such as the head of a
+        function; several such lines narrow further. Then come lines of the file in their order: with a space
+        in front if they stay, with - if they go, and new lines with +. There are no line numbers. Lines must
+        match exactly and at one place only: keep about three lines around each change. Hunks go from the top
+        of a file to its bottom. *** End of File after a hunk says that it ends the file.
+
+        Args:
+            patch: The whole patch.
+        """
+        if len(patch) > MOST_PATCH:
+            raise ToolError(f"a patch has at most {MOST_PATCH} characters, not {len(patch)}; split it")
+        encodable(patch)
+        with too_much("the patch"):
+            changes = await offload.run_sized(len(patch), read_patch, patch)
+        self._check_paths(changes)
+        shown: list[str] = []
+        writes: list[_Write] = []
+        room = MOST_BYTES
+        for change in changes:
+            more = await self._plan(change, room)
+            room -= sum(len(write.before or b"") for write in more)
+            writes += more
+            shown.append(_describe(change))
+        await self._write(sorted(writes, key=lambda write: write.after is None))
+        return await pay_progress(self.environment, ToolOutput.ongoing("\n".join(["Done:", *shown])))
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The session's sandbox."""
+        found: Sandbox = self.environment.sandbox
+        return found
+
+    def _check_paths(self, changes: Sequence[FileChange]) -> None:
+        seen: set[str] = set()
+        for change in changes:
+            for path in filter(None, (change.path, change.move_to)):
+                key = posixpath.normpath(posixpath.join(self.sandbox.work_dir, path))
+                if key in seen:
+                    raise ToolError(
+                        f"the patch names {path!r} twice; put all hunks of a file below one heading"
+                    )
+                seen.add(key)
+
+    async def _plan(self, change: FileChange, room: int) -> list[_Write]:
+        """What one part of the patch writes."""
+        if change.kind == ADD:
+            return [_Write(await self._new_place(change.path), None, change.content.encode())]
+        try:
+            with refusals():
+                place, before = await read_meant(self.sandbox, change.path, max(room, 1))
+        except ToolError as error:
+            if isinstance(error.__cause__, SandboxFileTooLargeError):
+                raise ToolError(f"{error}; the files of one patch have at most {MOST_BYTES} bytes") from error
+            raise
+        if change.kind == DELETE:
+            return [_Write(place, before, None)]
+        after = before
+        if change.hunks:
+            hunks = change.hunks  # each is looked for in the whole file
+            work = (len(before) + 64) * len(hunks) + sum(len(hunk.body) for hunk in hunks)
+            with too_much(place):
+                after = await offload.run_sized(
+                    work, apply_hunks, show_name(place), before, change, limits=_LIMITS
+                )
+        if change.move_to is None:
+            return [_Write(place, before, after)]
+        return [_Write(await self._new_place(change.move_to), None, after), _Write(place, before, None)]
+
+    async def _new_place(self, path: str) -> str:
+        """The path itself if nothing is there."""
+        with refusals():
+            try:
+                await self.sandbox.read_file(path, most=1)
+            except SandboxFileMissingError:
+                return path
+            except SandboxFileTooLargeError:
+                pass
+        raise ToolError(f"{path}: already exists; update or delete it, or choose another path")
+
+    async def _write(self, writes: Sequence[_Write]) -> None:
+        """Write everything, or put back what was written."""
+        begun: list[_Write] = []
+        try:
+            with refusals():
+                for write in writes:
+                    await self._check_unchanged(write)
+                    begun.append(write)
+                    await self._set(write.place, write.after)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for write in reversed(begun):
+                    with suppress(SandboxError):
+                        await self._set(write.place, write.before)
+            raise
+
+    async def _check_unchanged(self, write: _Write) -> None:
+        """Refuse a file that changed meanwhile: by a process, or as the same file under another name."""
+        try:
+            now = await self.sandbox.read_file(write.place)
+        except SandboxFileMissingError:
+            now = None
+        if now != write.before:
+            raise ToolError(
+                f"{show_name(write.place)} changed while the patch was applied; two paths of the patch are "
+                "the same file, or a process writes to it"
+            )
+
+    async def _set(self, place: str, content: bytes | None) -> None:
+        if content is None:
+            await self.sandbox.remove_file(place)
+        else:
+            await self.sandbox.write_file(place, content)
+
+
+def _describe(change: FileChange) -> str:
+    if change.kind == ADD:
+        return f"A {change.path}"
+    if change.kind == DELETE:
+        return f"D {change.path}"
+    return f"M {change.path}" + (f" -> {change.move_to}" if change.move_to is not None else "")
