@@ -132,8 +132,11 @@ def run_verify(options: StoreOptions) -> None:
     if options.json:
         findings = [{"episode_id": found.episode_id, "text": found.text} for found in done.findings]
         counts = {"episodes": done.episodes, "steps": done.steps, "blobs": done.blobs}
-        say_json({"sound": not findings, **counts, "findings": findings})
+        leftovers = list(done.leftovers)
+        say_json({"sound": not findings, **counts, "findings": findings, "leftovers": leftovers})
     else:
+        for leftover in done.leftovers:
+            say(f"leftover: {leftover}")
         for found in done.findings:
             say(f"{found.episode_id or 'record'}: {found.text}")
         verdict = f"{len(done.findings):,} findings" if done.findings else "sound"

@@ -104,9 +104,13 @@ def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
         **changes: Fields with other values.
     """
     total = sum([0.1] * steps)
+    charged = sum([-0.2] * steps)
+    last = 0.1 if steps else None
     summary = replace(
-        first_summary(origin), phase="playing", steps=steps, episode_return=total, reward_sum=total
+        first_summary(origin), phase="playing", steps=steps, episode_return=total, discounted_return=total
     )
+    summary = replace(summary, reward_sum=sum([0.3] * steps), last_reward=last, best_reward=last)
+    summary = replace(summary, penalty_sum=charged, penalties={"slow": charged} if steps else {})
     return replace(summary, **changes)
 
 

@@ -107,7 +107,7 @@ def names_in(places: str | None) -> list[str]:
     Args:
         places: What `shelve` made.
     """
-    return [name for _, name in _read(places)]
+    return [name for _, name in places_in(places)]
 
 
 def unshelve(
@@ -125,7 +125,7 @@ def unshelve(
         StoreError: If a text is missing or not what was put there.
     """
     whole = list(blocks)
-    for position, key in _read(places):
+    for position, key in places_in(places):
         complaint = complaint_about(key, texts.get(key))
         if complaint is not None:
             raise StoreError(f"{what}: block {position + 1}: {complaint}")
@@ -148,7 +148,12 @@ def complaint_about(name: str, text: bytes | None) -> str | None:
     return None
 
 
-def _read(places: str | None) -> list[tuple[int, str]]:
+def places_in(places: str | None) -> list[tuple[int, str]]:
+    """Return the positions and hashes that a row names.
+
+    Args:
+        places: What `shelve` made.
+    """
     return [] if places is None else [(position, name) for position, name in json.loads(places)]
 
 
@@ -227,11 +232,22 @@ class FileShelf:
             named: The hashes of all rows, which must not become more meanwhile.
         """
         gone = 0
-        for path in self.folder.glob("*/*"):
-            if path.name not in named:
-                gone += path.stat().st_size
-                path.unlink()
+        for path in self.strays(named):
+            gone += path.stat().st_size
+            path.unlink()
         return gone
+
+    def strays(self, named: Collection[str]) -> list[Path]:
+        """Return the files that no row names, in order.
+
+        Args:
+            named: The hashes of all rows.
+        """
+        return sorted(
+            path
+            for path in self.folder.glob("*/*")
+            if path != self.path_of(path.name) or path.name not in named
+        )
 
     def _write(self, path: Path, text: bytes) -> None:
         if path.exists() and path.stat().st_size == len(text):

@@ -1,27 +1,28 @@
 """Goes through a whole record and tells what does not agree."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import isclose
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Table, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import RecordError
-from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
+from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, task_digest
 from ors_server.store.place import Place
 from ors_server.store.sql.batch import episode_columns
-from ors_server.store.sql.blobs import complaint_about, names_in
+from ors_server.store.sql.blobs import Block, FileShelf, complaint_about, places_in
 from ors_server.store.sql.database import snapshot
 from ors_server.store.sql.opening import Prepared, prepare_to_read
-from ors_server.store.sql.schema import blob_uses, blobs, episodes, moves, prompts, standings, steps
+from ors_server.store.sql.schema import blob_uses, blobs, episodes, labels, moves, prompts, standings, steps
 from ors_server.store.sql.sqlite import SqliteDatabase
+from ors_server.store.sql.stamps import searchable
+from ors_server.store.sql.verifying_figures import Sums
+from ors_server.store.sql.verifying_moves import check_moves
 from ors_server.trajectory import EpisodeOrigin, Step
+from ors_server.wire import ImageBlock
 
-TOLERANCE = 1e-9
-"""Relative and absolute difference that two sums of the same floats may have."""
 _ROWS = 500
 _COLUMNS = [column.name for column in episodes.c if column.name not in {"key", "body"}]
 
@@ -43,15 +44,9 @@ class Verification:
     steps: int
     blobs: int
     findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    steps: int
-    total: float
-    findings: list[str]
-    is_finished: bool = False
-    """Whether the last step says that the episode is over."""
+    leftovers: tuple[str, ...] = ()
+    """Long texts that nothing shows, as a crash or an interrupted `prune` leaves them: they cost room, and
+    contradict nothing."""
 
 
 def verify(place: Place) -> Verification:
@@ -75,7 +70,7 @@ def verify(place: Place) -> Verification:
 
 def _verify(prepared: Prepared, connection: Connection) -> Verification:
     findings = [Finding(None, complaint) for complaint in _complaints_of(prepared, connection)]
-    count, wrong = _check_blobs(prepared, connection)
+    count, wrong, leftovers = _check_blobs(prepared, connection)
     findings += (Finding(None, complaint) for complaint in wrong)
     played = 0
     seen = 0
@@ -88,23 +83,32 @@ def _verify(prepared: Prepared, connection: Connection) -> Verification:
         .join(standings, standings.c.episode == episodes.c.key, isouter=True)
         .order_by(episodes.c.key)
     )
-    used = _uses(connection)
-    by_episode = _steps_by_episode(connection)
-    following = next(by_episode, None)
+    parts = {table: _Groups(connection, table) for table in (blob_uses, labels, moves, prompts, steps)}
     for row in _rows(connection, query):
         seen += 1
-        found = _Found(0, 0.0, [])
-        while following is not None and following[0] < row.key:  # steps of no episode, which is told above
-            following = next(by_episode, None)
-        if following is not None and following[0] == row.key:
-            found = _check_steps(following[1], used.get(row.key, frozenset()))
-            following = next(by_episode, None)
-        played += found.steps
-        complaints = [*_check_figures(row, found), *found.findings]
-        findings += (Finding(row.episode_id, complaint) for complaint in complaints)
-    findings += _check_moves(connection)
-    findings += (Finding(None, complaint) for complaint in _check_prompts(connection, used))
-    return Verification(seen, played, count, tuple(findings))
+        own = {table: groups.of(row.key) for table, groups in parts.items()}
+        played += len(own[steps])
+        findings += (Finding(row.episode_id, complaint) for complaint in _check_episode(row, own))
+    return Verification(seen, played, count, tuple(findings), tuple(leftovers))
+
+
+class _Groups:
+    """The rows of a table, episode by episode, read side by side with the episodes."""
+
+    def __init__(self, connection: Connection, table: Table) -> None:
+        rows = _rows(connection, select(table).order_by(*table.primary_key.columns))
+        self._groups = groupby(rows, key=lambda row: row.episode)
+        self._next = next(self._groups, None)
+
+    def of(self, key: int) -> list[Any]:
+        """Return the rows of an episode; keys only become greater."""
+        while self._next is not None and self._next[0] < key:  # rows of no episode, which is told above
+            self._next = next(self._groups, None)
+        if self._next is None or self._next[0] != key:
+            return []
+        found = list(self._next[1])
+        self._next = next(self._groups, None)
+        return found
 
 
 def _complaints_of(prepared: Prepared, connection: Connection) -> Iterator[str]:
@@ -121,27 +125,28 @@ def _complaints_of(prepared: Prepared, connection: Connection) -> Iterator[str]:
         yield f"the file is damaged: {error}"
 
 
-def _check_blobs(prepared: Prepared, connection: Connection) -> tuple[int, list[str]]:
-    names = list(connection.execute(select(blobs.c.sha256).order_by(blobs.c.sha256)).scalars())
-    complaints = [
-        complaint
-        for name in names
-        if (complaint := complaint_about(name, prepared.shelf.get(connection, [name]).get(name))) is not None
+def _check_blobs(prepared: Prepared, connection: Connection) -> tuple[int, list[str], list[str]]:
+    rows = connection.execute(select(blobs.c.sha256, blobs.c.size).order_by(blobs.c.sha256)).all()
+    used = set(connection.execute(select(blob_uses.c.sha256).distinct()).scalars())
+    complaints: list[str] = []
+    for name, size in rows:
+        text = prepared.shelf.get(connection, [name]).get(name)
+        complaint = complaint_about(name, text)
+        if complaint is not None:
+            complaints.append(complaint)
+        elif text is not None and len(text) != size:
+            complaints.append(f"the blob {name} has {len(text)} bytes, its row says {size}")
+    leftovers = [
+        f"no episode shows the blob {name}: `prune` drops it" for name, _ in rows if name not in used
     ]
-    return len(names), complaints
-
-
-def _uses(connection: Connection) -> dict[int, frozenset[str]]:
-    rows = connection.execute(select(blob_uses).order_by(blob_uses.c.episode))
-    return {
-        key: frozenset(row.sha256 for row in group)
-        for key, group in groupby(rows, key=lambda row: row.episode)
-    }
-
-
-def _steps_by_episode(connection: Connection) -> Iterator[tuple[int, Iterable[Any]]]:
-    rows = _rows(connection, select(steps).order_by(steps.c.episode, steps.c.number))
-    return groupby(rows, key=lambda row: row.episode)
+    if isinstance(prepared.shelf, FileShelf):
+        filled = connection.execute(select(blobs.c.sha256).where(blobs.c.data.is_not(None))).scalars()
+        complaints += (
+            f"the row of the blob {name} has a text, which belongs into its file" for name in filled
+        )
+        strays = prepared.shelf.strays({name for name, _ in rows})
+        leftovers += (f"no row names the file {path}: `vacuum` removes it" for path in strays)
+    return len(rows), complaints, leftovers
 
 
 def _rows(connection: Connection, query: Any) -> Iterator[Any]:
@@ -149,43 +154,7 @@ def _rows(connection: Connection, query: Any) -> Iterator[Any]:
     yield from connection.execution_options(yield_per=_ROWS).execute(query)
 
 
-def _check_steps(rows: Iterable[Any], used: frozenset[str]) -> _Found:
-    findings: list[str] = []
-    count = 0
-    total = 0.0
-    is_finished = False
-    for row in rows:
-        if is_finished:
-            findings.append(f"step {row.number} follows one that ended the episode")
-        count += 1
-        total += row.reward or 0.0
-        if row.number != count:
-            findings.append(f"step {row.number} stands where step {count} should")
-            count = row.number
-        try:
-            step: Step = STEP.read(row.body)
-        except RecordError as error:
-            findings.append(f"step {row.number}: {error}")
-            continue
-        is_finished = step.finished
-        findings += _check_step(row, step, used)
-    return _Found(count, total, findings, is_finished)
-
-
-def _check_step(row: Any, step: Step, used: frozenset[str]) -> Iterator[str]:
-    if (step.number, step.reward) != (row.number, row.reward):
-        yield f"step {row.number}: its columns say other things than its body"
-    parts = sum(step.components.values())
-    if step.reward is not None and not _is_same(step.reward, parts):
-        yield f"step {row.number}: its reward is {step.reward!r}, its components add up to {parts!r}"
-    yield from (
-        f"step {row.number}: the blob {name} is not held for the episode"
-        for name in names_in(row.blobs)
-        if name not in used
-    )
-
-
-def _check_figures(row: Any, found: _Found) -> Iterator[str]:
+def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     if row.episode is None:
         yield "there are no figures"
         return
@@ -196,18 +165,62 @@ def _check_figures(row: Any, found: _Found) -> Iterator[str]:
         yield str(error)
         return
     yield from _check_origin(row, origin)
+    if dict(_labels(origin)) != {label.name: label.value for label in own[labels]}:
+        yield "the rows of its labels say other things than the origin"
     figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
     if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
         yield "the columns of the figures say other things than their body"
-    if summary.stop_reason == "completed" and not found.is_finished:
-        yield "the episode was completed, and its last step does not say so"
-    if found.is_finished and summary.stop_reason is None:
-        yield "the last step ended the episode, and the summary does not say so"
-    if summary.steps != found.steps:
-        yield f"the summary counts {summary.steps} steps, on record are {found.steps}"
-    if not _is_same(summary.episode_return, found.total):
-        claimed = summary.episode_return
-        yield f"the summary's return is {claimed!r}, the steps' rewards add up to {found.total!r}"
+    shown: set[str] = set()
+    sums = Sums(origin)
+    yield from _check_steps(own[steps], sums, shown)
+    yield from sums.differences(summary)
+    for prompt in own[prompts]:
+        try:
+            shown |= _check_blocks(BLOCKS.read(prompt.body), prompt.blobs)
+        except RecordError as error:
+            yield f"the prompt: {error}"
+    used = {use.sha256 for use in own[blob_uses]}
+    yield from (f"the blob {name} is not held for the episode" for name in sorted(shown - used))
+    yield from (
+        f"the blob {name} is held for the episode, and neither a step nor the prompt shows it"
+        for name in sorted(used - shown)
+    )
+    yield from check_moves(own[moves], origin, summary, is_closed=row.closed_at is not None)
+
+
+def _check_steps(rows: Iterable[Any], sums: Sums, shown: set[str]) -> Iterator[str]:
+    expected = 1
+    for row in rows:
+        if row.number != expected:
+            yield f"step {row.number} stands where step {expected} should"
+        expected = row.number + 1
+        try:
+            step: Step = STEP.read(row.body)
+            shown |= _check_blocks(step.blocks, row.blobs)
+        except RecordError as error:
+            yield f"step {row.number}: {error}"
+            continue
+        if (step.number, step.reward) != (row.number, row.reward):
+            yield f"step {row.number}: its columns say other things than its body"
+        yield from sums.add(step)
+
+
+def _check_blocks(blocks: Sequence[Block], places: str | None) -> set[str]:
+    """Return the blobs that blocks show; raises `RecordError` unless each has an emptied block of its own."""
+    try:
+        found = places_in(places)
+        empty = [not (block.data if isinstance(block, ImageBlock) else block.text) for block in blocks]
+        positions = [position for position, _ in found]
+        is_sound = len(set(positions)) == len(positions) and all(empty[position] for position in positions)
+    except (ValueError, TypeError, IndexError):
+        is_sound, found = False, []
+    if not is_sound:
+        raise RecordError("its list of blobs does not fit its blocks")
+    return {name for _, name in found}
+
+
+def _labels(origin: EpisodeOrigin) -> Iterator[tuple[str, str]]:
+    yield from ((searchable(name), searchable(value)) for name, value in origin.labels.items())
 
 
 def _check_origin(row: Any, origin: EpisodeOrigin) -> Iterator[str]:
@@ -217,50 +230,3 @@ def _check_origin(row: Any, origin: EpisodeOrigin) -> Iterator[str]:
         yield f"the columns {', '.join(wrong)} say other things than the origin"
     if task_digest(origin.task_spec) != origin.task_hash:
         yield "the task is not the one that its hash was made of"
-
-
-def _is_same(one: float, other: float) -> bool:
-    return isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-
-
-def _check_moves(connection: Connection) -> Iterator[Finding]:
-    """Check that the transitions are all there, and that they lead to where a closed episode stands."""
-    phases = {
-        row.key: row
-        for row in _rows(
-            connection,
-            select(episodes.c.key, episodes.c.episode_id, standings.c.phase, standings.c.closed_at).join(
-                standings, standings.c.episode == episodes.c.key
-            ),
-        )
-    }
-    query = select(moves).order_by(moves.c.episode, moves.c.position)
-    last: dict[int, str] = {}
-    for key, group in groupby(_rows(connection, query), key=lambda row: row.episode):
-        standing = phases.get(key)
-        episode_id = None if standing is None else standing.episode_id
-        for expected, row in enumerate(group):
-            if row.position != expected:
-                yield Finding(episode_id, f"transition {expected} is missing")
-                break
-            try:
-                last[key] = TRANSITION.read(row.body).phase
-            except RecordError as error:
-                yield Finding(episode_id, f"transition {row.position}: {error}")
-    for key, standing in phases.items():
-        if standing.closed_at is not None and last.get(key, standing.phase) != standing.phase:
-            text = f"it was closed as {standing.phase}, its transitions lead to {last[key]}"
-            yield Finding(standing.episode_id, text)
-
-
-def _check_prompts(connection: Connection, used: dict[int, frozenset[str]]) -> Iterator[str]:
-    for row in _rows(connection, select(prompts)):
-        try:
-            BLOCKS.read(row.body)
-        except RecordError as error:
-            yield f"the prompt in row {row.episode}: {error}"
-        yield from (
-            f"the prompt in row {row.episode}: the blob {name} is not held for the episode"
-            for name in names_in(row.blobs)
-            if name not in used.get(row.episode, frozenset())
-        )

@@ -4,6 +4,8 @@ import json
 import shutil
 import signal
 import sqlite3
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -14,6 +16,7 @@ from ors_server.store.open import open_store
 from ors_server.store.options import StoreOptions
 from ors_server.testing.client import open_environment
 from ors_server.testing.store_plays import after, make_origin, make_step
+from ors_server.trajectory import Transition
 from ors_server.wire import TextBlock
 
 LONG = TextBlock(text="long " * 500)
@@ -24,11 +27,20 @@ async def write(path: Path) -> None:
     for number in range(4):
         origin = make_origin(number, episode_id=f"{number:032x}")
         await store.open(origin)
+        times = {"started_at": origin.created_at}
+        ready = Transition("setup_done", "ready", None, origin.created_at)
+        store.note(origin.episode_id, ready, after(origin, 0, phase="ready", **times))
         store.note_prompt(origin.episode_id, (LONG, TextBlock(text=str(number))))
         for step in (1, 2, 3):
-            await store.append(origin.episode_id, make_step(step, blocks=(LONG,)), after(origin, step))
+            began = origin.created_at + timedelta(seconds=step)
+            figures = after(origin, step, **times, last_call_at=began + timedelta(seconds=0.25))
+            await store.append(origin.episode_id, make_step(step, blocks=(LONG,), started_at=began), figures)
+            if step == 1:
+                store.note(origin.episode_id, Transition("step", "playing", None, began), figures)
         if number:
-            await store.close(origin.episode_id, after(origin, 3))
+            last = replace(figures, phase="deleted", stop_reason="deleted", finished_at=began)
+            store.note(origin.episode_id, Transition("delete", "deleted", "deleted", began), last)
+            await store.close(origin.episode_id, last)
     await store.aclose()
 
 
@@ -98,7 +110,13 @@ def test_a_sound_record_is_called_sound(record, run):
     [
         ("DELETE FROM steps WHERE episode = 2 AND number = 2", "step 3 stands where step 2 should"),
         ("DELETE FROM steps WHERE episode = 2 AND number = 3", "counts 3 steps, on record are 2"),
-        ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "rewards add up to 5.1999"),
+        (
+            (
+                "UPDATE steps SET body = replace(body, '\"reward\":0.1', '\"reward\":5.0') "
+                "WHERE episode = 2 AND number = 1"
+            ),
+            "rewards add up to 5.1999",
+        ),
         ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns say other things"),
         ("UPDATE steps SET body = '{}' WHERE episode = 2 AND number = 1", "step 1: this is no step"),
         ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of the figures"),
@@ -106,7 +124,7 @@ def test_a_sound_record_is_called_sound(record, run):
         ("UPDATE episodes SET body = '[]' WHERE key = 2", "no origin of an episode"),
         ("DELETE FROM standings WHERE episode = 2", "there are no figures"),
         ("DELETE FROM blob_uses WHERE episode = 2", "is not held for the episode"),
-        ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt in row 2"),
+        ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt: this is no list of blocks"),
         ("DELETE FROM episodes WHERE key = 2", "leads to no row of episodes"),
         ("UPDATE standings SET phase = 'finished' WHERE episode = 2", "columns of the figures"),
         ("UPDATE standings SET stop_reason = 'completed' WHERE episode = 2", "columns of the figures"),
@@ -137,7 +155,7 @@ def test_a_sound_record_is_called_sound(record, run):
         (
             (
                 "UPDATE standings SET stop_reason = 'completed', "
-                'body = replace(body, \'"stop_reason":null\', \'"stop_reason":"completed"\') '
+                'body = replace(body, \'"stop_reason":"deleted"\', \'"stop_reason":"completed"\') '
                 "WHERE episode = 2"
             ),
             "its last step does not say so",

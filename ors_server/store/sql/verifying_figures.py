@@ -1,0 +1,227 @@
+"""Adds up an episode's steps again and compares every sum with what the record states."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from math import isclose
+from typing import Any, cast
+
+from ors_server.episode import PLAYABLE, Phase, StopReason
+from ors_server.policy import WITHHELD
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
+
+TOLERANCE = 1e-9
+"""Relative difference that two sums of the same floats may have; absolute, of the greatest sum of
+magnitudes, and of 1 at least."""
+_CLOCK = timedelta(milliseconds=1)
+"""Difference that two times of one moment may have: durations are floats."""
+_BY_STEP = frozenset({StopReason.COMPLETED, StopReason.BLOCKED, StopReason.STEP_LIMIT, StopReason.TIME_LIMIT})
+_UNPAID = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
+_UNEVENTFUL = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
+
+
+def is_same(one: float, other: float, scale: float = 1.0) -> bool:
+    """Say whether two sums are the same but for rounding.
+
+    Args:
+        one: A sum.
+        other: Another.
+        scale: Sum of the magnitudes that they are made of.
+    """
+    return isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE * max(1.0, scale))
+
+
+class Sums:
+    """The sums over an episode's steps, added in step order."""
+
+    def __init__(self, origin: EpisodeOrigin) -> None:
+        """Begin with nothing.
+
+        Args:
+            origin: Where the episode comes from; its policy says how rewards are paid and discounted.
+        """
+        self._origin = origin
+        discount = origin.policy.get("discount", 1.0)
+        self._discount = float(discount) if isinstance(discount, int | float) and 0 < discount <= 1 else None
+        self._pays_at_end = origin.policy.get("emit") == "final"
+        self._last: Step | None = None
+        self._scale = 0.0
+        self._held: float | None = None
+        self.steps = 0
+        self.total = 0.0
+        self._discounted = 0.0
+        self._given = 0.0
+        self._penalties: dict[str, float] = {}
+        self._last_reward: float | None = None
+        self._best: float | None = None
+        self._ungraded = 0
+        self._failed = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last step says that the episode is over."""
+        return self._last is not None and self._last.finished
+
+    def add(self, step: Step) -> Iterator[str]:
+        """Count a step, and tell what of it does not agree.
+
+        Args:
+            step: The next one.
+        """
+        where = f"step {step.number}"
+        if self.is_finished:
+            yield f"{where} follows one that ended the episode"
+        withheld = step.components.get(WITHHELD)
+        if withheld is not None and not self._is_same(withheld, self._held or 0.0):
+            yield f"{where}: it pays {withheld!r} of earlier steps, held back were {self._held or 0.0!r}"
+        self._count(step)
+        yield from (f"{where}: {complaint}" for complaint in _contradictions(step))
+        yield from (f"{where}: {complaint}" for complaint in self._check_time(step))
+        told = (step.metadata or {}).get("episode")
+        if isinstance(told, dict):
+            yield from self._check_told(step, cast("dict[str, Any]", told))
+        self._last = step
+
+    def differences(self, summary: EpisodeSummary) -> Iterator[str]:
+        """Tell which figures of a summary the steps do not come to.
+
+        Args:
+            summary: The figures.
+        """
+        if summary.steps != self.steps:
+            yield f"the summary counts {summary.steps} steps, on record are {self.steps}"
+        if not self._is_same(summary.episode_return, self.total):
+            stated = summary.episode_return
+            yield f"the summary's return is {stated!r}, the steps' rewards add up to {self.total!r}"
+        sums: list[tuple[str, float | None, float | None]] = [
+            ("reward sum", summary.reward_sum, self._given),
+            ("penalty sum", summary.penalty_sum, sum(self._penalties.values(), 0.0)),
+            ("withheld sum", summary.withheld, self._held or 0.0),
+            ("last reward", summary.last_reward, self._last_reward),
+            ("best reward", summary.best_reward, self._best),
+            ("number of ungraded steps", summary.ungraded_steps, self._ungraded),
+            ("number of failed steps", summary.failed_steps, self._failed),
+        ]
+        if self._discount is None:
+            discount = self._origin.policy.get("discount")
+            yield f"the policy's discount is {discount!r}, expected a number above 0 and 1 at most"
+        else:
+            sums.append(("discounted return", summary.discounted_return, self._discounted))
+        for name, claimed, counted in sums:
+            if not self._agrees(claimed, counted):
+                yield f"the summary's {name} is {claimed!r}, the steps come to {counted!r}"
+        if not self._are_same(summary.penalties, self._penalties):
+            named = dict(summary.penalties)
+            yield f"the summary's penalties are {named!r}, the steps come to {self._penalties!r}"
+        yield from self._check_end(summary)
+        yield from self._check_times(summary)
+
+    def _count(self, step: Step) -> None:
+        self.steps += 1
+        paid = step.reward or 0.0
+        self._scale += abs(paid) + sum(abs(amount) for amount in step.components.values())
+        self.total += paid
+        if self._discount is not None:
+            self._discounted += self._discount ** (max(step.number, 1) - 1) * paid
+        self._given += step.components.get("tool", 0.0)
+        for name, amount in step.components.items():
+            if name not in {"tool", WITHHELD}:
+                self._penalties[name] = self._penalties.get(name, 0.0) + amount
+        earned = step.earned
+        if self._pays_at_end:
+            self._held = earned if self._held is None else self._held + (earned or 0.0)
+            if step.reward is not None:
+                self._held = None
+        if step.reward is not None:
+            self._last_reward = step.reward
+        if earned is not None:
+            self._best = earned if self._best is None else max(self._best, earned)
+        self._ungraded += earned is None
+        self._failed += step.status is StepStatus.FAILED
+
+    def _check_time(self, step: Step) -> Iterator[str]:
+        if self._origin.forked_from is not None:  # copies of another episode's steps keep their times
+            return
+        if step.started_at < self._origin.created_at - _CLOCK:
+            yield "it began before the episode was created"
+        if self._last is not None and _end(step) < _end(self._last) - _CLOCK:
+            yield f"it ended before step {self._last.number}"
+
+    def _check_told(self, step: Step, told: Mapping[str, Any]) -> Iterator[str]:
+        """Compare the standing that the step's answer stated, as far as it stated one."""
+        counted = {
+            "step": float(step.number),
+            "return": self.total,
+            "withheld": self._held or 0.0,
+            "penalty_sum": sum(self._penalties.values(), 0.0),
+        }
+        wrong = [
+            name for name, sum_ in counted.items() if name in told and not self._agrees(told[name], sum_)
+        ]
+        maps = {"penalties": self._penalties, "components": step.components}
+        wrong += [
+            name for name, sums in maps.items() if name in told and not self._are_same(told[name], sums)
+        ]
+        if "stop_reason" in told and (told["stop_reason"] is not None) != step.finished:
+            wrong.append("stop_reason")
+        if wrong:
+            yield f"step {step.number}: its answer stated another {', '.join(wrong)} than the steps come to"
+
+    def _check_end(self, summary: EpisodeSummary) -> Iterator[str]:
+        if summary.stop_reason == StopReason.COMPLETED and not self.is_finished:
+            yield "the episode was completed, and its last step does not say so"
+        if self.is_finished and summary.stop_reason not in _BY_STEP:
+            yield "the last step ended the episode, and the summary does not say so"
+        is_over = summary.phase not in {*PLAYABLE, Phase.CREATED}
+        if is_over != (summary.stop_reason is not None) or is_over != (summary.finished_at is not None):
+            yield f"the phase is {summary.phase!r}, the stop reason or the time of the end says otherwise"
+        if self.steps and summary.phase == Phase.CREATED:
+            yield f"there are steps, and the phase is {summary.phase!r}"
+
+    def _check_times(self, summary: EpisodeSummary) -> Iterator[str]:
+        if summary.created_at != self._origin.created_at:
+            yield "the summary and the origin disagree about when the episode was created"
+        last = self._last
+        if (summary.last_call_at is not None) != (last is not None) or (last and summary.started_at is None):
+            yield "the summary's times of the beginning and of the last call do not fit the steps"
+        if self._origin.forked_from is not None:
+            return
+        if last and summary.last_call_at and abs(summary.last_call_at - _end(last)) > _CLOCK:
+            yield f"the summary's last call ended at {summary.last_call_at}, the last step at {_end(last)}"
+        if any(
+            moment is not None and moment < summary.created_at - _CLOCK
+            for moment in (summary.started_at, summary.finished_at)
+        ):
+            yield "the episode began or ended before it was created"
+
+    def _is_same(self, one: float, other: float) -> bool:
+        return is_same(one, other, self._scale)
+
+    def _agrees(self, one: Any, other: float | None) -> bool:
+        if one is None or other is None:
+            return one is other
+        return isinstance(one, int | float) and self._is_same(one, other)
+
+    def _are_same(self, one: Any, other: Mapping[str, float]) -> bool:
+        return (
+            isinstance(one, Mapping)
+            and one.keys() == other.keys()
+            and all(self._agrees(one[name], amount) for name, amount in other.items())
+        )
+
+
+def _end(step: Step) -> datetime:
+    return step.started_at + timedelta(seconds=step.duration)
+
+
+def _contradictions(step: Step) -> Iterator[str]:
+    """Tell which fields of one step do not go together."""
+    parts = sum(step.components.values())
+    scale = sum(abs(amount) for amount in step.components.values())
+    if step.reward is not None and not is_same(step.reward, parts, scale):
+        yield f"its reward is {step.reward!r}, its components add up to {parts!r}"
+    if step.status in _UNPAID and (step.reward is not None or step.components):
+        yield f"it is {step.status.value} and pays"
+    if step.status in _UNEVENTFUL and (step.status is StepStatus.UNGRADED) != (step.earned is None):
+        yield f"it is {step.status.value}, its components say otherwise"
+    if (step.status not in _UNEVENTFUL or step.error is not None) and step.error_code is None:
+        yield "it failed or was refused, and has no code of its error"

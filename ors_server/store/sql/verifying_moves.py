@@ -1,0 +1,99 @@
+"""Follows an episode's transitions through the table of its life, to where it stands."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ors_server.episode import TRANSITIONS, Event, Phase
+from ors_server.errors import RecordError
+from ors_server.recording import TRANSITION
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Transition
+
+_CLOCK = timedelta(milliseconds=1)
+_GONE = frozenset({Phase.DELETED, Phase.EXPIRED})
+_TABLE = {(before.value, event.value): after.value for (before, event), after in TRANSITIONS.items()}
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Where the transitions so far lead."""
+
+    phase: str | None
+    """`None` where a fork begins: its first transition does not say where it went on from."""
+    stop_reason: str | None = None
+    at: datetime | None = None
+
+
+def check_moves(
+    rows: Iterable[Any], origin: EpisodeOrigin, summary: EpisodeSummary, *, is_closed: bool
+) -> Iterator[str]:
+    """Tell which transitions are missing, out of order, or lead elsewhere than the summary.
+
+    Args:
+        rows: The episode's rows of `moves`, in order.
+        origin: Where it comes from.
+        summary: Its figures.
+        is_closed: Whether its session is gone, so that nothing will be added.
+    """
+    is_fork = origin.forked_from is not None
+    standing = _Standing(None if is_fork else Phase.CREATED.value, at=None if is_fork else origin.created_at)
+    count = 0
+    for row in rows:
+        if row.position != count:
+            yield f"transition {count} is missing"
+            return
+        count += 1
+        try:
+            transition = TRANSITION.read(row.body)
+        except RecordError as error:
+            yield f"transition {row.position}: {error}"
+            return
+        yield from (f"transition {row.position}: {text}" for text in _follow(standing, transition))
+    if is_closed and summary.phase not in _GONE:
+        yield f"its session is gone, and the phase is {summary.phase!r}"
+    if is_closed and not count:
+        yield "all transitions are missing"
+    elif standing.phase is None or _may_precede(standing, summary, is_closed=is_closed):
+        return
+    else:
+        ended = "was closed" if is_closed else "stands"
+        yield (
+            f"it {ended} as {_shown(summary.phase, summary.stop_reason)}, its transitions lead to "
+            f"{_shown(standing.phase, standing.stop_reason)}"
+        )
+
+
+def _follow(standing: _Standing, transition: Transition) -> Iterator[str]:
+    leads_to = None if standing.phase is None else _TABLE.get((standing.phase, transition.event))
+    if standing.phase is not None and (leads_to != transition.phase or leads_to == standing.phase):
+        yield (
+            f"{transition.event!r} does not lead from {standing.phase} to {transition.phase}: "
+            "a transition is missing or changed"
+        )
+    if standing.stop_reason not in {None, transition.stop_reason}:
+        yield f"the stop reason was {standing.stop_reason!r} and became {transition.stop_reason!r}"
+    if (transition.stop_reason is None) != (transition.event in {Event.SETUP_DONE, Event.STEP}):
+        yield f"{transition.event!r} with the stop reason {transition.stop_reason!r}"
+    if standing.at is not None and transition.at < standing.at - _CLOCK:
+        yield "it happened before the one that it follows"
+    standing.phase, standing.stop_reason, standing.at = (
+        transition.phase,
+        transition.stop_reason,
+        transition.at,
+    )
+
+
+def _may_precede(standing: _Standing, summary: EpisodeSummary, *, is_closed: bool) -> bool:
+    """Say whether the transitions lead to the summary: a crash may have lost the one after the last step."""
+    if (standing.phase, standing.stop_reason) == (summary.phase, summary.stop_reason):
+        return True
+    if is_closed or standing.phase is None:
+        return False
+    by_step = _TABLE.get((standing.phase, Event.STEP.value)), _TABLE.get((standing.phase, Event.END.value))
+    is_first = standing.phase == Phase.PLAYING or summary.steps == 1
+    return is_first and standing.phase != summary.phase and summary.phase in by_step
+
+
+def _shown(phase: str, stop_reason: str | None) -> str:
+    return phase if stop_reason is None else f"{phase} ({stop_reason})"
