@@ -105,6 +105,7 @@ def test_it_replays_at_a_server(run, here, serve):
 
 def test_what_cannot_be_replayed_says_why(run, here):
     write_record(here, [FAIR])
+    (here / "dice.py").unlink()
     ran = run("replay", "--from", "episodes.jsonl", "--all")
     assert ran.status == 1
     assert "failed: 'dice' is no installed environment" in ran.out

@@ -138,7 +138,7 @@ class StandardOnly:
 
     def __init__(self, app):
         self._app = app
-        self.settings = app.settings
+        self.settings, self.begin_to_stop = app.settings, app.begin_to_stop
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "http" and scope["path"].startswith("/_ors"):
