@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing_extensions import override
 
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
-from ors_server.authoring.loading import load_environments
+from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
-from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.errors import EnvironmentFailedError, OrsServerError, UnknownEnvironmentError
 from ors_server.replaying.recorded import RecordedCall
 from ors_server.replaying.rules import overrides_of, recorded_policy
 from ors_server.replaying.stage import ReplaySession, Stage
@@ -125,6 +125,12 @@ class LocalStage(Stage):
     def _find(self, name: str) -> EnvironmentDefinition:
         known = self.definitions.get(name) or self.found.get(name) or self.instead
         if known is None:
+            installed = installed_environments()
+            if name not in installed:  # a record chooses no module to import
+                raise UnknownEnvironmentError(
+                    f"{name!r} is no installed environment ({', '.join(installed) or 'none'}); give the "
+                    "environment to play, as module:Class or a path"
+                )
             loaded = load_environments([name])
             known = next((each for each in loaded if each.name == name), loaded[0])
             self.found[name] = known

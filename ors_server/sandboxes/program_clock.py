@@ -7,7 +7,7 @@ as it needs, up to a backstop, and to reach that is a failure of the machine.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -50,15 +50,15 @@ class ProgramClock:
             clock: The source of time.
         """
         self.spent_s = 0.0
-        self._counted = self._idle = 0.0
+        self._unwatched = 0.0
         self._meter = meter
         self._clock = clock or SystemClock()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
         """Wait for something of the program's, as long as the program has time.
 
-        The first quarter of a second (of a short limit, a quarter of it) is free for a program that passes
-        its limit.
+        The first quarter of a second of all waits (of a short limit, a quarter of it) counts as it passes on
+        the wall; a program that passes its limit has it for nothing.
 
         Args:
             work: Waits for it; cancelled when time is over.
@@ -70,11 +70,14 @@ class ProgramClock:
         """
         came: list[T] = []
         ended: list[Exception] = []
-        self._counted = self._clock.monotonic()
+        unwatched = max(0.0, min(_UNWATCHED, time_limit / 4) - self._unwatched)
+        wait = _Wait(self._meter, self._clock, time_limit, unwatched)
+        before = self.spent_s
 
         async def watch() -> None:
             try:
-                await self._watch(time_limit)
+                async for spent in wait.watch():
+                    self.spent_s = before + spent
             except (OutOfTimeError, SandboxStarvedError) as error:
                 ended.append(error)
                 group.cancel_scope.cancel()
@@ -86,44 +89,87 @@ class ProgramClock:
             except Exception as error:  # noqa: BLE001 # raised outside, so that no group wraps it
                 ended.insert(0, error)
             group.cancel_scope.cancel()
-        self.spent_s += self._clock.monotonic() - self._counted
+        self.spent_s = before + wait.end()
+        self._unwatched += wait.unwatched_s
         if came:
             return came[0]
         raise ended[0]
 
-    async def _watch(self, limit: float) -> None:
-        clock, before = self._clock, self.spent_s
-        began = clock.monotonic()
-        backstop = began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
-        await clock.sleep(min(_UNWATCHED, limit / 4))
-        first, self._idle = self._meter(), 0.0
-        since = clock.monotonic()  # after the look: what was waited before it is not counted either
-        before += since - began
-        left, late = limit, 0.0
+
+class _Wait:
+    """One wait for a program, from now on."""
+
+    def __init__(self, meter: Meter, clock: Clock, limit: float, unwatched: float) -> None:
+        self._meter, self._clock, self._limit = meter, clock, limit
+        self._began = self._counted = clock.monotonic()
+        self._late = self._idle = self._spent = 0.0
+        self._first: Usage | None = None
+        self._since: float | None = None
+        self._unwatched = unwatched
+        if unwatched <= 0:
+            self._begin_to_watch()
+
+    @property
+    def unwatched_s(self) -> float:
+        """How long nobody looked, before the first look."""
+        return (self._counted if self._since is None else self._since) - self._began
+
+    async def watch(self) -> AsyncIterator[float]:
+        """Give what was spent so far, after each look.
+
+        Raises:
+            OutOfTimeError: It is as much as the limit.
+            SandboxStarvedError: It is not, but the backstop is reached.
+        """
+        clock, limit = self._clock, self._limit
+        backstop = self._began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
+        if self._since is None:
+            await clock.sleep(self._unwatched)
+            self._begin_to_watch()
+        left = limit
         while left > 0:
             # At no time that a program could foresee, to be ready to run just then.
             due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (nobody guards a secret with it)
             await clock.sleep(due - clock.monotonic())
-            late += clock.monotonic() - due
-            self._counted = clock.monotonic()
-            spent, left = self._spent(first, self._counted - since - late, limit)
-            self.spent_s = before + spent
+            self._late += clock.monotonic() - due
+            left = self._count(None if self._first is None else self._meter())
+            yield self._spent
             if left > 0 and self._counted >= backstop:
                 raise SandboxStarvedError(
-                    f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
-                    f"{self._counted - began:.0f} seconds: the machine is too busy"
+                    f"a program got {self._spent:.1f} of its {limit:g} seconds of a processor within "
+                    f"{self._counted - self._began:.0f} seconds: the machine is too busy"
                 )
         await clock.sleep(_GRACE)
         raise OutOfTimeError("ran out of time")
 
-    def _spent(self, first: Usage | None, passed: float, limit: float) -> tuple[float, float]:
-        """Return what was spent and what is left of the limit, in seconds."""
-        now = self._meter() if first is not None else None
-        if first is None or now is None:
-            return passed, UNCOUNTED_PATIENCE * limit - passed
-        used = now.since(first)
-        idle = max(0.0, passed - used.delayed_s)
-        self._idle = min(idle, self._idle) if now.is_ready else idle
-        idle = self._idle
-        patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
-        return max(used.processor_s, idle), min(limit - used.processor_s, patience * limit - idle)
+    def end(self) -> float:
+        """Return what was spent in all of it, in seconds."""
+        now = None if self._first is None else self._meter()
+        if now is not None:
+            self._count(now)
+        else:  # nothing is left to look at
+            self._spent += self._clock.monotonic() - self._counted
+            self._counted = self._clock.monotonic()
+        return self._spent
+
+    def _begin_to_watch(self) -> None:
+        self._first = self._meter()
+        self._since = self._counted = self._clock.monotonic()  # after the look, which is not counted either
+        self._spent = self._since - self._began
+
+    def _count(self, now: Usage | None) -> float:
+        """Count what was spent until a look; return what is left of the limit, in seconds."""
+        since = self._began if self._since is None else self._since
+        self._counted = self._clock.monotonic()
+        passed = self._counted - since - self._late
+        if self._first is None or now is None:
+            spent, left = passed, UNCOUNTED_PATIENCE * self._limit - passed
+        else:
+            used = now.since(self._first)
+            idle = max(0.0, passed - used.delayed_s)
+            self._idle = idle = min(idle, self._idle) if now.is_ready else idle
+            patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
+            spent = max(used.processor_s, idle)
+            left = min(self._limit - used.processor_s, patience * self._limit - idle)
+        self._spent = since - self._began + spent
+        return left

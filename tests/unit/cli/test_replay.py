@@ -103,9 +103,10 @@ def test_it_replays_at_a_server(run, here, serve):
     assert ran.out.splitlines()[-1] == "2 episodes: 1 different, 1 identical"
 
 
-def test_what_cannot_be_replayed_says_why(run, here):
+def test_a_record_chooses_no_module_to_import(run, here, monkeypatch):
+    """Also where a module of the environment's name could be imported."""
+    monkeypatch.syspath_prepend(here)
     write_record(here, [FAIR])
-    (here / "dice.py").unlink()
     ran = run("replay", "--from", "episodes.jsonl", "--all")
     assert ran.status == 1
     assert "failed: 'dice' is no installed environment" in ran.out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.terminal import CTRL_C, CTRL_D, ENTER, LEFT, TAB, UP, Terminal
+from tests.fixtures.terminal import CTRL_D, ENTER, LEFT, TAB, UP, Terminal
 
 BIN = str(Path(sys.executable).parent / "ors-server")
 ROOT = Path(__file__).parents[3]
@@ -81,16 +81,20 @@ def test_lines_are_edited_and_the_history_outlives_the_program(terminal, tmp_pat
     screen = play(terminal, tmp_path)
     screen.type('add {"left": 41, "right: 1}' + LEFT * 4 + '"' + ENTER)
     screen.expect("\n42\n")
+    screen.expect("> ")
     screen.type(UP + LEFT + "0" + ENTER)
     screen.expect("\n51\n")
+    screen.expect("> ")
     screen.type("ad" + TAB + '{"left": 1}' + ENTER)
     screen.expect("\n2\n")
+    screen.expect("> ")
     screen.type(CTRL_D)
     screen.expect("playing: 3 steps, return 0")
     assert screen.wait() == 0
     again = play(terminal, tmp_path)
     again.type(UP + ENTER)
     again.expect("\n2\n")
+    again.expect("> ")
     again.type(":quit" + ENTER)
     assert again.wait() == 0
 
@@ -114,6 +118,7 @@ def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
     screen.expect("right (The second., optional): ")
     screen.type(ENTER)
     screen.expect("Nothing was called.")
+    screen.expect("> ")
     screen.type(":quit" + ENTER)
     screen.expect("ready: 0 steps, return 0\n")
     assert screen.wait() == 0
@@ -121,19 +126,21 @@ def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
 
 def test_ctrl_c_drops_the_line_and_a_second_one_ends_the_episode(terminal, tmp_path):
     screen = play(terminal, tmp_path)
-    screen.type("add {" + CTRL_C)
-    screen.expect("(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)\n> ")
+    screen.type("add {")
+    screen.expect("add {")
+    screen.interrupt("(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)\n> ")
     screen.type("add" + ENTER)
     screen.expect("left (The first.): ")
-    screen.type("4" + CTRL_C)
-    screen.expect("(line dropped")
+    screen.type("4")
+    screen.expect("4")
+    screen.interrupt("(line dropped")
     screen.expect("> ")
     screen.type('add {"left": 1}' + ENTER)
     screen.expect("\n2\n")
-    screen.type(CTRL_C)
-    screen.expect("(line dropped")
-    screen.type(CTRL_C)
-    screen.expect("playing: 1 steps, return 0")
+    screen.expect("> ")
+    screen.interrupt("(line dropped")
+    screen.expect("> ")
+    screen.interrupt("playing: 1 steps, return 0")
     assert screen.wait() == 130
     assert "Traceback" not in screen.shown
 
@@ -166,8 +173,11 @@ def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path
     screen.expect("> ")
     screen.type("sumbit" + ENTER)
     screen.expect("did you mean 'submit'? Nothing was called.")
-    screen.type("sub" + TAB + '{"answer": 2000}' + LEFT + "0" + CTRL_C)
-    screen.expect("(line dropped")
+    screen.expect("> ")
+    screen.type("sub" + TAB + '{"answer": 2000}' + LEFT + "0")
+    screen.expect('submit {"answer": 2000}')
+    screen.expect("0}")
+    screen.interrupt("(line dropped")
     screen.expect("> ")
     screen.type("submit" + ENTER)
     screen.expect("answer (A whole number.): ")
@@ -178,8 +188,9 @@ def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path
     again.expect("> ")
     again.type(UP + UP + ENTER)
     again.expect("answer (A whole number.): ")
-    again.type(UP * 3 + LEFT * 9 + CTRL_C)
-    again.expect("(line dropped")
+    again.type(UP * 3 + LEFT * 9)
+    again.interrupt("(line dropped")
+    again.expect("> ")
     again.type('submit {"answer": 2000}' + LEFT + "0" + ENTER)
     again.expect("finished, completed: 1 steps, return 1")
     assert again.wait() == 0

@@ -76,8 +76,9 @@ async def talk(echo: Echo, timed: TimedProcess, times: int) -> list[bytes]:
 
 
 async def test_a_program_with_little_to_do_answers_on_a_busy_machine():
-    echo = Echo(takes=20.0, share=0.01, delayed=0.99)
-    assert await talk(echo, TimedProcess(echo, 5.0, echo.clock), 8) == [b"%d" % one for one in range(8)]
+    echo = Echo(takes=20.0, share=0.001, delayed=0.999)
+    timed = TimedProcess(echo, 5.0, echo.clock)
+    assert await talk(echo, timed, 40) == [b"%d" % one for one in range(40)]
 
 
 async def test_the_limit_counts_over_all_answers():
