@@ -22,7 +22,7 @@ from ors_server.store.sql.entries import (
     StepEntry,
 )
 from ors_server.store.sql.schema import episodes, moves, standings, steps
-from ors_server.store.sql.stamps import searchable, stamp, whole
+from ors_server.store.sql.stamps import digest_of, searchable, stamp, whole
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 Rejections = dict[Entry, StoreError]
@@ -179,7 +179,9 @@ def _sort(entry: Entry, pen: Pen, rows: _Rows) -> bool:
         case MoveEntry():
             _add_move(entry, pen, pen.key, rows)
         case PromptEntry():
-            rows.prompts.setdefault(pen.key, (pen.key, entry.body.decode(), entry.places))
+            digest = digest_of(entry.body, entry.places)
+            row = (pen.key, entry.body.decode(), digest, entry.places)
+            rows.prompts.setdefault(pen.key, row)
             _add_texts(entry.texts, pen.key, rows)
         case CloseEntry():
             rows.standings[pen.key] = entry.summary
@@ -206,7 +208,9 @@ def _last(column: Any, episode: Any) -> Any:
 
 
 def _add_step(entry: StepEntry, key: int, rows: _Rows) -> None:
-    rows.steps[key, entry.number] = (key, entry.number, entry.reward, entry.body.decode(), entry.places)
+    digest = digest_of(entry.body, entry.places)
+    body = entry.body.decode()
+    rows.steps[key, entry.number] = (key, entry.number, entry.reward, body, digest, entry.places)
     rows.standings[key] = entry.summary
     if entry.texts:
         _add_texts(entry.texts, key, rows)
@@ -216,7 +220,7 @@ def _add_move(entry: MoveEntry, pen: Pen, key: int, rows: _Rows) -> None:
     if entry.position is None:
         entry.position = pen.moves
         pen.moves += 1
-    rows.moves.append((key, entry.position, entry.body.decode()))
+    rows.moves.append((key, entry.position, entry.body.decode(), digest_of(entry.body)))
     rows.standings[key] = entry.summary
 
 
@@ -226,11 +230,11 @@ def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:
 
 
 def _episode_row(entry: OpenEntry) -> tuple[Any, ...]:
-    return (*episode_columns(entry.origin), entry.body.decode())
+    return (*episode_columns(entry.origin), entry.body.decode(), digest_of(entry.body))
 
 
 def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:
-    """Return what the columns of `episodes` beside the key and the body say, in order.
+    """Return what the columns of `episodes` beside the key, the body and its digest say, in order.
 
     Args:
         origin: Where the episode comes from.
@@ -250,6 +254,7 @@ def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:
 def _standing_row(
     key: int | None, summary: EpisodeSummary, now: int, closed_at: int | None
 ) -> tuple[Any, ...]:
+    body = SUMMARY.write(summary)
     return (
         key,
         summary.phase,
@@ -258,5 +263,6 @@ def _standing_row(
         summary.episode_return,
         now,
         closed_at,
-        SUMMARY.write(summary).decode(),
+        body.decode(),
+        digest_of(body),
     )

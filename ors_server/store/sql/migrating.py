@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ors_server.errors import SettingsError
 from ors_server.store.sql.database import Database, Failure, as_store_error, transaction
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every form that the tables have had, oldest first; a test compares them with the migrations."""
 NEWEST = REVISIONS[-1]
 FOLDER = Path(__file__).parent / "migrations"

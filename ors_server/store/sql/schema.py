@@ -2,7 +2,8 @@
 
 An episode is split by how often its parts change: what it came from is written once (`episodes`), its
 figures with every step (`standings`), its steps are only added. Whatever is not searched for stands in a
-`body` of JSON as `ors_server.recording` writes it. Times are microseconds since 1970 in UTC, which a signed
+`body` of JSON as `ors_server.recording` writes it, with a `digest` of its text (`stamps.digest_of`; empty in
+rows of older servers). Times are microseconds since 1970 in UTC, which a signed
 64-bit number holds exactly.
 """
 
@@ -26,6 +27,11 @@ Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData()
 
+
+def _digest() -> Column[str]:
+    return Column("digest", Name, nullable=False, server_default="")
+
+
 episodes = Table(
     "episodes",
     metadata,
@@ -39,6 +45,7 @@ episodes = Table(
     Column("task_hash", Name, nullable=False),
     Column("credential_id", Name),
     Column("body", Text, nullable=False),
+    _digest(),
     Index("episodes_by_time", "created_at", "episode_id"),
     Index("episodes_by_environment", "environment", "created_at", "episode_id"),
     Index("episodes_by_session", "session_id", "key"),
@@ -68,6 +75,7 @@ standings = Table(
     Column("touched_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
     Column("body", Text, nullable=False),
+    _digest(),
     Index("standings_by_closing", "closed_at"),
 )
 """The latest figures of an episode. `closed_at` is when its session was gone, and empty until then; it is
@@ -80,6 +88,7 @@ steps = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("reward", Double),
     Column("body", Text, nullable=False),
+    _digest(),
     Column("blobs", Text),
 )
 """One row for every tool call; `blobs` says which blocks' texts stand elsewhere."""
@@ -90,6 +99,7 @@ moves = Table(
     _episode(),
     Column("position", BigInteger, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
+    _digest(),
 )
 """The transitions of an episode, in order."""
 
@@ -98,6 +108,7 @@ prompts = Table(
     metadata,
     _episode(),
     Column("body", Text, nullable=False),
+    _digest(),
     Column("blobs", Text),
 )
 """What the agent was told."""

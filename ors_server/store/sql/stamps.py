@@ -1,5 +1,6 @@
 """Values as the tables have them."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,3 +44,24 @@ def whole(number: int | None) -> int | None:
         number: Any integer.
     """
     return number if number is not None and abs(number) <= _FURTHEST else None
+
+
+def digest_of(body: bytes, places: str | None = None) -> str:
+    """Return what tells whether a row's texts were edited: the hex digits of a SHA-256.
+
+    Args:
+        body: The row's JSON in UTF-8.
+        places: Where the texts of its blobs belong, if it has any.
+    """
+    return hashlib.sha256(body if places is None else body + b"\0" + places.encode()).hexdigest()
+
+
+def is_edited(digest: str, body: str, places: str | None = None) -> bool:
+    """Say whether a row's texts are others than those that its digest was made of.
+
+    Args:
+        digest: The row's; an older server wrote none, and then nobody can tell.
+        body: Its JSON.
+        places: Where the texts of its blobs belong.
+    """
+    return bool(digest) and digest != digest_of(body.encode(), places)

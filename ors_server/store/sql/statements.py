@@ -84,25 +84,27 @@ def sizes_of(rows: int, mark: str) -> tuple[int, ...]:
 
 EPISODES = Upsert(
     "episodes",
-    "episode_id, session_id, created_at, environment, split, task_index, task_hash, credential_id, body",
+    "episode_id, session_id, created_at, environment, split, task_index, task_hash, credential_id, body, "
+    "digest",
     "episode_id",
 )
 FIRST_STANDINGS = Upsert(
     "standings",
-    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body",
+    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body, digest",
     "episode",
 )
 STANDINGS = Upsert(
     "standings",
-    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body",
+    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body, digest",
     "episode",
     "phase = excluded.phase, stop_reason = excluded.stop_reason, steps = excluded.steps, "
     "episode_return = excluded.episode_return, touched_at = excluded.touched_at, "
-    "closed_at = coalesce(standings.closed_at, excluded.closed_at), body = excluded.body",
+    "closed_at = coalesce(standings.closed_at, excluded.closed_at), body = excluded.body, "
+    "digest = excluded.digest",
 )
-STEPS = Upsert("steps", "episode, number, reward, body, blobs", "episode, number", "*")
-MOVES = Upsert("moves", "episode, position, body", "episode, position")
-PROMPTS = Upsert("prompts", "episode, body, blobs", "episode")
+STEPS = Upsert("steps", "episode, number, reward, body, digest, blobs", "episode, number", "*")
+MOVES = Upsert("moves", "episode, position, body, digest", "episode, position")
+PROMPTS = Upsert("prompts", "episode, body, digest, blobs", "episode")
 LABELS = Upsert("labels", "episode, name, value", "episode, name")
 BLOBS = Upsert("blobs", "sha256, size, data", "sha256")
 BLOB_USES = Upsert("blob_uses", "episode, sha256", "episode, sha256")

@@ -17,14 +17,14 @@ from ors_server.store.sql.database import snapshot
 from ors_server.store.sql.opening import Prepared, prepare_to_read
 from ors_server.store.sql.schema import blob_uses, blobs, episodes, labels, moves, prompts, standings, steps
 from ors_server.store.sql.sqlite import SqliteDatabase
-from ors_server.store.sql.stamps import searchable
+from ors_server.store.sql.stamps import is_edited, searchable
 from ors_server.store.sql.verifying_figures import Sums
 from ors_server.store.sql.verifying_moves import check_moves
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import ImageBlock
 
 _ROWS = 500
-_COLUMNS = [column.name for column in episodes.c if column.name not in {"key", "body"}]
+_COLUMNS = [column.name for column in episodes.c if column.name not in {"key", "body", "digest"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,9 @@ def _verify(prepared: Prepared, connection: Connection) -> Verification:
     seen = 0
     query = (
         select(
-            *(column for column in episodes.c if column.name != "body"),
+            *(column for column in episodes.c if column.name not in {"body", "digest"}),
             episodes.c.body.label("origin"),
+            episodes.c.digest.label("origin_digest"),
             standings,
         )
         .join(standings, standings.c.episode == episodes.c.key, isouter=True)
@@ -164,9 +165,9 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     except RecordError as error:
         yield str(error)
         return
-    yield from _check_origin(row, origin)
-    if dict(_labels(origin)) != {label.name: label.value for label in own[labels]}:
-        yield "the rows of its labels say other things than the origin"
+    yield from _check_origin(row, origin, own[labels])
+    if is_edited(row.digest, row.body):
+        yield "its figures were edited"
     figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
     if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
         yield "the columns of the figures say other things than their body"
@@ -174,11 +175,7 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     sums = Sums(origin)
     yield from _check_steps(own[steps], sums, shown)
     yield from sums.differences(summary)
-    for prompt in own[prompts]:
-        try:
-            shown |= _check_blocks(BLOCKS.read(prompt.body), prompt.blobs)
-        except RecordError as error:
-            yield f"the prompt: {error}"
+    yield from _check_prompts(own[prompts], shown)
     used = {use.sha256 for use in own[blob_uses]}
     yield from (f"the blob {name} is not held for the episode" for name in sorted(shown - used))
     yield from (
@@ -188,12 +185,24 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     yield from check_moves(own[moves], origin, summary, is_closed=row.closed_at is not None)
 
 
+def _check_prompts(rows: Iterable[Any], shown: set[str]) -> Iterator[str]:
+    for row in rows:
+        if is_edited(row.digest, row.body, row.blobs):
+            yield "the prompt was edited"
+        try:
+            shown |= _check_blocks(BLOCKS.read(row.body), row.blobs)
+        except RecordError as error:
+            yield f"the prompt: {error}"
+
+
 def _check_steps(rows: Iterable[Any], sums: Sums, shown: set[str]) -> Iterator[str]:
     expected = 1
     for row in rows:
         if row.number != expected:
             yield f"step {row.number} stands where step {expected} should"
         expected = row.number + 1
+        if is_edited(row.digest, row.body, row.blobs):
+            yield f"step {row.number} was edited"
         try:
             step: Step = STEP.read(row.body)
             shown |= _check_blocks(step.blocks, row.blobs)
@@ -223,10 +232,14 @@ def _labels(origin: EpisodeOrigin) -> Iterator[tuple[str, str]]:
     yield from ((searchable(name), searchable(value)) for name, value in origin.labels.items())
 
 
-def _check_origin(row: Any, origin: EpisodeOrigin) -> Iterator[str]:
+def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iterator[str]:
+    if is_edited(row.origin_digest, row.origin):
+        yield "its origin was edited"
     wanted = dict(zip(_COLUMNS, episode_columns(origin), strict=True))
     wrong = [name for name, value in wanted.items() if getattr(row, name) != value]
     if wrong:
         yield f"the columns {', '.join(wrong)} say other things than the origin"
     if task_digest(origin.task_spec) != origin.task_hash:
         yield "the task is not the one that its hash was made of"
+    if dict(_labels(origin)) != {label.name: label.value for label in named}:
+        yield "the rows of its labels say other things than the origin"

@@ -8,6 +8,7 @@ from typing import Any
 from ors_server.episode import TRANSITIONS, Event, Phase
 from ors_server.errors import RecordError
 from ors_server.recording import TRANSITION
+from ors_server.store.sql.stamps import is_edited
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Transition
 
 _CLOCK = timedelta(milliseconds=1)
@@ -44,6 +45,8 @@ def check_moves(
             yield f"transition {count} is missing"
             return
         count += 1
+        if is_edited(row.digest, row.body):
+            yield f"transition {row.position} was edited"
         try:
             transition = TRANSITION.read(row.body)
         except RecordError as error:

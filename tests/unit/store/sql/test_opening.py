@@ -25,6 +25,7 @@ from ors_server.store.place import find_place
 from ors_server.store.sql.migrating import FOLDER, NEWEST, REVISIONS
 from ors_server.store.sql.opening import name_parts, prepare
 from ors_server.store.sql.schema import metadata
+from ors_server.store.sql.verifying import verify
 from ors_server.testing.store_plays import after, make_origin, make_step
 
 pytestmark = pytest.mark.anyio
@@ -174,8 +175,11 @@ async def test_a_record_of_a_newer_server_is_refused(records):
     assert records.rows("SELECT version_num FROM alembic_version") == [("9999",)]
 
 
+DIGESTED = ("episodes", "standings", "steps", "moves", "prompts")
+
+
 def make_old(path) -> None:
-    """Takes a record back to the first form, without which nothing was in it that the second one added."""
+    """Takes a record back to the first form, which knew nothing of blobs and digests."""
     connection = sqlite3.connect(path)
     with connection:
         for statement in (
@@ -183,6 +187,7 @@ def make_old(path) -> None:
             "DROP TABLE blobs",
             "ALTER TABLE steps DROP COLUMN blobs",
             "ALTER TABLE prompts DROP COLUMN blobs",
+            *(f"ALTER TABLE {table} DROP COLUMN digest" for table in DIGESTED),
         ):
             connection.execute(statement)
     connection.close()
@@ -206,6 +211,14 @@ async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in
     finally:
         await store.aclose()
     assert records.rows("SELECT version_num FROM alembic_version") == [(NEWEST,)]
+    assert [length for (length,) in records.rows("SELECT length(digest) FROM steps ORDER BY number")] == [
+        0,
+        0,
+        0,
+        64,
+    ]
+    found = verify(find_place(str(records.path))).findings
+    assert not [finding for finding in found if "edited" in finding.text]
 
 
 def open_all_at_once(where: str) -> None:

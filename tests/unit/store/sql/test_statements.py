@@ -21,5 +21,5 @@ def test_sqlite_takes_all_rows_at_once_and_postgresql_sees_few_different_stateme
 
 def test_a_statement_has_a_mark_for_every_value():
     text = STEPS.text(3, "?")
-    assert text.startswith("INSERT INTO steps (episode, number, reward, body, blobs) VALUES ")
-    assert text.count("(?, ?, ?, ?, ?)") == 3
+    assert text.startswith("INSERT INTO steps (episode, number, reward, body, digest, blobs) VALUES ")
+    assert text.count("(?, ?, ?, ?, ?, ?)") == 3
