@@ -4,9 +4,10 @@ For tools whose parameters are complete: a name that is none of them is refused,
 """
 
 import json
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, NoReturn, TypeVar, get_args, get_origin
+from typing import Any, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
@@ -20,15 +21,29 @@ NAMES_MARK = "__ors_argument_names__"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class ArgumentNames(dict[str, str]):
+Meaning: TypeAlias = str | tuple[str, Callable[[Any], Any]]
+"""The parameter that another name means, and how the value is read if it is written in another way."""
+
+
+class ArgumentNames(dict[str, Meaning]):
     """Other names of parameters: what a model may write, and the parameter that it means."""
 
+    def meaning(self, given: str) -> tuple[str, Callable[[Any], Any] | None]:
+        """Return the parameter that a name means, and how its value is read.
 
-def only_these_arguments(**aliases: str) -> Callable[[_Function], _Function]:
+        Args:
+            given: What the model wrote.
+        """
+        found = self.get(given, given)
+        return (found, None) if isinstance(found, str) else found
+
+
+def only_these_arguments(**aliases: Meaning) -> Callable[[_Function], _Function]:
     """Refuse arguments of other names than a tool's parameters and these.
 
     Args:
-        **aliases: Another name, and the parameter that it means.
+        **aliases: Another name, and the parameter that it means; with a function if the value is written
+            in another way, which returns what it cannot read as it came.
     """
 
     def mark(function: _Function) -> _Function:
@@ -62,20 +77,20 @@ def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> C
     def read(arguments: JSONObject) -> Any:
         renamed: JSONObject = {}
         for given, value in arguments.items():
-            name = given if given in model.model_fields else names.get(given, given)
+            name, convert = names.meaning(given)
             if name not in model.model_fields:
                 _refuse(tool, given, f"{tool} has no parameter {given!r}{_hint(model, names, given)}")
             if name in renamed or (name != given and name in arguments):
                 _refuse(tool, given, f"{given!r} is another name of {name!r}; give one of them")
-            renamed[name] = _parse(value, structured.get(name))
+            renamed[name] = _parse(convert(value) if convert else value, structured.get(name))
         return model.model_validate(renamed)
 
     return read
 
 
-def _hint(model: type[BaseModel], names: Mapping[str, str], given: str) -> str:
+def _hint(model: type[BaseModel], names: ArgumentNames, given: str) -> str:
     close = get_close_matches(given, [*model.model_fields, *names], n=1)
-    meant = f"; did you mean {names.get(close[0], close[0])!r}?" if close else ""
+    meant = f"; did you mean {names.meaning(close[0])[0]!r}?" if close else ""
     return f"{meant or ';'} it takes {', '.join(model.model_fields)}"
 
 
@@ -102,3 +117,28 @@ def _parse(value: Any, kind: type | None) -> Any:
     except (ValueError, RecursionError):
         return value
     return parsed if isinstance(parsed, kind) else value
+
+
+def seconds_of(milliseconds: Any) -> Any:
+    """Read a time limit in milliseconds, as some models were trained to write it.
+
+    Args:
+        milliseconds: What the model wrote.
+    """
+    is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+    return milliseconds / 1000 if is_number else milliseconds
+
+
+def shell_text_of(command: Any) -> Any:
+    """Read a command that is a list of words; `["bash", "-lc", script]` is the script.
+
+    Args:
+        command: What the model wrote.
+    """
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        return command
+    match command:
+        case [shell, "-c" | "-lc", script] if shell.rpartition("/")[2] in {"bash", "sh"}:
+            return script
+        case _:
+            return shlex.join(command)

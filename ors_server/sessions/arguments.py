@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,11 +27,31 @@ MAX_SHOWN_VALUE = 200
 """Characters of one wrong value that the refusal repeats."""
 
 
+MAX_SHOWN_NAME = 256
+"""Characters of an unknown tool's name that the refusal repeats."""
+
+MAX_NAMED_TOOLS = 40
+"""Tools that the refusal of an unknown one names; more are only counted."""
+
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class InvalidArgumentsError(ValueError):
     """The agent's arguments do not fit the tool's parameters; the text is for the agent."""
+
+
+def refuse_unknown(tool: str, known: Iterable[str]) -> str:
+    """Return what an agent reads that called a tool which is not there, as the reference says it, and more.
+
+    Args:
+        tool: What it called.
+        known: The tools that it could call.
+    """
+    names = list(known)
+    shown = ", ".join(names[:MAX_NAMED_TOOLS])
+    more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
+    tools = f"the tools are {shown}{more}" if names else "there are no tools"
+    return encodable(f"{tool[:MAX_SHOWN_NAME]!r} is not a valid tool; {tools}")
 
 
 def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:

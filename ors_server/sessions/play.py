@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import anyio
 
-from ors_server.authoring.boundary import encodable
 from ors_server.authoring.context import CallContext, running_call
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.call_clock import CallClock
@@ -16,7 +15,7 @@ from ors_server.episode import Outcome, OutcomeKind
 from ors_server.errors import EnvironmentFailedError, OrsServerError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import AuthorCode, author_code
-from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments
+from ors_server.sessions.arguments import InvalidArgumentsError, parse_arguments, refuse_unknown
 from ors_server.sessions.book import Entry, EpisodeBook
 from ors_server.sessions.calls import Call, CallResult, Refusal, RefusalReason
 from ors_server.sessions.runner import ToolJob, run_tool
@@ -28,10 +27,6 @@ from ors_server.workers import LingeringThread
 Grade: TypeAlias = Callable[[ToolOutput, str], Awaitable[ToolOutput]]
 
 log = get_logger("ors_server.session")
-
-
-MAX_SHOWN_NAME = 256
-"""Characters of an unknown tool's name that the refusal repeats."""
 
 
 class Play:
@@ -106,7 +101,7 @@ class Play:
         except OrsServerError as error:
             return await self._book.count(call, Entry(Outcome(OutcomeKind.FAULT), started, error=error))
         if tool is None:
-            text = encodable(f"{call.tool[:MAX_SHOWN_NAME]!r} is not a valid tool")
+            text = refuse_unknown(call.tool, [spec.name for spec in (await self._tools.listing()).tools])
             return await self._count_refusal(call, RefusalReason.NOT_FOUND, text, started)
         return await self._take_turn(call, tool, parsed)
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ors_server.authoring.argument_names import only_these_arguments
+from ors_server.authoring.argument_names import only_these_arguments, seconds_of, shell_text_of
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, tool
 from ors_server.authoring.toolsets.commands import (
@@ -45,7 +45,13 @@ class BashTools(Toolset):
             raise EnvironmentDefinitionError(f"{environment.__name__}: {error}") from error
 
     @tool
-    @only_these_arguments(cmd="command", timeout="time_limit", script="command")
+    @only_these_arguments(
+        command=("command", shell_text_of),
+        cmd=("command", shell_text_of),
+        script="command",
+        timeout="time_limit",
+        timeout_ms=("time_limit", seconds_of),
+    )
     async def bash(
         self,
         context: CallContext,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
-from ors_server.authoring.argument_names import only_these_arguments
+from ors_server.authoring.argument_names import only_these_arguments, seconds_of
 from ors_server.authoring.context import CallContext
 from ors_server.authoring.tool import ToolError, Toolset, tool
 from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
@@ -68,7 +68,13 @@ class PythonTools(Toolset):
         self._was_started = False
 
     @tool
-    @only_these_arguments(source="code", script="code", input="code", timeout="time_limit")
+    @only_these_arguments(
+        source="code",
+        script="code",
+        input="code",
+        timeout="time_limit",
+        timeout_ms=("time_limit", seconds_of),
+    )
     async def python(
         self,
         context: CallContext,

@@ -6,6 +6,7 @@ from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
+from ors_server.sessions.arguments import refuse_unknown
 from ors_server.sessions.order import SessionOrder
 from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
 from ors_server.transports.mcp.catalogue import (
@@ -80,7 +81,7 @@ class Lobby:
     async def _play(self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers) -> Result:
         handle = self.catalogue.handle_of(tool)
         if handle is None:
-            return error_result(f"{tool!r} is not a valid tool")
+            return error_result(refuse_unknown(tool, [one["name"] for one in self.catalogue.tools]))
         session_id = arguments.get(handle)
         if not isinstance(session_id, str):
             return error_result(

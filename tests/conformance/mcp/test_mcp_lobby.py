@@ -154,7 +154,7 @@ async def test_episodes_of_one_connection_do_not_meet(site, era):
     [
         ("look", {}, "look needs the argument 'session_id'"),
         ("look", {"session_id": "nobody"}, "no episode has the session_id 'nobody'"),
-        ("nothing", {}, "'nothing' is not a valid tool"),
+        ("nothing", {}, "'nothing' is not a valid tool; the tools are list_environments, "),
         ("list_tasks", {}, "the argument 'environment' is missing"),
         ("list_tasks", {"environment": "bench"}, "unknown environment"),
         ("list_tasks", {"environment": 5}, "the argument 'environment' is a string, not 5"),

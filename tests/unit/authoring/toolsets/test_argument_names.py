@@ -1,6 +1,7 @@
 """Arguments as models send them that were trained on other tools."""
 
 import pytest
+from pydantic import ValidationError
 
 from ors_server import Environment, tool
 from ors_server.authoring.argument_names import only_these_arguments
@@ -66,6 +67,15 @@ def test_what_is_no_parameter_is_named_and_not_ignored(arguments, words):
         episode.call("view", **arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"command": ["ls", 5]}, {"cmd": {}}, {"command": "ls", "timeout_ms": "soon"}],
+)
+def test_what_cannot_be_read_in_another_way_is_refused(arguments):
+    with pytest.raises(ValidationError, match=r"command|time_limit"):
+        read_tools(find_toolset("bash", "here"))["bash"].parse(arguments)
+
+
 def test_the_schema_says_that_there_are_no_others():
     assert define(Closed).tools["view"].spec.input_schema["additionalProperties"] is False
 
@@ -82,7 +92,16 @@ def test_every_tool_of_the_toolsets_is_closed(name):
     ("toolset", "called", "arguments", "meant"),
     [
         ("bash", "bash", {"cmd": "ls", "timeout": 5}, {"command": "ls", "time_limit": 5.0}),
+        (
+            "bash",
+            "bash",
+            {"command": ["bash", "-lc", "ls | wc"], "timeout_ms": 1500},
+            {"command": "ls | wc", "time_limit": 1.5},
+        ),
+        ("bash", "bash", {"cmd": ["echo", "a b"]}, {"command": "echo 'a b'"}),
+        ("bash", "bash", {"cmd": ["/bin/sh", "-c", "x", "y"]}, {"command": "/bin/sh -c x y"}),
         ("python", "python", {"source": "1"}, {"code": "1"}),
+        ("python", "python", {"code": "1", "timeout_ms": 2000}, {"time_limit": 2.0}),
         ("files", "create", {"path": "a", "file_text": "x"}, {"path": "a", "content": "x"}),
         (
             "files",
