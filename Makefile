@@ -29,16 +29,16 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
-test: ## From nothing to a verdict: lint, every test but the stress ones, the coverage floor.
+test: ## From nothing to a verdict: lint, every test but the stress ones.
 	$(MAKE) --no-print-directory -j$(JOBS) packages clients node
 	scripts/test.sh --lint
 
 .PHONY: coverage
-coverage: packages $(VENV)/.dev clients node ## The same without lint (PYTEST_ADDOPTS holds more options).
-	scripts/test.sh
+coverage: packages $(VENV)/.dev clients node ## The same tests and the floor on coverage (PYTEST_ADDOPTS holds more options).
+	scripts/test.sh --coverage
 
 .PHONY: unit
-unit: packages $(VENV)/.dev ## The tests that need no client environments, without coverage.
+unit: packages $(VENV)/.dev ## The tests that need no client environments.
 	$(BIN)/pytest tests/unit tests/contract
 
 .PHONY: stress

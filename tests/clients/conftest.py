@@ -111,9 +111,9 @@ def serve_command(environments: tuple[str, ...], port: int, packages: Path | Non
     return [sys.executable, "-c", program, "serve", *environments, "--port", str(port)]
 
 
-@pytest.fixture(scope="session")
-def serve_with() -> Iterator[Callable[..., str]]:
-    """Starts servers of our own on demand, which may borrow a client's packages; they live to the end."""
+@contextlib.contextmanager
+def serving_on_demand() -> Iterator[Callable[..., str]]:
+    """Starts servers of our own on demand, which may borrow a client's packages, for a with statement."""
     with contextlib.ExitStack() as servers:
 
         def start(client: str | None, *environments: str, **variables: str) -> str:
@@ -124,6 +124,20 @@ def serve_with() -> Iterator[Callable[..., str]]:
             command = serve_command(environments, port, packages)
             return servers.enter_context(running(command, f"http://127.0.0.1:{port}", **variables))
 
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serve_with() -> Iterator[Callable[..., str]]:
+    """Starts servers of our own on demand; they end with the module."""
+    with serving_on_demand() as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def serve_for_all() -> Iterator[Callable[..., str]]:
+    """Starts servers that several modules use."""
+    with serving_on_demand() as start:
         yield start
 
 
@@ -141,7 +155,7 @@ def reference_server() -> Iterator[Callable[[str, Path], str]]:
 
 
 @pytest.fixture(scope="session")
-def server_url(serve_with: Callable[..., str]) -> str:
+def server_url(serve_for_all: Callable[..., str]) -> str:
     """The URL of a server with the acceptance environments, `refenv` being the default one.
 
     `ORS_TEST_SERVER_URL` names another server to play instead, which must serve them too.
@@ -149,16 +163,20 @@ def server_url(serve_with: Callable[..., str]) -> str:
     elsewhere = os.environ.get("ORS_TEST_SERVER_URL")
     if elsewhere:
         return elsewhere
-    return serve_with(None, *(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")))
+    return serve_for_all(
+        None, *(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv"))
+    )
 
 
 @pytest.fixture(scope="session", params=["refenv is the default one", "secondenv is the default one"])
-def acceptance_url(request: pytest.FixtureRequest, serve_with: Callable[..., str]) -> str:
+def acceptance_url(request: pytest.FixtureRequest, serve_for_all: Callable[..., str]) -> str:
     """The URL of a server with the four acceptance environments, whose default one matters to no test."""
     if request.param.startswith("refenv"):
         url: str = request.getfixturevalue("server_url")
         return url
-    return serve_with(None, *(f"{REFENV}:{name}" for name in ("SecondEnv", "TermEnv", "RefEnv", "IndexEnv")))
+    return serve_for_all(
+        None, *(f"{REFENV}:{name}" for name in ("SecondEnv", "TermEnv", "RefEnv", "IndexEnv"))
+    )
 
 
 class Play:
