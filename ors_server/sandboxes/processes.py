@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 NICENESS = 5
-"""Of sandboxes; a third of the weight of the server's own 0 where both want a processor (sched(7))."""
+"""Of sandboxes, above the server's own: a third of its weight where both want a processor (sched(7))."""
 _PROC = Path("/proc")
 _COMM_END = b")"
 _STANDS_STILL = "TtZX"
@@ -200,7 +200,7 @@ def lower_priority(pid: int) -> None:
         pid: Of a child that nobody has waited for.
     """
     with contextlib.suppress(OSError):  # it has ended already
-        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+        os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
 async def kill_with_children(pid: int) -> None:
