@@ -274,7 +274,7 @@ class _Run:
         with contextlib.suppress(OutOfTimeError):
             while counted.counted is None and counted.internal is None:
                 await _note(await self._receive(COUNT_LIMIT), counted)
-        self._tests.spent_s = 0.0
+        self._tests.forget()
         if counted.uncollected:
             name, text = counted.uncollected[0]
             raise GradingError(f"the hidden tests cannot be collected: {name}: {text}")

@@ -72,6 +72,8 @@ class TimedProcess(FreshProcess):
         return b""
 
     async def _in_time(self, work: Callable[[], Awaitable[T]]) -> T:
+        if self._clock.spent_s >= self._time_limit:
+            self._clock.look()
         left = self._time_limit - self._clock.spent_s
         if left > 0 and not self.is_out_of_time:
             with contextlib.suppress(OutOfTimeError):

@@ -7,14 +7,14 @@ as it needs, up to a backstop, and to reach that is a failure of the machine.
 """
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 import anyio
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.sandboxes.errors import SandboxStarvedError
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.usage import Spent, Usage
 
 T = TypeVar("T")
 Meter: TypeAlias = Callable[[], Usage | None]
@@ -38,8 +38,8 @@ class OutOfTimeError(Exception):
 class ProgramClock:
     """Counts what one program spends while it is waited for.
 
-    Attributes:
-        spent_s: Seconds that the program has spent so far in everything that was waited for.
+    It looks at the program when a quarter of a second has passed since it last did; what passed since then
+    counts as it passes on the wall.
     """
 
     def __init__(self, meter: Meter, clock: Clock | None = None) -> None:
@@ -49,16 +49,35 @@ class ProgramClock:
             meter: Looks at it.
             clock: The source of time.
         """
-        self.spent_s = 0.0
-        self._unwatched = 0.0
         self._meter = meter
         self._clock = clock or SystemClock()
+        self._first: Usage | None = None
+        self._is_watched = False
+        self._before = 0.0  # seconds that passed before the first look
+        self._waited = 0.0  # seconds of waiting since then, less those by which this server was late
+        self._unseen = 0.0  # those since the last look
+        self._processor = self._awake = 0.0  # as the last look found them
+        self._counted = self._forgotten = 0.0
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the program has spent so far in everything that was waited for."""
+        return max(0.0, self._total - self._forgotten)
+
+    def forget(self) -> None:
+        """Count from 0 again."""
+        self._forgotten = self._total
+
+    def look(self) -> None:
+        """Find out what of the last quarter of a second was the program's own."""
+        if self._first is not None and self._unseen:
+            self._see()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
         """Wait for something of the program's, as long as the program has time.
 
-        The first quarter of a second of all waits (of a short limit, a quarter of it) counts as it passes on
-        the wall; a program that passes its limit has it for nothing.
+        The first quarter of a second of all waits (of a short limit, a quarter of it) is free for a program
+        that passes its limit.
 
         Args:
             work: Waits for it; cancelled when time is over.
@@ -70,14 +89,11 @@ class ProgramClock:
         """
         came: list[T] = []
         ended: list[Exception] = []
-        unwatched = max(0.0, min(_UNWATCHED, time_limit / 4) - self._unwatched)
-        wait = _Wait(self._meter, self._clock, time_limit, unwatched)
-        before = self.spent_s
+        self._counted = self._clock.monotonic()
 
         async def watch() -> None:
             try:
-                async for spent in wait.watch():
-                    self.spent_s = before + spent
+                await self._watch(time_limit)
             except (OutOfTimeError, SandboxStarvedError) as error:
                 ended.append(error)
                 group.cancel_scope.cancel()
@@ -89,87 +105,66 @@ class ProgramClock:
             except Exception as error:  # noqa: BLE001 # raised outside, so that no group wraps it
                 ended.insert(0, error)
             group.cancel_scope.cancel()
-        self.spent_s = before + wait.end()
-        self._unwatched += wait.unwatched_s
+        self._count()
+        if self._unseen >= _UNWATCHED:
+            self.look()
         if came:
             return came[0]
         raise ended[0]
 
-
-class _Wait:
-    """One wait for a program, from now on."""
-
-    def __init__(self, meter: Meter, clock: Clock, limit: float, unwatched: float) -> None:
-        self._meter, self._clock, self._limit = meter, clock, limit
-        self._began = self._counted = clock.monotonic()
-        self._late = self._idle = self._spent = 0.0
-        self._first: Usage | None = None
-        self._since: float | None = None
-        self._unwatched = unwatched
-        if unwatched <= 0:
+    async def _watch(self, limit: float) -> None:
+        clock = self._clock
+        began = clock.monotonic()
+        backstop = began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
+        if not self._is_watched:
+            await clock.sleep(max(0.0, min(_UNWATCHED, limit / 4) - self._unseen))
             self._begin_to_watch()
-
-    @property
-    def unwatched_s(self) -> float:
-        """How long nobody looked, before the first look."""
-        return (self._counted if self._since is None else self._since) - self._began
-
-    async def watch(self) -> AsyncIterator[float]:
-        """Give what was spent so far, after each look.
-
-        Raises:
-            OutOfTimeError: It is as much as the limit.
-            SandboxStarvedError: It is not, but the backstop is reached.
-        """
-        clock, limit = self._clock, self._limit
-        backstop = self._began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
-        if self._since is None:
-            await clock.sleep(self._unwatched)
-            self._begin_to_watch()
+        processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
         while left > 0:
             # At no time that a program could foresee, to be ready to run just then.
             due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (nobody guards a secret with it)
             await clock.sleep(due - clock.monotonic())
-            self._late += clock.monotonic() - due
-            left = self._count(None if self._first is None else self._meter())
-            yield self._spent
+            self._count(late=clock.monotonic() - due)
+            used = self._see()
+            if used is None:
+                spent = self._waited - waited
+                left = UNCOUNTED_PATIENCE * limit - spent
+            else:
+                patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
+                spent = self._awake - awake
+                left = min(limit - (self._processor - processor), patience * limit - spent)
             if left > 0 and self._counted >= backstop:
                 raise SandboxStarvedError(
-                    f"a program got {self._spent:.1f} of its {limit:g} seconds of a processor within "
-                    f"{self._counted - self._began:.0f} seconds: the machine is too busy"
+                    f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
+                    f"{self._counted - began:.0f} seconds: the machine is too busy"
                 )
         await clock.sleep(_GRACE)
         raise OutOfTimeError("ran out of time")
 
-    def end(self) -> float:
-        """Return what was spent in all of it, in seconds."""
-        now = None if self._first is None else self._meter()
-        if now is not None:
-            self._count(now)
-        else:  # nothing is left to look at
-            self._spent += self._clock.monotonic() - self._counted
-            self._counted = self._clock.monotonic()
-        return self._spent
+    @property
+    def _total(self) -> float:
+        return self._before + max(self._processor, self._awake) + self._unseen
 
     def _begin_to_watch(self) -> None:
-        self._first = self._meter()
-        self._since = self._counted = self._clock.monotonic()  # after the look, which is not counted either
-        self._spent = self._since - self._began
+        self._count()
+        self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
+        self._first, self._is_watched = self._meter(), True
+        self._counted = self._clock.monotonic()  # after the look, which is not counted either
 
-    def _count(self, now: Usage | None) -> float:
-        """Count what was spent until a look; return what is left of the limit, in seconds."""
-        since = self._began if self._since is None else self._since
-        self._counted = self._clock.monotonic()
-        passed = self._counted - since - self._late
+    def _count(self, late: float = 0.0) -> None:
+        now = self._clock.monotonic()
+        passed = max(0.0, now - self._counted - late)
+        self._counted = now
+        self._waited += passed
+        self._unseen += passed
+
+    def _see(self) -> Spent | None:
+        now = None if self._first is None else self._meter()
         if self._first is None or now is None:
-            spent, left = passed, UNCOUNTED_PATIENCE * self._limit - passed
-        else:
-            used = now.since(self._first)
-            idle = max(0.0, passed - used.delayed_s)
-            self._idle = idle = min(idle, self._idle) if now.is_ready else idle
-            patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
-            spent = max(used.processor_s, idle)
-            left = min(self._limit - used.processor_s, patience * self._limit - idle)
-        self._spent = since - self._began + spent
-        return left
+            return None
+        used = now.since(self._first)
+        awake = max(0.0, self._waited - used.delayed_s)
+        self._awake = min(awake, self._awake) if now.is_ready else awake
+        self._processor, self._unseen = used.processor_s, 0.0
+        return used
