@@ -28,6 +28,7 @@ from ors_server.wire import JSONObject, ToolOutput
 
 _STEP_SECONDS = 30.0
 _SPARE_SECONDS = 7.0
+_REPORT_SECONDS = 5.0
 _OVERHEAD_BYTES = 16_384
 _FOLDER = ".python-tool"
 _PROGRAM = "interpreter.py"
@@ -160,13 +161,22 @@ class PythonTools(Toolset):
         client = f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} client {place}"
         command = f"({_QUIETLY}; \\builtin printf %s {sent} | {client}; \\builtin true)"
         result = await self.sandbox.exec(command, time_limit=request["time_limit"] + _SPARE_SECONDS)
-        said = await self.sandbox.exec(
-            f'\\builtin printf %s "$(<{place}/report)" 2>/dev/null', time_limit=_STEP_SECONDS
-        )
+        said = await self.sandbox.exec(_say_report(place, request["id"]), time_limit=_REPORT_SECONDS + 5.0)
         report = _read_report(said.stdout.text)
         if report.get("id") != request["id"]:
             report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
         return _Run(result, report, was_lost=False)
+
+
+def _say_report(place: str, request_id: str) -> str:
+    """Spell the command that prints the report on a request; it waits for an interpreter to end."""
+    report = f'"$(<{place}/report)"'
+    wait = f"for _ in {{1..{int(_REPORT_SECONDS * 10)}}}"
+    is_there = f"[[ {report} == *{request_id}* ]]"
+    return (
+        f"({_QUIETLY}; {wait}; do {is_there} && \\builtin break; [[ -S {place}/socket ]] || \\builtin break; "
+        f"{_PATH} \\command sleep 0.1; done; \\builtin printf %s {report}) 2>/dev/null"
+    )
 
 
 def _read_report(text: str) -> JSONObject:

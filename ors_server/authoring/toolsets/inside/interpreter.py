@@ -1,9 +1,9 @@
 """The persistent interpreter: three small programs in one file, told apart by their first argument.
 
 - `client FOLDER` runs for one call, in the foreground of the session's shell. It hands the code and its own
-  standard streams over, waits, and leaves a report in the folder.
+  standard streams over, and waits.
 - `keep FOLDER WORK_DIR` stays in the background. It starts the evaluator, watches its time, kills it if
-  it must, and starts another; it runs no code of the agent's.
+  it must, starts another, and leaves a report in the folder; it runs no code of the agent's.
 - `evaluate CHANNEL` holds the variables and runs the code. Between calls it still holds the streams of the
   last one, so that what its threads print is the output of a background job like any other's.
 
@@ -28,6 +28,8 @@ import types
 import typing
 
 _GRACE = 2.0
+_GRACE_LEFT = 0.2
+_BACKSTOP = 3.0
 _END = 2.0
 _LOOK_INTERVAL = 30.0
 _HEADER = struct.Struct("!Q")
@@ -72,7 +74,7 @@ def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
 
 
 def be_client(folder: str) -> None:
-    """Have one piece of code run, and leave a report; the code comes on standard input, as base64 of JSON.
+    """Have one piece of code run, and wait for its end; it comes on standard input, as base64 of JSON.
 
     Args:
         folder: Where the keeper's socket is.
@@ -87,12 +89,9 @@ def be_client(folder: str) -> None:
         return
     try:
         send(peer, request, (1, 2))
-        leave_report({**receive(peer)[0], "id": request["id"]})
+        receive(peer)
     except KeyboardInterrupt:
-        peer.shutdown(socket.SHUT_WR)  # the keeper interrupts the code, and kills it if that does not help
-        peer.settimeout(0.3)
-        with contextlib.suppress(OSError, EOFError):
-            leave_report({**receive(peer)[0], "id": request["id"]})
+        peer.close()  # the keeper interrupts the code, kills it if that does not help, and reports
     except (OSError, EOFError):
         leave_absence(request["id"])
 
@@ -146,6 +145,7 @@ def keep(folder: str, work_dir: str) -> None:
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
+            leave_report({**answer, "id": request["id"]})
             send(peer, answer)
 
 
@@ -226,6 +226,7 @@ class Evaluator:
     def _await(self, client: socket.socket, channel: socket.socket, limit: float) -> dict[str, object]:
         deadline = time.monotonic() + limit
         why = None
+        before = extended = 0.0
         watched = [channel, client]
         while True:
             ready = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))[0]
@@ -234,13 +235,25 @@ class Evaluator:
             if client in ready:
                 watched.remove(client)
             if why is not None and not ready:
+                delay = min(self._delay() - before, _BACKSTOP)
+                if time.monotonic() < deadline + delay - extended:
+                    extended, deadline = delay, deadline + delay - extended
+                    continue
                 self.kill()
                 return {"status": 128 + signal.SIGKILL, "why": why, "replaced": True, "cwd": ""}
             if why is None:
                 why = _CLIENT_LEFT if client in ready else _TIME_LIMIT
-                deadline = time.monotonic() + (0.2 if client in ready else _GRACE)
+                before = self._delay()
+                deadline = time.monotonic() + (_GRACE_LEFT if client in ready else _GRACE)
                 if self._process is not None:
                     self._process.send_signal(signal.SIGINT)
+
+    def _delay(self) -> float:
+        """Seconds for which the process was ready to run and had no processor; 0 where nobody counts."""
+        pid = 0 if self._process is None else self._process.pid
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+        return 0.0
 
     def _answer(self, channel: socket.socket) -> dict[str, object]:
         try:
