@@ -119,11 +119,14 @@ def _neighbours(folder: str, file: str) -> Generator[set[str]]:
 
 def _take_out_others(folder: str) -> dict[str, ModuleType]:
     """Forget, for now, modules of other files' folders for which this folder has its own of the name."""
+    others = [other for other in _folders if other != folder]
+    own = _importable_from(folder) if others else set[str]()
     hidden: dict[str, ModuleType] = {}
     for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in own:
+            continue
         file = getattr(module, "__file__", None)
-        home = next((other for other in _folders if other != folder and _stands_in(file, other, name)), None)
-        if home is not None and _has_own(folder, name.partition(".")[0]):
+        if any(_stands_in(file, other, name) for other in others):
             hidden[name] = sys.modules.pop(name)
     return hidden
 
@@ -135,8 +138,14 @@ def _stands_in(file: object, folder: str, name: str) -> bool:
     return Path(file) == head.with_suffix(".py") or Path(file).is_relative_to(head)
 
 
-def _has_own(folder: str, head: str) -> bool:
-    return Path(folder, f"{head}.py").is_file() or Path(folder, head, "__init__.py").is_file()
+def _importable_from(folder: str) -> set[str]:
+    """Return the names of the modules and packages that stand in a folder."""
+    try:
+        entries = list(Path(folder).iterdir())
+    except OSError:
+        return set()
+    modules = {entry.stem for entry in entries if entry.suffix == ".py" and entry.is_file()}
+    return modules | {entry.name for entry in entries if (entry / "__init__.py").is_file()}
 
 
 def _before_installed() -> int:

@@ -6,6 +6,7 @@ Also which tests stay together when several processes share them out.
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ors_server import importing
 from ors_server.app import App, create_app
 from ors_server.http_server.bounded_server import BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
@@ -72,6 +74,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def anyio_backend() -> str:
     """The event loop of the async tests; the server itself runs on it too."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported_folders() -> Iterator[None]:
+    """Forgets, with each module, the folders of the environments that it imported."""
+    path, folders = list(sys.path), list(importing._folders)
+    yield
+    sys.path[:], importing._folders[:] = path, folders
 
 
 @pytest.fixture(scope="session")
