@@ -215,7 +215,7 @@ async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in
         0,
         0,
         0,
-        64,
+        24,
     ]
     found = verify(find_place(str(records.path))).findings
     assert not [finding for finding in found if "edited" in finding.text]
