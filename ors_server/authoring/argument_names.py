@@ -9,7 +9,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from ors_server.authoring.members import read_mark
@@ -17,6 +17,8 @@ from ors_server.wire import JSONObject
 
 NAMES_MARK = "__ors_argument_names__"
 """Attribute under which a function carries its `ArgumentNames`."""
+
+_WORDS = TypeAdapter(list[str])
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -135,10 +137,12 @@ def shell_text_of(command: Any) -> Any:
     Args:
         command: What the model wrote.
     """
-    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+    try:
+        words = _WORDS.validate_python(command)
+    except ValidationError:
         return command
-    match command:
+    match words:
         case [shell, "-c" | "-lc", script] if shell.rpartition("/")[2] in {"bash", "sh"}:
             return script
         case _:
-            return shlex.join(command)
+            return shlex.join(words)

@@ -74,11 +74,7 @@ def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
 
 
 def be_client(folder: str) -> None:
-    """Have one piece of code run, and wait for its end; it comes on standard input, as base64 of JSON.
-
-    Args:
-        folder: Where the keeper's socket is.
-    """
+    """Have one piece of code run, and wait for its end; it comes on standard input, as base64 of JSON."""
     request = json.loads(base64.b64decode(sys.stdin.buffer.read()))
     os.chdir(folder)
     peer = socket.socket(socket.AF_UNIX)
@@ -113,12 +109,7 @@ def leave_report(report: dict[str, object]) -> None:
 
 
 def keep(folder: str, work_dir: str) -> None:
-    """Listen, and stay in the background; returns in the foreground once clients can connect.
-
-    Args:
-        folder: Where the socket and the reports go.
-        work_dir: Where evaluators start.
-    """
+    """Listen, and stay in the background; returns in the foreground once clients can connect."""
     os.chdir(folder)
     listener = listen()
     place = os.stat("socket")
@@ -275,11 +266,7 @@ class Evaluator:
 
 
 def evaluate(descriptor: int) -> None:
-    """Run one piece of code after the other, until one of them exits.
-
-    Args:
-        descriptor: Of the channel to the keeper.
-    """
+    """Run one piece of code after the other, until one of them exits."""
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     module = types.ModuleType("__main__")
