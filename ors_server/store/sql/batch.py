@@ -118,8 +118,7 @@ class BatchWriter:
         for entry in fresh.values():
             key = None if entry.pen is None else entry.pen.key
             first.append(_standing_row(key, entry.summary, now, None))
-            names = {searchable(name): searchable(value) for name, value in entry.origin.labels.items()}
-            named += ((key, name, value) for name, value in names.items())
+            named += ((key, name, value) for name, value in label_columns(entry.origin).items())
         statements.FIRST_STANDINGS.run(connection, mark, first)
         statements.LABELS.run(connection, mark, named)
 
@@ -249,6 +248,15 @@ def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:
         origin.task_hash,
         None if origin.credential_id is None else searchable(origin.credential_id),
     )
+
+
+def label_columns(origin: EpisodeOrigin) -> dict[str, str]:
+    """Return the names and values that the rows of `labels` have.
+
+    Args:
+        origin: Where the episode comes from.
+    """
+    return {searchable(name): searchable(value) for name, value in origin.labels.items()}
 
 
 def _standing_row(

@@ -3,8 +3,7 @@
 An episode is split by how often its parts change: what it came from is written once (`episodes`), its
 figures with every step (`standings`), its steps are only added. Whatever is not searched for stands in a
 `body` of JSON as `ors_server.recording` writes it, with a `digest` of its text (`stamps.digest_of`; empty in
-rows of older servers). Times are microseconds since 1970 in UTC, which a signed
-64-bit number holds exactly.
+rows of older servers). Times are microseconds since 1970 in UTC, which a signed 64-bit number holds exactly.
 """
 
 from sqlalchemy import (

@@ -11,13 +11,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from ors_server.errors import RecordError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, task_digest
 from ors_server.store.place import Place
-from ors_server.store.sql.batch import episode_columns
+from ors_server.store.sql.batch import episode_columns, label_columns
 from ors_server.store.sql.blobs import Block, FileShelf, complaint_about, places_in
 from ors_server.store.sql.database import snapshot
 from ors_server.store.sql.opening import Prepared, prepare_to_read
 from ors_server.store.sql.schema import blob_uses, blobs, episodes, labels, moves, prompts, standings, steps
 from ors_server.store.sql.sqlite import SqliteDatabase
-from ors_server.store.sql.stamps import is_edited, searchable
+from ors_server.store.sql.stamps import is_edited
 from ors_server.store.sql.verifying_figures import Sums
 from ors_server.store.sql.verifying_moves import check_moves
 from ors_server.trajectory import EpisodeOrigin, Step
@@ -228,10 +228,6 @@ def _check_blocks(blocks: Sequence[Block], places: str | None) -> set[str]:
     return {name for _, name in found}
 
 
-def _labels(origin: EpisodeOrigin) -> Iterator[tuple[str, str]]:
-    yield from ((searchable(name), searchable(value)) for name, value in origin.labels.items())
-
-
 def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iterator[str]:
     if is_edited(row.origin_digest, row.origin):
         yield "its origin was edited"
@@ -241,5 +237,5 @@ def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iter
         yield f"the columns {', '.join(wrong)} say other things than the origin"
     if task_digest(origin.task_spec) != origin.task_hash:
         yield "the task is not the one that its hash was made of"
-    if dict(_labels(origin)) != {label.name: label.value for label in named}:
+    if label_columns(origin) != {label.name: label.value for label in named}:
         yield "the rows of its labels say other things than the origin"
