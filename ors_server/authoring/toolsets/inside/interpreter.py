@@ -217,7 +217,7 @@ class Evaluator:
     def _await(self, client: socket.socket, channel: socket.socket, limit: float) -> dict[str, object]:
         deadline = time.monotonic() + limit
         why = None
-        before = extended = 0.0
+        before = patience = 0.0
         watched = [channel, client]
         while True:
             ready = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))[0]
@@ -226,16 +226,15 @@ class Evaluator:
             if client in ready:
                 watched.remove(client)
             if why is not None and not ready:
-                delay = min(self._delay() - before, _BACKSTOP)
-                if time.monotonic() < deadline + delay - extended:
-                    extended, deadline = delay, deadline + delay - extended
+                deadline = patience + min(self._delay() - before, _BACKSTOP)
+                if time.monotonic() < deadline:
                     continue
                 self.kill()
                 return {"status": 128 + signal.SIGKILL, "why": why, "replaced": True, "cwd": ""}
             if why is None:
                 why = _CLIENT_LEFT if client in ready else _TIME_LIMIT
                 before = self._delay()
-                deadline = time.monotonic() + (_GRACE_LEFT if client in ready else _GRACE)
+                patience = deadline = time.monotonic() + (_GRACE_LEFT if client in ready else _GRACE)
                 if self._process is not None:
                     self._process.send_signal(signal.SIGINT)
 
