@@ -1,25 +1,26 @@
 """The `bash` tool: a persistent shell in the session's sandbox."""
 
 from functools import cache
-from typing import ClassVar
 
 from typing_extensions import override
 
 from ors_server.authoring.argument_names import only_these_arguments, seconds_of, shell_text_of
 from ors_server.authoring.context import CallContext
-from ors_server.authoring.tool import ForbiddenActionError, ToolError, Toolset, tool
+from ors_server.authoring.tool import ForbiddenActionError, ToolError, tool
 from ors_server.authoring.toolsets.commands import (
     UncheckableError,
     find_violation,
     parse_patterns,
 )
-from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.toolsets.file_access import encode
+from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.results import (
     clamp_time_limit,
     describe_end,
     result_blocks,
     result_metadata,
 )
+from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import ExecResult, Sandbox
@@ -30,15 +31,13 @@ from ors_server.wire import ToolOutput
 _RESTARTED = "The shell was restarted: files are kept, variables, jobs and the working directory are not."
 
 
-class BashTools(Toolset):
+class BashTools(SandboxToolset):
     """One shell per session; what the policy forbids is not run."""
-
-    needs_sandbox: ClassVar[bool] = True
 
     @override
     @classmethod
     def check_environment(cls, environment: type) -> None:
-        check_milestones(environment)
+        super().check_environment(environment)
         try:
             parse_patterns(environment.policy.forbidden_commands)  # type: ignore[attr-defined]  # every environment has a policy
         except ValueError as error:
@@ -92,12 +91,6 @@ class BashTools(Toolset):
         )
         return await pay_progress(self.environment, output)
 
-    @property
-    def sandbox(self) -> Sandbox:
-        """The session's sandbox."""
-        found: Sandbox = self.environment.sandbox
-        return found
-
 
 _patterns = cache(parse_patterns)
 
@@ -120,12 +113,7 @@ def _check_command(command: str | None, most: int, *, restart: bool) -> str | No
         raise ToolError("expected a command, or restart=true for a new shell; neither came")
     if "\0" in command:
         raise ToolError(f"expected text without NUL characters; one is at position {command.index(chr(0))}")
-    try:
-        size = len(command.encode())
-    except UnicodeEncodeError as error:
-        raise ToolError(
-            f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
-        ) from None
+    size = len(encode(command))
     if size > most:
         raise ToolError(f"expected at most {most} bytes, {size} came; put the data into files, in pieces")
     return command

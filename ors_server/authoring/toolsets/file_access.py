@@ -1,5 +1,6 @@
 """What the tools that touch files share: paths as an agent writes them, and refusals as it reads them."""
 
+import posixpath
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -52,19 +53,28 @@ def too_much(what: str) -> Generator[None]:
         raise ToolError(f"{show_name(what)} is too large for this tool: {error}") from error
 
 
-def encodable(text: str) -> str:
-    """Return a text that UTF-8 can express.
+def same_place(sandbox: Sandbox, path: str) -> str:
+    """Return one text for every way to write a path of the work dir.
+
+    Args:
+        sandbox: Where the file is.
+        path: Relative to the work dir, or absolute.
+    """
+    return posixpath.normpath(posixpath.join(sandbox.work_dir, path))
+
+
+def encode(text: str) -> bytes:
+    """Return a text in UTF-8.
 
     Args:
         text: From the agent.
 
     Raises:
-        ToolError: It cannot.
+        ToolError: UTF-8 cannot express it.
     """
     try:
-        text.encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
             f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
         ) from None
-    return text

@@ -2,27 +2,27 @@
 
 import base64
 import json
-import posixpath
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
 from ors_server import offload
 from ors_server.authoring.argument_names import only_these_arguments
-from ors_server.authoring.tool import ToolError, Toolset, tool
+from ors_server.authoring.tool import ToolError, tool
 from ors_server.authoring.toolsets.edit_history import EditHistory
-from ors_server.authoring.toolsets.file_access import encodable, read_meant, refusals, too_much
+from ors_server.authoring.toolsets.file_access import encode, read_meant, refusals, same_place, too_much
 from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.authoring.toolsets.file_views import count_lines, show_entries, show_matches
-from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.toolsets.milestones import pay_progress
+from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.authoring.toolsets.text_files import image_type
 from ors_server.errors import EnvironmentFailedError
 from ors_server.offload import MIB, Limits
-from ors_server.sandboxes.base import Entry, Sandbox
+from ors_server.sandboxes.base import Entry
 from ors_server.sandboxes.errors import (
     SandboxFileError,
     SandboxFileMissingError,
@@ -40,20 +40,13 @@ _SEARCH_BYTES = 8 << 20
 _EDIT_LIMITS = Limits(result_bytes=48 * MIB)
 
 
-class FileTools(Toolset):
+class FileTools(SandboxToolset):
     """View, create and edit files of the work dir."""
-
-    needs_sandbox: ClassVar[bool] = True
 
     @override
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
         self._history = EditHistory()
-
-    @override
-    @classmethod
-    def check_environment(cls, environment: type) -> None:
-        check_milestones(environment)
 
     @tool
     @only_these_arguments(file_path="path", filename="path", range="view_range")
@@ -94,7 +87,7 @@ class FileTools(Toolset):
             path: Relative to the work dir.
             content: Everything that shall be in the file.
         """
-        data = _encode(content)
+        data = encode(content)
         with refusals():
             place, is_new, old = await self._read_old(path)
             await self.sandbox.write_file(place, data)
@@ -163,16 +156,16 @@ class FileTools(Toolset):
         """
         with refusals():
             place, now = await read_meant(self.sandbox, path)
-            key, name = self._key(place), show_name(place)
-            edit = self._history.find(key, now)
+            name = show_name(place)
+            edit = self._history.find(same_place(self.sandbox, place), now)
             if edit.before is None:
                 await self.sandbox.remove_file(place)
-        if edit.before is not None:
-            await self._store(place, edit.before, now, is_edit=False)
+                done = f"Undone: {name} was new and is removed."
+            else:
+                await self._store(place, edit.before, now, is_edit=False)
+                done = f"Undone: {name} is as it was before the edit, {len(edit.before)} bytes."
         self._history.forget(edit)
-        if edit.before is None:
-            return await self._done(f"Undone: {name} was new and is removed.")
-        return await self._done(f"Undone: {name} is as it was before the edit, {len(edit.before)} bytes.")
+        return await self._done(done)
 
     @tool(name="list")
     @only_these_arguments(dir_path="path", directory="path", folder="path")
@@ -206,12 +199,6 @@ class FileTools(Toolset):
             )
         return await self._done(await self._search(pattern, inside or ".", glob or ""))
 
-    @property
-    def sandbox(self) -> Sandbox:
-        """The session's sandbox."""
-        found: Sandbox = self.environment.sandbox
-        return found
-
     async def _done(self, *content: str | ImageBlock) -> ToolOutput:
         return await pay_progress(self.environment, ToolOutput.ongoing(*content))
 
@@ -234,12 +221,8 @@ class FileTools(Toolset):
                 raise
         return await self.sandbox.list_files(meant, depth=depth)
 
-    def _key(self, place: str) -> str:
-        """The same for every way to write a path."""
-        return posixpath.normpath(posixpath.join(self.sandbox.work_dir, place))
-
     def _remember(self, place: str, before: bytes | None, after: bytes) -> None:
-        self._history.add(self._key(place), before, after)
+        self._history.add(same_place(self.sandbox, place), before, after)
 
     async def _store(self, place: str, content: bytes, before: bytes, *, is_edit: bool = True) -> None:
         with refusals():
@@ -255,7 +238,8 @@ class FileTools(Toolset):
             self._remember(place, before, content)
 
     async def _search(self, pattern: str, path: str, glob: str) -> str:
-        request = {"pattern": encodable(pattern), "path": path, "meant": read_name(path), "glob": glob}
+        encode(pattern)  # refuses what UTF-8 cannot express
+        request = {"pattern": pattern, "path": path, "meant": read_name(path), "glob": glob}
         run = await self.sandbox.run_fresh(
             ["python3", "-I", "-S", f"{self.sandbox.fresh_dir}/search.py"],
             files={"search.py": _search_program()},
@@ -278,7 +262,3 @@ class FileTools(Toolset):
 @cache
 def _search_program() -> bytes:
     return Path(__file__).with_name("inside").joinpath("search.py").read_bytes()
-
-
-def _encode(content: str) -> bytes:
-    return encodable(content).encode()

@@ -1,24 +1,21 @@
 """The patch tool: several files changed by one call, all of them or none."""
 
-import posixpath
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
 
 import anyio
-from typing_extensions import override
 
 from ors_server import offload
 from ors_server.authoring.argument_names import only_these_arguments
-from ors_server.authoring.tool import ToolError, Toolset, tool
-from ors_server.authoring.toolsets.file_access import encodable, read_meant, refusals, too_much
+from ors_server.authoring.tool import ToolError, tool
+from ors_server.authoring.toolsets.file_access import encode, read_meant, refusals, same_place, too_much
 from ors_server.authoring.toolsets.file_names import show_name
-from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.patch_hunks import apply_hunks
 from ors_server.authoring.toolsets.patch_text import ADD, DELETE, FileChange, read_patch
+from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.offload import MIB, Limits
-from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.errors import (
     SandboxError,
     SandboxFileMissingError,
@@ -42,15 +39,8 @@ class _Write:
     after: bytes | None
 
 
-class PatchTools(Toolset):
+class PatchTools(SandboxToolset):
     """Change files of the work dir with patches."""
-
-    needs_sandbox: ClassVar[bool] = True
-
-    @override
-    @classmethod
-    def check_environment(cls, environment: type) -> None:
-        check_milestones(environment)
 
     @tool
     @only_these_arguments(input="patch", patch_text="patch")
@@ -75,7 +65,7 @@ class PatchTools(Toolset):
         """
         if len(patch) > MOST_PATCH:
             raise ToolError(f"a patch has at most {MOST_PATCH} characters, not {len(patch)}; split it")
-        encodable(patch)
+        encode(patch)  # refuses what UTF-8 cannot express
         with too_much("the patch"):
             changes = await offload.run_sized(len(patch), read_patch, patch)
         self._check_paths(changes)
@@ -90,17 +80,11 @@ class PatchTools(Toolset):
         await self._write(sorted(writes, key=lambda write: write.after is None))
         return await pay_progress(self.environment, ToolOutput.ongoing("\n".join(["Done:", *shown])))
 
-    @property
-    def sandbox(self) -> Sandbox:
-        """The session's sandbox."""
-        found: Sandbox = self.environment.sandbox
-        return found
-
     def _check_paths(self, changes: Sequence[FileChange]) -> None:
         seen: set[str] = set()
         for change in changes:
             for path in filter(None, (change.path, change.move_to)):
-                key = posixpath.normpath(posixpath.join(self.sandbox.work_dir, path))
+                key = same_place(self.sandbox, path)
                 if key in seen:
                     raise ToolError(
                         f"the patch names {path!r} twice; put all hunks of a file below one heading"

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, ClassVar, cast
-
-from typing_extensions import override
+from typing import Any, cast
 
 from ors_server.authoring.argument_names import only_these_arguments, seconds_of
 from ors_server.authoring.context import CallContext
-from ors_server.authoring.tool import ToolError, Toolset, tool
-from ors_server.authoring.toolsets.milestones import check_milestones, pay_progress
+from ors_server.authoring.tool import ToolError, tool
+from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.results import clamp_time_limit, result_blocks, result_metadata
 from ors_server.authoring.toolsets.results import seconds as shown_seconds
+from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentFailedError
 from ors_server.policy import PenaltyCause
-from ors_server.sandboxes.base import ExecResult, Sandbox
+from ors_server.sandboxes.base import ExecResult
 from ors_server.wire import JSONObject, ToolOutput
 
 _STEP_SECONDS = 30.0
@@ -48,15 +47,8 @@ class _Run:
     """Whether an interpreter of earlier calls was not there any more."""
 
 
-class PythonTools(Toolset):
+class PythonTools(SandboxToolset):
     """One interpreter per session."""
-
-    needs_sandbox: ClassVar[bool] = True
-
-    @override
-    @classmethod
-    def check_environment(cls, environment: type) -> None:
-        check_milestones(environment)
 
     def __init__(self, environment: Any) -> None:
         """Keep the environment; nothing is started before the first call.
@@ -106,12 +98,6 @@ class PythonTools(Toolset):
         return await pay_progress(
             self.environment, ToolOutput(blocks=[*blocks], metadata={"python": metadata})
         )
-
-    @property
-    def sandbox(self) -> Sandbox:
-        """The session's sandbox."""
-        found: Sandbox = self.environment.sandbox
-        return found
 
     def _clamp(self, wanted: float | None, context: CallContext) -> float:
         longest = self.sandbox.limits.longest_time_limit
