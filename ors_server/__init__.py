@@ -7,6 +7,8 @@ importing the package costs little.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ors_server._version import __version__
+
 if TYPE_CHECKING:
     from ors_server.app import create_app
     from ors_server.authoring.client import (
@@ -114,8 +116,6 @@ if TYPE_CHECKING:
         ToolOutput,
         ToolResultBlock,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ALFWorldSpec",

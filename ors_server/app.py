@@ -7,7 +7,8 @@ from typing import Any
 
 import anyio
 
-from ors_server import __version__, offload
+from ors_server import offload
+from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.clock import Clock, SystemClock

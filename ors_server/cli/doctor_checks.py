@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.cli.output import CommandError
 from ors_server.errors import OrsServerError
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.cli.call import call
 from ors_server.cli.check import check
 from ors_server.cli.compare import compare

@@ -141,7 +141,7 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
                 f"--against is a server's URL, such as http://127.0.0.1:8080, not {options.against!r}."
             )
         return open_remote_stage(options.against, api_key=api_key(), environment=options.environment)
-    from ors_server import __version__
+    from ors_server._version import __version__
     from ors_server.app import sandbox_wish
     from ors_server.authoring.loading import load_environments
     from ors_server.replaying.local import open_local_stage

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
 from ors_server.clock import Clock

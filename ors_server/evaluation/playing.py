@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import anyio
 
-import ors_server
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agents.base import Agent
@@ -24,7 +23,7 @@ MOST_NAME = 128
 """Characters of an agent's name that label its episodes."""
 _LIBRARIES = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    str(Path(ors_server.__file__).parent),
+    str(Path(__file__).parents[1]),
     "<frozen ",
 )
 """How the paths of code begin that is not the agent's."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import (

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.transports.control_models import Problem
 from ors_server.transports.control_routes import PATH_PARAMETERS, PREFIX, Operation
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.engines.base import Engine
 from ors_server.errors import (

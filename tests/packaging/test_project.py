@@ -72,11 +72,13 @@ def test_every_third_party_import_is_a_declared_dependency():
                     assert DISTRIBUTIONS.get(top, top) in declared, f"{path.relative_to(ROOT)} imports {name}"
 
 
-def test_inside_the_package_the_facade_gives_its_version_and_nothing_else():
+def test_no_module_of_the_package_imports_the_facade():
     for path in ROOT.glob("ors_server/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert "ors_server" not in {alias.name for alias in node.names}, path.relative_to(ROOT)
             if isinstance(node, ast.ImportFrom) and node.module == "ors_server":
-                taken = {alias.name for alias in node.names} - {"__version__"}
+                taken = {alias.name for alias in node.names}
                 submodules = {name for name in taken if importlib.util.find_spec(f"ors_server.{name}")}
                 assert taken == submodules, f"{path.relative_to(ROOT)} imports {taken} from the facade"
 

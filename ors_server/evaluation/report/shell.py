@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.evaluation.report.markup import Markup, element, join
 from ors_server.evaluation.report.plots import Plot
 from ors_server.evaluation.report.rows import plain_table

@@ -7,7 +7,7 @@ import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError, SessionNotFoundError
 from ors_server.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mcp.server.stdio import stdio_server
 
-from ors_server import __version__
+from ors_server._version import __version__
 from ors_server.engines.base import Engine
 from ors_server.errors import InvalidRequestError
 from ors_server.sessions.order import SessionOrder
