@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from ors_server.call_clock import off_the_clock
+from ors_server.call_clock import paused_call_clock
 from ors_server.clock import Clock, SystemClock
 
 
@@ -41,7 +41,7 @@ class AdmissionFigures:
     worst_wait_s: float
     """The longest wait of one that was admitted, in seconds."""
     keys: Mapping[Hashable, KeyFigures]
-    """Those that have or await a place now."""
+    """Those that have or await a permit now."""
 
     def summary(self) -> dict[str, int | float]:
         """Return the figures without the keys, rounded, for a log or a health check."""
@@ -55,18 +55,18 @@ class AdmissionFigures:
         }
 
 
-class _Waiter:
-    __slots__ = ("granted", "key", "place", "since")
+class _PermitRequest:
+    __slots__ = ("granted", "key", "permit", "since")
 
     def __init__(self, key: Hashable, since: float) -> None:
         self.key = key
         self.since = since
         self.granted = anyio.Event()
-        self.place: Place | None = None
+        self.permit: Permit | None = None
 
 
-class Place:
-    """A place that was given; whoever took it releases it."""
+class Permit:
+    """A permit that was given; its holder releases it."""
 
     __slots__ = ("_admission", "is_urgent", "key", "waited_s")
 
@@ -91,21 +91,21 @@ class Place:
             admission.take_back(self)
 
 
-_Queues = OrderedDict[Hashable, deque[_Waiter]]
+_Queues = OrderedDict[Hashable, deque[_PermitRequest]]
 """Waiters by key, the key whose turn is next first."""
 
 
 class Admission:
-    """Gives so many places at once: within a key in order of arrival, among keys in turns."""
+    """Gives so many permits at once: within a key in order of arrival, among keys in turns."""
 
     def __init__(
         self, capacity: int, *, share: int | None = None, reserve: int = 0, clock: Clock | None = None
     ) -> None:
-        """Start with every place free.
+        """Start with every permit free.
 
         Args:
             capacity: Places in all, from 1.
-            share: Most places that one key has at once, from 1; all by default.
+            share: Most permits that one key has at once, from 1; all by default.
             reserve: Places that only urgent requests may take, below the capacity.
             clock: The source of time.
 
@@ -131,59 +131,59 @@ class Admission:
         self._worst = 0.0
 
     @asynccontextmanager
-    async def place(
+    async def permit(
         self, key: Hashable, *, urgent: bool = False, ahead: bool = False
-    ) -> AsyncGenerator[Place, None]:
-        """Wait for a place and hold it.
+    ) -> AsyncGenerator[Permit, None]:
+        """Wait for a permit and hold it.
 
         Args:
             key: Whose turn and share it counts in.
             urgent: Whether it may take from the reserve, and goes before those that may not.
             ahead: Whether it goes before those of its key that wait already.
         """
-        place = await self.take(key, urgent=urgent, ahead=ahead)
+        permit = await self.take(key, urgent=urgent, ahead=ahead)
         try:
-            yield place
+            yield permit
         finally:
-            place.release()
+            permit.release()
 
-    async def take(self, key: Hashable, *, urgent: bool = False, ahead: bool = False) -> Place:
-        """Wait for a place, which has to be released; the clock of the running call stands still meanwhile.
+    async def take(self, key: Hashable, *, urgent: bool = False, ahead: bool = False) -> Permit:
+        """Wait for a permit, which has to be released; the clock of the running call stands still meanwhile.
 
-        A cancelled wait takes no place.
+        A cancelled wait takes no permit.
 
         Args:
             key: Whose turn and share it counts in.
             urgent: Whether it may take from the reserve, and goes before those that may not.
             ahead: Whether it goes before those of its key that wait already.
         """
-        place = self.take_now(key, urgent=urgent)
-        if place is not None:
-            return place
+        permit = self.take_now(key, urgent=urgent)
+        if permit is not None:
+            return permit
         queues = self._urgent if urgent else self._usual
-        waiter = _Waiter(key, self._clock.monotonic())
+        waiter = _PermitRequest(key, self._clock.monotonic())
         queue = queues.setdefault(key, deque())
         if ahead:
             queue.appendleft(waiter)
         else:
             queue.append(waiter)
         try:
-            with off_the_clock():
+            with paused_call_clock():
                 await waiter.granted.wait()
         except BaseException:
-            if waiter.place is not None:
-                waiter.place.release()
+            if waiter.permit is not None:
+                waiter.permit.release()
             else:
                 queue.remove(waiter)
                 if not queue:
                     queues.pop(key, None)
             raise
-        if waiter.place is None:
-            raise AssertionError("a waiter is granted with a place")
-        return waiter.place
+        if waiter.permit is None:
+            raise AssertionError("a waiter is granted with a permit")
+        return waiter.permit
 
-    def take_now(self, key: Hashable, *, urgent: bool = False) -> Place | None:
-        """Take a place that is free, which has to be released; return `None` if one has to wait.
+    def take_now(self, key: Hashable, *, urgent: bool = False) -> Permit | None:
+        """Take a permit that is free, which has to be released; return `None` if one has to wait.
 
         Args:
             key: Whose turn and share it counts in.
@@ -193,17 +193,13 @@ class Admission:
             return None
         return self._give(key, 0.0, urgent=urgent)
 
-    def take_back(self, place: Place) -> None:
-        """Let others have a place; `Place.release` calls this once.
-
-        Args:
-            place: From this limiter.
-        """
+    def take_back(self, permit: Permit) -> None:
+        """Let others have a permit; `Permit.release` calls this once."""
         self._held -= 1
-        self._held_ordinary -= not place.is_urgent
-        self._running[place.key] -= 1
-        if not self._running[place.key]:
-            del self._running[place.key]
+        self._held_ordinary -= not permit.is_urgent
+        self._running[permit.key] -= 1
+        if not self._running[permit.key]:
+            del self._running[permit.key]
         while self._grant_one(self._urgent, urgent=True):
             pass
         while self._grant_one(self._usual, urgent=False):
@@ -237,17 +233,17 @@ class Admission:
         has_room = self._held < self.capacity and (urgent or self._held_ordinary < self._ordinary)
         return has_room and self._running.get(key, 0) < self._share
 
-    def _give(self, key: Hashable, waited: float, *, urgent: bool) -> Place:
+    def _give(self, key: Hashable, waited: float, *, urgent: bool) -> Permit:
         self._held += 1
         self._held_ordinary += not urgent
         self._running[key] = self._running.get(key, 0) + 1
         self._admitted += 1
         self._waited += waited
         self._worst = max(self._worst, waited)
-        return Place(self, key, waited, is_urgent=urgent)
+        return Permit(self, key, waited, is_urgent=urgent)
 
     def _grant_one(self, queues: _Queues, *, urgent: bool) -> bool:
-        """Give a place to the first waiter that may have one; return whether there was one."""
+        """Give a permit to the first waiter that may have one; return whether there was one."""
         for key, queue in queues.items():
             if self._is_free(key, urgent=urgent):
                 waiter = queue.popleft()
@@ -255,7 +251,7 @@ class Admission:
                     queues.move_to_end(key)
                 else:
                     del queues[key]
-                waiter.place = self._give(key, self._clock.monotonic() - waiter.since, urgent=urgent)
+                waiter.permit = self._give(key, self._clock.monotonic() - waiter.since, urgent=urgent)
                 waiter.granted.set()
                 return True
         return False
@@ -268,8 +264,8 @@ class Gate:
     admission: Admission
     key: Hashable
 
-    async def take(self, *, ahead: bool = False) -> Place:
-        """Wait for a place, which has to be released.
+    async def take(self, *, ahead: bool = False) -> Permit:
+        """Wait for a permit, which has to be released.
 
         Args:
             ahead: Whether it goes before those of its key that wait already.

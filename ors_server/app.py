@@ -18,7 +18,7 @@ from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsErro
 from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
-from ors_server.sessions.census import SessionLimits
+from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, open_sandboxes
 from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore

@@ -1,7 +1,7 @@
 """The clock of a call: counts the time that the call's own code takes, and ends the call when it is up.
 
 What the server makes a call wait for is not the call's: a queue for a worker thread or for a grading, which
-is entered `off_the_clock`, and an event loop that other code holds. Seconds for which the call's own code
+is entered `paused_call_clock`, and an event loop that other code holds. Seconds for which the call's own code
 holds the loop are its own.
 """
 
@@ -306,7 +306,7 @@ def counting(clock: CallClock, *, shield: bool = False) -> AbstractContextManage
 
 
 @contextmanager
-def off_the_clock() -> Generator[None]:
+def paused_call_clock() -> Generator[None]:
     """Stop the clock of the call that runs in this context, if there is one."""
     clock = call_clock.get()
     if clock is None:

@@ -31,7 +31,7 @@ class Phase(StrEnum):
     """Deleted on request; only its record is left."""
 
 
-class Event(StrEnum):
+class EpisodeEvent(StrEnum):
     """What moves an episode from one phase to another."""
 
     SETUP_DONE = "setup_done"
@@ -50,7 +50,7 @@ class StopReason(StrEnum):
     """Why an episode ended."""
 
     COMPLETED = "completed"
-    """A tool said so."""
+    """A tool returned `finished=True`."""
     STEP_LIMIT = "step_limit"
     TIME_LIMIT = "time_limit"
     BLOCKED = "blocked"
@@ -79,26 +79,26 @@ class OutcomeKind(StrEnum):
     """The caller withdrew the call: never charged to the agent."""
 
 
-TRANSITIONS: Mapping[tuple[Phase, Event], Phase] = MappingProxyType(
+TRANSITIONS: Mapping[tuple[Phase, EpisodeEvent], Phase] = MappingProxyType(
     {
-        (Phase.CREATED, Event.SETUP_DONE): Phase.READY,
-        (Phase.CREATED, Event.SETUP_FAILED): Phase.FAILED,
-        (Phase.READY, Event.STEP): Phase.PLAYING,
-        (Phase.PLAYING, Event.STEP): Phase.PLAYING,
-        (Phase.READY, Event.END): Phase.FINISHED,
-        (Phase.PLAYING, Event.END): Phase.FINISHED,
-        (Phase.READY, Event.BREAK): Phase.FAILED,
-        (Phase.PLAYING, Event.BREAK): Phase.FAILED,
-        (Phase.CREATED, Event.EXPIRE): Phase.EXPIRED,
-        (Phase.READY, Event.EXPIRE): Phase.EXPIRED,
-        (Phase.PLAYING, Event.EXPIRE): Phase.EXPIRED,
-        (Phase.FINISHED, Event.EXPIRE): Phase.EXPIRED,
-        (Phase.FAILED, Event.EXPIRE): Phase.EXPIRED,
-        (Phase.CREATED, Event.DELETE): Phase.DELETED,
-        (Phase.READY, Event.DELETE): Phase.DELETED,
-        (Phase.PLAYING, Event.DELETE): Phase.DELETED,
-        (Phase.FINISHED, Event.DELETE): Phase.DELETED,
-        (Phase.FAILED, Event.DELETE): Phase.DELETED,
+        (Phase.CREATED, EpisodeEvent.SETUP_DONE): Phase.READY,
+        (Phase.CREATED, EpisodeEvent.SETUP_FAILED): Phase.FAILED,
+        (Phase.READY, EpisodeEvent.STEP): Phase.PLAYING,
+        (Phase.PLAYING, EpisodeEvent.STEP): Phase.PLAYING,
+        (Phase.READY, EpisodeEvent.END): Phase.FINISHED,
+        (Phase.PLAYING, EpisodeEvent.END): Phase.FINISHED,
+        (Phase.READY, EpisodeEvent.BREAK): Phase.FAILED,
+        (Phase.PLAYING, EpisodeEvent.BREAK): Phase.FAILED,
+        (Phase.CREATED, EpisodeEvent.EXPIRE): Phase.EXPIRED,
+        (Phase.READY, EpisodeEvent.EXPIRE): Phase.EXPIRED,
+        (Phase.PLAYING, EpisodeEvent.EXPIRE): Phase.EXPIRED,
+        (Phase.FINISHED, EpisodeEvent.EXPIRE): Phase.EXPIRED,
+        (Phase.FAILED, EpisodeEvent.EXPIRE): Phase.EXPIRED,
+        (Phase.CREATED, EpisodeEvent.DELETE): Phase.DELETED,
+        (Phase.READY, EpisodeEvent.DELETE): Phase.DELETED,
+        (Phase.PLAYING, EpisodeEvent.DELETE): Phase.DELETED,
+        (Phase.FINISHED, EpisodeEvent.DELETE): Phase.DELETED,
+        (Phase.FAILED, EpisodeEvent.DELETE): Phase.DELETED,
     }
 )
 """Every legal move. The diagram in ARCHITECTURE.md is drawn from this table."""
@@ -133,19 +133,11 @@ class Metric:
 
     @classmethod
     def of(cls, value: float) -> "Metric":
-        """Begin with one step's number.
-
-        Args:
-            value: The number, finite.
-        """
+        """Begin with one step's number."""
         return cls(1, value, value, value)
 
     def joined(self, value: float) -> "Metric":
-        """Return the metric with one more step's number.
-
-        Args:
-            value: The number, finite.
-        """
+        """Return the metric with one more step's number."""
         return Metric(self.count + 1, self.total + value, min(self.least, value), max(self.greatest, value))
 
     @property
@@ -156,7 +148,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeState:
-    """Everything that the server knows of an episode's standing."""
+    """Everything that the server knows of an episode's state."""
 
     created_at: float
     phase: Phase = Phase.CREATED
@@ -198,14 +190,14 @@ class EpisodeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What a call came to, before the policy has its say."""
 
     kind: OutcomeKind
     reward: float | None = None
     """What the tool paid, already admitted by the policy."""
     finished: bool = False
-    """Whether the tool said that the episode is over."""
+    """Whether the tool returned `finished=True`."""
     causes: tuple[PenaltyCause, ...] = ()
     """What the tool wants charged besides, each at most once."""
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -215,7 +207,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class StepReward:
     """What a step pays in the end."""
 
     number: int
@@ -229,12 +221,12 @@ class Charge:
 
 
 def move(
-    state: EpisodeState, event: Event, now: float, stop_reason: StopReason | None = None
+    state: EpisodeState, event: EpisodeEvent, now: float, stop_reason: StopReason | None = None
 ) -> EpisodeState:
     """Apply one event of the table.
 
     Args:
-        state: The standing before.
+        state: The state before.
         event: What happened.
         now: Seconds from the clock's origin.
         stop_reason: Why the episode ended, for events that end it; the first reason is kept.
@@ -262,21 +254,21 @@ def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeStat
     """End the episode if its time is up, at the moment when it was; otherwise return it as it is.
 
     Args:
-        state: The standing before.
+        state: The state before.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
     """
     if policy.time_limit is None or state.started_at is None or state.phase not in PLAYABLE:
         return state
     deadline = state.started_at + policy.time_limit + state.waived
-    return state if now < deadline else move(state, Event.END, deadline, StopReason.TIME_LIMIT)
+    return state if now < deadline else move(state, EpisodeEvent.END, deadline, StopReason.TIME_LIMIT)
 
 
 def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> float | None:
     """Return the seconds of play that are left, at least 0; `None` without a limit or before play begins.
 
     Args:
-        state: The episode's standing.
+        state: The episode's state.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
     """
@@ -285,9 +277,9 @@ def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> fl
     return max(0.0, state.started_at + policy.time_limit + state.waived - now)
 
 
-def settle(
-    state: EpisodeState, policy: EpisodePolicy, outcome: Outcome, now: float
-) -> tuple[EpisodeState, Charge]:
+def apply_outcome(
+    state: EpisodeState, policy: EpisodePolicy, outcome: CallOutcome, now: float
+) -> tuple[EpisodeState, StepReward]:
     """Count one call: number the step, charge penalties, decide whether the episode ends, move every sum.
 
     Under `emit="final"` what a step comes to is held, and the step that ends the episode pays all of it. A
@@ -295,13 +287,13 @@ def settle(
     held stays held.
 
     Args:
-        state: The standing before; its phase must be playable.
+        state: The state before; its phase must be playable.
         policy: The episode's rules.
         outcome: What the call came to.
         now: Seconds from the clock's origin.
 
     Returns:
-        The standing after the step, and what the step pays.
+        The state after the step, and what the step pays.
 
     Raises:
         IllegalMoveError: If the episode's phase allows no step.
@@ -310,7 +302,7 @@ def settle(
     charged = _penalties(policy, outcome, number)
     earned = (outcome.reward or 0.0) + sum(charged.values()) if charged else outcome.reward
     stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
-    moved = move(state, Event.STEP if stop_reason is None else Event.END, now, stop_reason)
+    moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
     reward, held = _pay(state, policy, earned, can_pay=can_pay)
     components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
@@ -338,7 +330,7 @@ def settle(
         stop_reason=moved.stop_reason,
         waived=state.waived + outcome.waived,
     )
-    return counted, Charge(number, reward, earned, components, stop_reason is not None, stop_reason)
+    return counted, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
 
 
 def _pay(
@@ -351,7 +343,7 @@ def _pay(
     return (held, None) if can_pay else (None, held)
 
 
-def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[PenaltyCause, float]:
+def _penalties(policy: EpisodePolicy, outcome: CallOutcome, number: int) -> dict[PenaltyCause, float]:
     is_overlong = policy.overlong_penalty > 0 and number > policy.overlong_after
     overlong = [PenaltyCause.OVERLONG] if is_overlong else []
     own = [_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else []
@@ -362,7 +354,7 @@ def _penalties(policy: EpisodePolicy, outcome: Outcome, number: int) -> dict[Pen
 
 
 def _stop_reason(
-    state: EpisodeState, policy: EpisodePolicy, outcome: Outcome, number: int, now: float
+    state: EpisodeState, policy: EpisodePolicy, outcome: CallOutcome, number: int, now: float
 ) -> StopReason | None:
     if outcome.finished:
         return StopReason.COMPLETED

@@ -1,9 +1,9 @@
 """Every failure that the server names, and whom each one blames.
 
-An agent's mistake is not an exception here: it is a [`Refusal`][ors_server.sessions.calls.Refusal], an answer
-like any other. What remains is the fault of the client that spoke to the server, of the environment's author,
-of the machinery underneath, or of the server itself. How each class looks on a wire is decided by one table
-in `ors_server.transports.faults`; this module knows nothing of HTTP.
+An agent's mistake is not an exception: it is answered with a
+[`Refusal`][ors_server.sessions.session_call.Refusal]. What remains is the fault of the client, of the
+environment's author, of the machinery underneath, or of the server itself. One table in
+`ors_server.transports.faults` holds how each class looks on a wire; this module knows nothing of HTTP.
 """
 
 from enum import StrEnum

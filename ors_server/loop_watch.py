@@ -1,9 +1,9 @@
 """Watches an event loop: how late it runs, and which code of an author's held it.
 
 All sessions share one event loop, so that code which blocks it (`time.sleep` in an async tool) delays
-everybody. A heartbeat on the loop measures how late it is; author code is stepped under its name, so that a
+all of them. A heartbeat on the loop measures how late it is; author code is stepped under its name, so that a
 long step is known by it; and a thread looks at the loop's stack while it is held, which also finds code
-without a name. What the machine took from the whole process is told apart from what the loop's thread did.
+without a name. What the machine took from the whole process is distinguished from what the loop's thread did.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ author_code: ContextVar[AuthorCode | None] = ContextVar("author_code", default=N
 """The author's code that runs in this context."""
 
 
-class _Running:
+class _RunningCode:
     """Every hook passes here: a generator would cost several times as much."""
 
     __slots__ = ("_before", "_code")
@@ -82,12 +82,8 @@ class _Running:
 
 
 def running(code: AuthorCode) -> AbstractContextManager[None]:
-    """Have an author's code run under its name in this context.
-
-    Args:
-        code: Its name.
-    """
-    return _Running(code)
+    """Have an author's code run under its name in this context."""
+    return _RunningCode(code)
 
 
 def running_code(environment: str, part: str, *, is_urgent: bool = False) -> AbstractContextManager[None]:
@@ -98,11 +94,11 @@ def running_code(environment: str, part: str, *, is_urgent: bool = False) -> Abs
         part: For instance `tool 'look'` or `setup`.
         is_urgent: Whether a client waits for it before play can begin.
     """
-    return _Running(AuthorCode(environment, part, is_urgent))
+    return _RunningCode(AuthorCode(environment, part, is_urgent))
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class LoopHold:
     """How often and how long one piece of code held the loop."""
 
     name: str
@@ -119,7 +115,7 @@ class LoopFigures:
     late_s: float
     """Seconds that it was late, in all, since it is watched."""
     longest_late_s: float
-    held_by: tuple[Holding, ...]
+    held_by: tuple[LoopHold, ...]
     """Code that held it for longer than `HELD`, the longest first."""
 
     def summary(self) -> dict[str, Any]:
@@ -139,7 +135,7 @@ class LoopFigures:
         }
 
 
-class _Machine:
+class _MachineDelay:
     """Tells how long the machine kept the process from running, by a thread that only wants to wake up."""
 
     def __init__(self, thread_id: int) -> None:
@@ -189,22 +185,18 @@ class LoopWatch:
         self._due = math.inf
         self._late = 0.0
         self._longest = 0.0
-        self._holdings: dict[str, Holding] = {}
+        self._holdings: dict[str, LoopHold] = {}
         self._warned: dict[str, float] = {}
         self._claimed = 0.0
         """Seconds that named code held the loop since the last heartbeat."""
         self._lost_before = 0.0
         self._running: AuthorCode | str | None = None
         self._seen: str | None = None
-        self._machine: _Machine | None = None
+        self._machine: _MachineDelay | None = None
         self._loop_thread = 0
 
     def late_until(self, moment: float) -> float:
-        """Return how many seconds the loop has been late in all, up to a moment.
-
-        Args:
-            moment: Of `now`.
-        """
+        """Return how many seconds the loop has been late in all, up to a moment."""
         late = moment - self._due
         return self._late + late if late > TOLERANCE else self._late
 
@@ -293,8 +285,8 @@ class LoopWatch:
     def _hold(self, name: str, seconds: float, seen: str | None) -> None:
         if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:
             name = OTHERS
-        before = self._holdings.get(name, Holding(name, 0, 0.0, 0.0))
-        self._holdings[name] = Holding(
+        before = self._holdings.get(name, LoopHold(name, 0, 0.0, 0.0))
+        self._holdings[name] = LoopHold(
             name, before.times + 1, before.seconds + seconds, max(before.longest_s, seconds)
         )
         now = self.now()
@@ -312,10 +304,10 @@ class LoopWatch:
     def watching(self) -> Generator["LoopWatch"]:
         """Watch the loop that runs this, until the context is left."""
         self._loop_thread = threading.get_ident()
-        self._machine = _Machine(self._loop_thread)
+        self._machine = _MachineDelay(self._loop_thread)
         stop = threading.Event()
         looker = threading.Thread(target=self._look, args=(stop,), name="ors-loop-watch", daemon=True)
-        beats = _Beats(self)
+        beats = _Heartbeat(self)
         looker.start()
         before = current_watch.get()
         current_watch.set(self)
@@ -352,7 +344,7 @@ def _plain_step(steps: Any) -> Callable[[Any], Any]:
     return lambda _argument: next(steps)
 
 
-class _Beats:
+class _Heartbeat:
     """Calls a watch's `beat` on the running loop again and again."""
 
     def __init__(self, watch: LoopWatch) -> None:

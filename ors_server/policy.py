@@ -1,4 +1,4 @@
-"""The rules of an episode: what an environment declares and whoever creates a session may make stricter."""
+"""The rules of an episode: an environment declares them, and a session may make them stricter."""
 
 import math
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class EpisodePolicy(BaseModel):
     """When rewards are paid: `dense` with the step that earned them, `final` all together with the step that
     ends the episode, so that a consumer of the last reward and one of the sum agree."""
     overridable: frozenset[str] = frozenset({"step_limit", "time_limit", "call_time_limit", "emit"})
-    """Names of the fields that whoever creates a session may set; a limit may only be made stricter."""
+    """Names of the fields that a session request may set; a limit may only be made stricter."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -118,15 +118,11 @@ class EpisodePolicy(BaseModel):
         raise RewardRangeError(msg)
 
     def penalty(self, cause: PenaltyCause) -> float:
-        """Return the magnitude charged for a cause.
-
-        Args:
-            cause: What happened.
-        """
+        """Return the magnitude charged for a cause."""
         return float(getattr(self, f"{cause.value}_penalty"))
 
     def override(self, changes: Mapping[str, Any]) -> "EpisodePolicy":
-        """Return the policy with a session's own wishes applied.
+        """Return the policy with a session's overrides applied.
 
         Args:
             changes: Values by field name; only `overridable` fields, and limits only downwards.

@@ -1,6 +1,6 @@
 """Threads for authors' blocking code: a share for each environment, and a reserve for what is urgent.
 
-A thread cannot be stopped. One that outlives its call keeps its place until it has returned, so that their
+A thread cannot be stopped. One that outlives its call keeps its permit until it has returned, so that their
 number is bounded and the environment that left them behind is the one that goes short.
 """
 
@@ -17,7 +17,7 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 from typing_extensions import override
 
-from ors_server.admission import Admission, Place
+from ors_server.admission import Admission, Permit
 from ors_server.call_clock import call_clock
 from ors_server.clock import Clock
 from ors_server.errors import CapacityError
@@ -29,7 +29,7 @@ RESERVED = 1 / 8
 SHARE = 3 / 4
 """Part of the other threads that one environment may have at once where several are served."""
 QUEUE_LIMIT = 60.0
-"""Seconds that code waits for a thread before its caller is told to come back."""
+"""Seconds that code waits for a thread before its caller gets `CapacityError`."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _Raised:
 
 
 class _NoLimiter(anyio.CapacityLimiter):
-    """Lets everybody pass, since places are given elsewhere; anyio's own takes two turns of the loop."""
+    """Limits nothing, since `Admission` does; anyio's own limiter takes two turns of the loop."""
 
     def __new__(cls) -> Self:
         return object.__new__(cls)
@@ -88,13 +88,13 @@ class Workers:
             clock: The source of time of the figures.
         """
         reserve = min(math.ceil(threads * RESERVED), threads - 1)
-        share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004  (one environment shares with nobody)
+        share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004  (a single environment has all threads)
         self.admission = Admission(threads, share=share, reserve=reserve, clock=clock)
         self._queue_limit = queue_limit
         self._unlimited = _NoLimiter()
 
     async def run(
-        self, function: Callable[[], Any], thread: LingeringThread, place: Place | None = None
+        self, function: Callable[[], Any], thread: LingeringThread, permit: Permit | None = None
     ) -> Any:
         """Run a function in a worker thread; a caller that gives up leaves the thread behind.
 
@@ -103,7 +103,7 @@ class Workers:
         Args:
             function: Takes nothing.
             thread: Told when the thread has ended.
-            place: From `take`; `None` waits for one.
+            permit: From `take`; `None` waits for one.
 
         Returns:
             What the function returned; what it raises is raised.
@@ -111,7 +111,7 @@ class Workers:
         Raises:
             CapacityError: If no thread was free for too long.
         """
-        begun = _Beginning(place or await self.take(), thread)
+        begun = _ThreadStart(permit or await self.take(), thread)
 
         def body() -> Any:
             if not begun.claim():
@@ -136,8 +136,8 @@ class Workers:
             raise result.error
         return result
 
-    async def take(self) -> Place:
-        """Wait for a place among the threads, for `run`; the clock of the running call stands still.
+    async def take(self) -> Permit:
+        """Wait for a permit among the threads, for `run`; the clock of the running call stands still.
 
         Raises:
             CapacityError: If no thread was free for too long.
@@ -146,9 +146,9 @@ class Workers:
         is_urgent = code is not None and code.is_urgent
         # A key of its own: tools that have used up the share do not keep prompts waiting.
         key = (None if code is None else code.environment, is_urgent)
-        place = self.admission.take_now(key, urgent=is_urgent)
-        if place is not None:
-            return place
+        permit = self.admission.take_now(key, urgent=is_urgent)
+        if permit is not None:
+            return permit
         with anyio.move_on_after(self._queue_limit):
             return await self.admission.take(key, urgent=is_urgent)
         figures = self.admission.figures()
@@ -158,13 +158,13 @@ class Workers:
         )
 
 
-class _Beginning:
+class _ThreadStart:
     """Decides whether the thread runs the function or its caller has left before; tells the event loop."""
 
-    __slots__ = ("_decision", "_ended", "_has_left", "_has_run", "_loop", "_place", "_start", "_thread")
+    __slots__ = ("_decision", "_ended", "_has_left", "_has_run", "_loop", "_permit", "_start", "_thread")
 
-    def __init__(self, place: Place, thread: LingeringThread) -> None:
-        self._place = place
+    def __init__(self, permit: Permit, thread: LingeringThread) -> None:
+        self._permit = permit
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._decision = threading.Lock()
@@ -175,7 +175,7 @@ class _Beginning:
         self._start = None if clock is None else clock.wait_for_start()
 
     def claim(self) -> bool:
-        """Return whether nobody had decided yet."""
+        """Decide; return whether this was the first decision."""
         return self._decision.acquire(blocking=False)
 
     def note_start(self) -> None:
@@ -187,7 +187,7 @@ class _Beginning:
         """Note that the function has returned; from the thread."""
         self._has_run = True
         if self._has_left:  # else the caller ends it, and the event loop need not be woken a second time
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: there are no waiters
                 self._loop.call_soon_threadsafe(self.end)
 
     def leave(self) -> None:
@@ -195,14 +195,14 @@ class _Beginning:
         self._has_left = True
         if self.claim():
             self.note_start()
-            self._place.release()
+            self._permit.release()
             self._thread.ended = None
         elif self._has_run:  # looked at after the thread could see that the caller has left
             self.end()
 
     def end(self) -> None:
-        """Give the place back; a second call does nothing."""
-        self._place.release()
+        """Give the permit back; a second call does nothing."""
+        self._permit.release()
         self._ended.set()
 
 
@@ -214,15 +214,11 @@ def current_workers() -> Workers:
     try:
         return _current.get()
     except LookupError:
-        workers = Workers(queue_limit=math.inf)  # no server runs here, so that nobody could come back later
+        workers = Workers(queue_limit=math.inf)  # no server runs here, so there is no later retry
         _current.set(workers)
         return workers
 
 
 def set_workers(workers: Workers) -> None:
-    """Have the code on the running event loop use these worker threads from now on.
-
-    Args:
-        workers: The threads.
-    """
+    """Have the code on the running event loop use these worker threads from now on."""
     _current.set(workers)

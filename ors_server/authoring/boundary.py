@@ -1,4 +1,4 @@
-"""The border to author code: whatever an author's function raises comes out as one of our errors.
+"""Calls authors' functions and turns everything that they raise into one of the server's errors.
 
 Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel
 the task that it runs in. Only a cancellation that the server itself asked for passes through.
@@ -86,11 +86,7 @@ class AuthorRaisedError(AuthorError):
     """
 
     def __init__(self, error: BaseException) -> None:
-        """Describe the error as `Type: message (file.py:12)`.
-
-        Args:
-            error: What the author's code raised.
-        """
+        """Describe the error as `Type: message (file.py:12)`."""
         super().__init__(describe_authors(error))
         self.error = error
 
@@ -116,31 +112,19 @@ async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringT
 
 
 def describe(error: BaseException) -> str:
-    """Render an error as `Type: message`, or just the type where there is no message.
-
-    Args:
-        error: Any exception.
-    """
+    """Render an error as `Type: message`, or just the type where there is no message."""
     text = text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def describe_authors(error: BaseException) -> str:
-    """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs.
-
-    Args:
-        error: What their code raised.
-    """
+    """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs."""
     place = place_of_error(error)
     return f"{describe(error)} ({place})" if place else describe(error)
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's message, whatever its class does: bounded, encodable, and never raising.
-
-    Args:
-        error: Any exception.
-    """
+    """Return an error's message, bounded and encodable; never raises."""
     try:
         text = explain_validation(error) if isinstance(error, ValidationError) else str(error)
     except BaseException:  # noqa: BLE001  (an author's `__str__` may raise anything)
@@ -151,11 +135,7 @@ def text_of(error: BaseException) -> str:
 
 
 def explain_validation(error: ValidationError) -> str:
-    """Render pydantic's error on one line, without the values that came: they may be secret.
-
-    Args:
-        error: The error.
-    """
+    """Render pydantic's error on one line, without the values that came: they may be secret."""
     problems = (
         f"{'.'.join(map(str, (error.title, *item['loc'])))}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False, include_input=False, include_context=False)
@@ -164,20 +144,12 @@ def explain_validation(error: ValidationError) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return a text with every character that UTF-8 cannot express replaced by a question mark.
-
-    Args:
-        text: Any text.
-    """
+    """Return a text with every character that UTF-8 cannot express replaced by a question mark."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def listed(value: Any) -> list[Any] | None:
-    """Return a sequence that an author gave as a list; `None` if it is something else, text included.
-
-    Args:
-        value: What the author's code returned.
-    """
+    """Return a sequence that an author gave as a list; `None` if it is something else, text included."""
     return list(value) if _is_sequence(value) else None
 
 

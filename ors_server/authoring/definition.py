@@ -45,7 +45,7 @@ class ToolDefinition:
     """Turns the agent's arguments into what `bind`'s function takes; raises pydantic's `ValidationError`."""
     bind: Callable[[Any], Callable[[Any, CallContext], Any]]
     """Given the object that has the method, returns a function of (parsed arguments, context)."""
-    adopt: Callable[[Any], ToolOutput]
+    to_output: Callable[[Any], ToolOutput]
     """Turns what the tool returned into a `ToolOutput`; raises `ToolOutputError`."""
     is_async: bool
     shared: bool = True

@@ -297,7 +297,7 @@ def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
 
 
-def state_of_chance(instance: object) -> object:
+def rng_state(instance: object) -> object:
     """Return where a session's source of chance stands; `None` if nothing was drawn from it.
 
     Args:
@@ -307,12 +307,12 @@ def state_of_chance(instance: object) -> object:
     return None if rng is None else rng.getstate()
 
 
-def go_back_in_chance(instance: object, state: object) -> None:
+def restore_rng(instance: object, state: object) -> None:
     """Bring a session's source of chance back to where it stood.
 
     Args:
         instance: The session's environment object.
-        state: What `state_of_chance` returned for an object with the same seed.
+        state: What `rng_state` returned for an object with the same seed.
     """
     if not isinstance(instance, Environment):
         return

@@ -21,7 +21,7 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
     make_listing,
 )
-from ors_server.authoring.native import adopt_scores, read_splits
+from ors_server.authoring.native import check_group_scores, read_splits
 from ors_server.authoring.native_tools import merge_tools, terminal_argument
 from ors_server.authoring.packages import packages_of
 from ors_server.authoring.prompts import flatten_messages
@@ -126,7 +126,7 @@ def _define_tool(function: Any, name: str, where: str) -> ToolDefinition | None:
         spec=ToolSpec(name=name, description=(function.__doc__ or "").strip(), input_schema=schema),
         parse=make_parser(None if signature.model is None else signature.model.model_validate, schema),
         bind=_binder(name, takes_model=signature.model is not None),
-        adopt=_adopter(name, returns),
+        to_output=_output_reader(name, returns),
         is_async=is_async(function),
         shared=bool(getattr(function, "_env_tool_shared", True)),
         concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not exclusive,
@@ -147,8 +147,8 @@ def _binder(name: str, *, takes_model: bool) -> Callable[[Any], Callable[[Any, A
     return bind
 
 
-def _adopter(name: str, expected: type) -> Callable[[Any], ToolOutput]:
-    def adopt(result: Any) -> ToolOutput:
+def _output_reader(name: str, expected: type) -> Callable[[Any], ToolOutput]:
+    def to_output(result: Any) -> ToolOutput:
         if not isinstance(result, expected):
             msg = f"{name!r} returned {type(result).__name__}; expected ToolOutput"
             raise ToolOutputError(msg)
@@ -158,7 +158,7 @@ def _adopter(name: str, expected: type) -> Callable[[Any], ToolOutput]:
             msg = f"{name!r} returned an illegal ToolOutput: {error.errors(include_url=False)}"
             raise ToolOutputError(msg) from error
 
-    return adopt
+    return to_output
 
 
 def _define_toolset(cls: type) -> ToolsetDefinition:
@@ -186,11 +186,13 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
     async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
         listing = await call_hook(instance.list_task_tools)
-        return [_adopt(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
+        return [_convert(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
 
     async def score_group(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
         foreign = _foreign_candidates(base, candidates)
-        return adopt_scores(await call_hook(instance.score_group, foreign), len(candidates), cls.__name__)
+        return check_group_scores(
+            await call_hook(instance.score_group, foreign), len(candidates), cls.__name__
+        )
 
     return Hooks(
         make=make,
@@ -216,12 +218,12 @@ def _prompt_hooks(
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
             return [Message(role="user", blocks=list(await prompt(instance)))]
-        return [_adopt(Message, item) for item in _plain_list(await call_hook(instance.get_messages))]
+        return [_convert(Message, item) for item in _plain_list(await call_hook(instance.get_messages))]
 
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
             return flatten_messages(await messages(instance))
-        blocks: Blocks = _adopt(
+        blocks: Blocks = _convert(
             ToolOutput, {"blocks": _plain_list(await call_hook(instance.get_prompt))}
         ).blocks
         return blocks
@@ -241,7 +243,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if isinstance(value, BaseModel) else value
 
 
-def _adopt(model: Any, value: Any) -> Any:
+def _convert(model: Any, value: Any) -> Any:
     try:
         return model.model_validate(_plain(value))
     except ValidationError as error:

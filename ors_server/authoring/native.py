@@ -157,7 +157,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
     items = listed(raw)
     if items is None:
         raise EnvironmentDefinitionError(f"{where} must return a list of splits, not {type(raw).__name__}")
-    splits = tuple(_adopt_split(item, where) for item in items)
+    splits = tuple(_check_split(item, where) for item in items)
     names = [split.name for split in splits]
     if not names or len(set(names)) < len(names):
         msg = f"{where} must give at least one split and each name once, not {names}"
@@ -165,7 +165,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
     return splits
 
 
-def _adopt_split(item: Any, where: str) -> Split:
+def _check_split(item: Any, where: str) -> Split:
     if isinstance(item, str):
         item = {"name": item, "type": item if item in SPLIT_TYPES else "validation"}
     try:
@@ -196,12 +196,12 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
             return [Message(role="user", blocks=list(await prompt(instance)))]
-        return _adopt_messages(await call_hook(instance.get_messages), cls.__name__)
+        return _check_messages(await call_hook(instance.get_messages), cls.__name__)
 
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
             return flatten_messages(await messages(instance))
-        return _adopt_prompt(await call_hook(instance.get_prompt), cls.__name__)
+        return _check_prompt(await call_hook(instance.get_prompt), cls.__name__)
 
     return Hooks(
         make=make,
@@ -228,7 +228,9 @@ def _prepare(reward: Reward | None, task_spec: JSONObject) -> None:
 
 def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer | None:
     async def by_method(instance: Instance, candidates: list[GroupCandidate]) -> list[GroupScore]:
-        return adopt_scores(await call_hook(instance.score_group, candidates), len(candidates), cls.__name__)
+        return check_group_scores(
+            await call_hook(instance.score_group, candidates), len(candidates), cls.__name__
+        )
 
     if _overrides(cls, "score_group"):
         return by_method
@@ -305,7 +307,7 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     return task_tools
 
 
-def _adopt_prompt(result: Any, where: str) -> Blocks:
+def _check_prompt(result: Any, where: str) -> Blocks:
     items = [result] if isinstance(result, str) else listed(result)
     if items is None or not all(isinstance(item, str | TextBlock | ImageBlock) for item in items):
         kind = type(result).__name__
@@ -314,7 +316,7 @@ def _adopt_prompt(result: Any, where: str) -> Blocks:
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
 
 
-def _adopt_messages(result: Any, where: str) -> list[Message]:
+def _check_messages(result: Any, where: str) -> list[Message]:
     items = listed(result)
     if items is None or not all(isinstance(item, Message) for item in items):
         msg = f"{where}.get_messages must return Message objects"
@@ -322,7 +324,7 @@ def _adopt_messages(result: Any, where: str) -> list[Message]:
     return items
 
 
-def adopt_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
+def check_group_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
     """Check what `score_group` returned.
 
     Args:

@@ -76,7 +76,7 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
         ),
         parse=make_parser(_validator(name, signature, names), schema),
         bind=_binder(member.name, signature),
-        adopt=_adopter(signature.returns, where),
+        to_output=_output_reader(signature.returns, where),
         is_async=is_async(function),
         shared=marks.shared,
         concurrent=marks.concurrent,
@@ -228,7 +228,7 @@ def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[A
     return bind
 
 
-def _adopter(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
+def _output_reader(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
     members = set(typing.get_args(returns)) if isinstance(returns, types.UnionType) else {returns}
     if not members <= {ToolOutput, str}:
         written = "no return type" if returns is None else f"{returns!r}"
@@ -236,7 +236,7 @@ def _adopter(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
         raise EnvironmentDefinitionError(msg)
     expected = " or ".join(member.__name__ for member in (ToolOutput, str) if member in members)
 
-    def adopt(result: Any) -> ToolOutput:
+    def to_output(result: Any) -> ToolOutput:
         if isinstance(result, ToolOutput) and ToolOutput in members:
             return result
         if isinstance(result, str) and str in members:
@@ -246,4 +246,4 @@ def _adopter(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
         )
         raise ToolOutputError(f"{where} returned {type(result).__name__}; expected {expected}{hint}")
 
-    return adopt
+    return to_output

@@ -42,7 +42,7 @@ def define_schema_tool(member: Member[ToolMarks]) -> ToolDefinition:
         ),
         parse=make_parser(_validator(schema, where), schema),
         bind=_binder(member),
-        adopt=_adopter(where),
+        to_output=_output_reader(where),
         is_async=is_async(member.function),
         shared=marks.shared,
         concurrent=marks.concurrent,
@@ -123,12 +123,12 @@ def _binder(member: Member[ToolMarks]) -> Callable[[Any], Callable[[Any, Any], A
     return bind
 
 
-def _adopter(where: str) -> Callable[[Any], ToolOutput]:
-    def adopt(result: Any) -> ToolOutput:
+def _output_reader(where: str) -> Callable[[Any], ToolOutput]:
+    def to_output(result: Any) -> ToolOutput:
         if isinstance(result, ToolOutput):
             return result
         if isinstance(result, str):
             return ToolOutput(blocks=[TextBlock(text=result)])
         raise ToolOutputError(f"{where} returned {type(result).__name__}; expected ToolOutput or str")
 
-    return adopt
+    return to_output

@@ -144,7 +144,7 @@ def render(result: Any) -> dict[str, Any]:
     Args:
         result: Completed, refused, or failed.
     """
-    from ors_server.sessions.calls import Completed, Fault, Refusal
+    from ors_server.sessions.session_call import Completed, Failure, Refusal
 
     match result:
         case Completed():
@@ -161,7 +161,7 @@ def render(result: Any) -> dict[str, Any]:
                 "reason": result.reason.value,
                 "detail": result.error,
             }
-        case Fault():
+        case Failure():
             error = result.error
             return {"kind": "failed", "code": error.code, "blame": error.blame.value, "detail": str(error)}
         case _:

@@ -7,8 +7,8 @@ from ors_server.authoring.client import CallingClient
 from ors_server.authoring.context import ProgressListener
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.loop_watch import LoopFigures
-from ors_server.sessions.calls import Call
-from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.session_call import Call
+from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.store.base import EpisodeFilter
 from ors_server.trajectory import Step
@@ -62,11 +62,11 @@ class Engine(Protocol):
         """
         ...
 
-    async def create(self, order: SessionOrder) -> SessionStatus:
+    async def create(self, request: SessionRequest) -> SessionStatus:
         """Make a session; its setup goes on in the background.
 
         Args:
-            order: What is wanted.
+            request: What is wanted.
 
         Raises:
             ClientError: If the order is wrong or the id is live.
@@ -198,7 +198,7 @@ class Engine(Protocol):
         """
         ...
 
-    async def fork(self, session_id: str, wish: ForkWish) -> Sequence[SessionStatus]:
+    async def fork(self, session_id: str, request: ForkRequest) -> Sequence[SessionStatus]:
         """Make copies of a live session, each of which goes on by itself; all of them, or none.
 
         A copy's record begins with copies of the steps that both share, and its sums with theirs.

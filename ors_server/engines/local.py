@@ -15,14 +15,14 @@ from ors_server.engines.background import Background
 from ors_server.errors import CallCancelledError, SessionNotFoundError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopFigures, LoopWatch
-from ors_server.sessions.calls import Call, Fault
-from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
-from ors_server.sessions.services import Services, default_gradings
 from ors_server.sessions.session import ReadResource
+from ors_server.sessions.session_call import Call, Failure
+from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
+from ors_server.sessions.session_services import Services, default_gradings
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.store.base import EpisodeFilter, EpisodeStore
 from ors_server.store.memory import MemoryStore
@@ -44,7 +44,7 @@ class EngineOptions:
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0
     """Seconds that a teardown may take."""
-    stray_time_limit: float = 30.0
+    lingering_time_limit: float = 30.0
     """Seconds for which the environment of a session that ended waits for code that ignores its stop."""
     ending_time_limit: float = 2.0
     """Seconds of that for which whoever ends a session waits too."""
@@ -115,13 +115,13 @@ class LocalEngine:
         """
         return self._manager.environment(name)
 
-    async def create(self, order: SessionOrder) -> SessionStatus:
+    async def create(self, request: SessionRequest) -> SessionStatus:
         """Make a session; its setup goes on in the background.
 
         Args:
-            order: What is wanted.
+            request: What is wanted.
         """
-        return (await self._manager.create(order)).status()
+        return (await self._manager.create(request)).status()
 
     async def ping(self, session_id: str) -> None:
         """Keep a session alive."""
@@ -161,7 +161,7 @@ class LocalEngine:
         """
         session = self._manager.find(session_id)
         if call_id is not None:
-            await session.recall(call_id)
+            await session.load_recorded(call_id)
         return session.begin(tool, arguments, call_id=call_id, listener=listener, client=client)
 
     async def resume(self, session_id: str, call_id: str) -> Call:
@@ -172,7 +172,7 @@ class LocalEngine:
             call_id: The call's id.
         """
         session = self._manager.find(session_id)
-        await session.recall(call_id)
+        await session.load_recorded(call_id)
         return session.resume(call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> bool:
@@ -187,7 +187,7 @@ class LocalEngine:
             return False
         call.cancel()
         result = await call.wait()
-        return isinstance(result, Fault) and isinstance(result.error, CallCancelledError)
+        return isinstance(result, Failure) and isinstance(result.error, CallCancelledError)
 
     async def score_group(
         self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None
@@ -200,7 +200,7 @@ class LocalEngine:
             call_id: The caller's own id.
         """
         session = self._manager.find(session_id)
-        await session.recall(call_id)
+        await session.load_recorded(call_id)
         return session.begin_scoring(candidates, call_id=call_id)
 
     async def offered_prompt(
@@ -254,14 +254,14 @@ class LocalEngine:
         """
         return await self._manager.find(session_id).snapshots.restore(snapshot_id)
 
-    async def fork(self, session_id: str, wish: ForkWish) -> Sequence[SessionStatus]:
+    async def fork(self, session_id: str, request: ForkRequest) -> Sequence[SessionStatus]:
         """Make copies of a live session, each of which goes on by itself.
 
         Args:
             session_id: The session.
-            wish: How many, and from when.
+            request: How many, and from when.
         """
-        return [session.status() for session in await self._manager.fork(session_id, wish)]
+        return [session.status() for session in await self._manager.fork(session_id, request)]
 
     async def delete(self, session_id: str) -> bool:
         """End a session and tear its environment down; an unknown id is no error."""
@@ -278,7 +278,7 @@ class LocalEngine:
     def episode_of(self, session_id: str) -> str | None:
         """Return the id of the episode that a live session plays; `None` without one."""
         session = self._manager.peek(session_id)
-        return None if session is None else session.book.origin.episode_id
+        return None if session is None else session.recorder.origin.episode_id
 
     def visibility_of(self, session_id: str) -> Visibility:
         """Return what an agent of a live session sees of rewards."""
@@ -315,7 +315,7 @@ class LocalEngine:
             stop: Last position, exclusive.
         """
         session = self._manager.peek(session_id)
-        origin = (await self._recorded(session_id)).origin if session is None else session.book.origin
+        origin = (await self._recorded(session_id)).origin if session is None else session.recorder.origin
         return await self._store.steps(origin.episode_id, start, stop)
 
     async def _recorded(self, session_id: str) -> EpisodeRecord:
@@ -356,7 +356,7 @@ async def open_local_engine(
         spawn=background.spawn,
         max_output_bytes=options.max_output_bytes,
         teardown_time_limit=options.teardown_time_limit,
-        stray_time_limit=options.stray_time_limit,
+        lingering_time_limit=options.lingering_time_limit,
         ending_time_limit=options.ending_time_limit,
         turn_time_limit=options.turn_time_limit,
         sandboxes=sandboxes,
@@ -379,6 +379,6 @@ async def open_local_engine(
         finally:
             with anyio.CancelScope(shield=True):
                 await manager.aclose()
-                await background.aclose(options.stray_time_limit)
+                await background.aclose(options.lingering_time_limit)
                 await services.resources.aclose()
                 await store.aclose()

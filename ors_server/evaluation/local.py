@@ -17,10 +17,10 @@ from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.evaluation.targets import Actions, Answer, EpisodeFigures, TargetError, TaskOrder
 from ors_server.sandboxes.choose import Wanted
-from ors_server.sessions.calls import Completed, Fault, Refusal, RefusalReason
-from ors_server.sessions.census import SessionLimits
-from ors_server.sessions.order import SessionOrder, SessionStatus
+from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import Sandboxes, open_sandboxes
+from ors_server.sessions.session_call import Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_request import SessionRequest, SessionStatus
 from ors_server.store.base import EpisodeStore
 from ors_server.wire import JSONObject, Message, Split, TextBlock, ToolListing
 
@@ -87,7 +87,7 @@ class LocalTarget:
             order: What is wanted.
         """
         status = await self._engine.create(
-            SessionOrder(
+            SessionRequest(
                 environment=self._definition.name,
                 split=order.split,
                 index=order.index,
@@ -168,7 +168,7 @@ class LocalEpisode:
         if isinstance(result, Completed):
             output = result.output
             return Answer(tuple(output.blocks), output.reward, output.finished, result.is_error)
-        if isinstance(result, Fault):
+        if isinstance(result, Failure):
             raise result.error
         if isinstance(result, Refusal):
             is_over = result.reason is RefusalReason.EPISODE_FINISHED

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import anyio
 
-from ors_server.admission import Gate, Place
-from ors_server.call_clock import off_the_clock
+from ors_server.admission import Gate, Permit
+from ors_server.call_clock import paused_call_clock
 from ors_server.grading.errors import GradingError
 from ors_server.grading.timed_process import TimedProcess
 from ors_server.sandboxes.base import MIB, Entry, Sandbox
@@ -57,7 +57,7 @@ class Evidence:
             GradingError: The evidence is over.
         """
         self._require_standing()
-        with off_the_clock():
+        with paused_call_clock():
             await self._turn.enter()
             try:
                 yield
@@ -182,7 +182,7 @@ class Evidence:
         """
         self._require_standing()
         if not self._turn.is_at_work:
-            with off_the_clock():
+            with paused_call_clock():
                 await self._turn.enter()
         process = await self.sandbox.start_fresh(argv, files=files, environment=environment)
         return process if time_limit is None else TimedProcess(process, time_limit)
@@ -215,7 +215,7 @@ class GradingTurn:
         self._gate = gate
         self._users = 0
         self._has_begun = has_begun
-        self._place: Place | None = None
+        self._place: Permit | None = None
         self._lock = anyio.Lock(fast_acquire=True)
 
     @property

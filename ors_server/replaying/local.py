@@ -15,10 +15,10 @@ from ors_server.replaying.recorded import RecordedCall
 from ors_server.replaying.rules import overrides_of, recorded_policy
 from ors_server.replaying.stage import ReplaySession, Stage
 from ors_server.sandboxes.choose import Wanted
-from ors_server.sessions.calls import Fault
 from ors_server.sessions.manager import hash_task
-from ors_server.sessions.order import SessionOrder, SessionStatus
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
+from ors_server.sessions.session_call import Failure
+from ors_server.sessions.session_request import SessionRequest, SessionStatus
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.visibility import Visibility
 
@@ -74,7 +74,7 @@ class LocalReplaySession(ReplaySession):
         if steps:
             self._count += 1
             return steps[0]
-        if isinstance(result, Fault):
+        if isinstance(result, Failure):
             raise result.error
         return None
 
@@ -105,7 +105,7 @@ class LocalStage(Stage):
             for name in overrides_of(policy, definition.policy)[1]
         ]
         notes += await _look_up_task(definition, origin)
-        order = SessionOrder(
+        order = SessionRequest(
             environment=definition.name,
             session_id=origin.session_id,
             task_spec=origin.task_spec,

@@ -15,15 +15,15 @@ import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.call_clock import make_scope
-from ors_server.episode import Event, StopReason
+from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
-from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.call_table import CallTable
+from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
-from ors_server.sessions.own_episode import OwnEpisode
+from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.snapshots import Snapshots
-from ors_server.sessions.table import CallTable
-from ors_server.sessions.turns import Manner, Turns
+from ors_server.sessions.turns import Concurrency, Turns
 
 log = get_logger("ors_server.session")
 
@@ -40,29 +40,25 @@ def _make_end_error(*, server_stops: bool) -> OrsServerError:
 class SessionParts:
     """What a session consists of, as its end needs it."""
 
-    book: EpisodeBook
+    recorder: EpisodeRecorder
     definition: EnvironmentDefinition
     instance: Instance
     calls: CallTable
     turns: Turns
     setup: Setup
-    own: OwnEpisode
+    own: RewardView
     snapshots: Snapshots
 
 
-class Ending:
+class SessionEnding:
     """Ends one session, once."""
 
     __slots__ = ("_answered", "_is_recorded", "_parts", "_released", "_server_stops", "_services")
 
     def __init__(self, parts: SessionParts) -> None:
-        """Keep what will have to be ended.
-
-        Args:
-            parts: Of the session.
-        """
+        """Keep what will have to be ended."""
         self._parts = parts
-        self._services = parts.book.services
+        self._services = parts.recorder.services
         self._answered: asyncio.Event | None = None
         self._released = asyncio.Event()
         self._is_recorded = False
@@ -70,12 +66,12 @@ class Ending:
 
     @property
     def has_begun(self) -> bool:
-        """Whether somebody has ended the session."""
+        """Whether the ending has begun."""
         return self._answered is not None
 
     @property
     def is_answered(self) -> bool:
-        """Whether whoever ended it need not wait any more."""
+        """Whether the request to end the session has been answered."""
         return self._answered is not None and self._answered.is_set()
 
     @property
@@ -84,10 +80,10 @@ class Ending:
         return self._released.is_set()
 
     def error(self) -> OrsServerError:
-        """Say what whoever still waits for the session is told."""
+        """Make the error for requests that still wait for the session."""
         return _make_end_error(server_stops=self._server_stops)
 
-    async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
+    async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
 
         Args:
@@ -105,11 +101,11 @@ class Ending:
         """Wait until nothing is left of the session, its environment included."""
         await self._released.wait()
 
-    async def _run(self, event: Event, reason: StopReason, answered: asyncio.Event) -> None:
+    async def _run(self, event: EpisodeEvent, reason: StopReason, answered: asyncio.Event) -> None:
         parts = self._parts
         in_order = (
             self._stop_everything,
-            partial(parts.book.end, event, reason),
+            partial(parts.recorder.end, event, reason),
             partial(self._let_code_end, answered),
             self._tear_down,
             parts.own.aclose,
@@ -126,7 +122,7 @@ class Ending:
             self._released.set()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
-        """Release one after another; whatever fails, the rest is released all the same."""
+        """Release one after another; a failure does not keep the rest from being released."""
         for position, release in enumerate(in_order):
             try:
                 await release()
@@ -137,7 +133,7 @@ class Ending:
                 raise
 
     def _log_failure(self, error: Exception) -> None:
-        session_id = self._parts.book.origin.session_id
+        session_id = self._parts.recorder.origin.session_id
         if isinstance(error, StoreError):
             log.warning("episode_not_closed", session_id=session_id, error=str(error))
         elif isinstance(error, OrsServerError):
@@ -148,11 +144,11 @@ class Ending:
     async def _close_record(self) -> None:
         if not self._is_recorded:
             self._is_recorded = True
-            await self._parts.book.close()
+            await self._parts.recorder.close()
 
     async def _tear_down(self) -> None:
         parts = self._parts
-        await tear_down(parts.definition, parts.instance, self._services, parts.book.origin.session_id)
+        await tear_down(parts.definition, parts.instance, self._services, parts.recorder.origin.session_id)
 
     async def _stop_everything(self) -> None:
         """Stop calls and setup, waiting a while for code that ignores it."""
@@ -170,29 +166,33 @@ class Ending:
         return not self._parts.turns.is_idle or self._parts.setup.lingers
 
     async def _let_code_end(self, answered: asyncio.Event) -> None:
-        """Let code that ignored its stop come to its end, while whoever ended the session no longer waits."""
+        """Answer the request, then wait for code that ignored its cancellation."""
         if not self._is_touched:
             return
         await self._release_all((self._close_record,))
         answered.set()
-        with anyio.move_on_after(self._services.stray_time_limit) as scope:
+        with anyio.move_on_after(self._services.lingering_time_limit) as scope:
             await self._until_untouched()
         if scope.cancelled_caught:
-            session_id = self._parts.book.origin.session_id
-            log.warning("stray_code", session_id=session_id, hint="a tool or setup outlives its session")
+            session_id = self._parts.recorder.origin.session_id
+            log.warning(
+                "author_code_outlives_session",
+                session_id=session_id,
+                hint="a tool or setup outlives its session",
+            )
 
     async def _until_untouched(self) -> None:
         """Wait until no code of the author's can touch the environment any more."""
         await self._parts.setup.until_gone()
         if not self._parts.turns.is_idle:
-            async with self._parts.turns.turn(Manner.EXCLUSIVE):
+            async with self._parts.turns.turn(Concurrency.EXCLUSIVE):
                 pass
 
     async def _log_end(self) -> None:
-        state = self._parts.book.standing()
+        state = self._parts.recorder.current_state()
         log.info(
             "episode",
-            session_id=self._parts.book.origin.session_id,
+            session_id=self._parts.recorder.origin.session_id,
             environment=self._parts.definition.name,
             phase=state.phase.value,
             stop_reason=None if state.stop_reason is None else state.stop_reason.value,

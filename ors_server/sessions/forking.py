@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import anyio
 
-from ors_server.episode import Event, StopReason
-from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.copies import copy_json
+from ors_server.episode import EpisodeEvent, StopReason
+from ors_server.sessions.episode_recorder import EpisodeRecorder
+from ors_server.sessions.json_copies import copy_json
 from ors_server.sessions.lifecycle import make_instance
 from ors_server.sessions.session import Session
 from ors_server.sessions.snapshots import SessionSnapshot
@@ -35,8 +35,8 @@ async def make_fork(
         SandboxError: If the files could not be copied.
         StoreError: If the record could not be written.
     """
-    before = parent.book.origin
-    services = parent.book.services
+    before = parent.recorder.origin
+    services = parent.recorder.services
     origin = replace(
         before,
         session_id=session_id,
@@ -45,12 +45,12 @@ async def make_fork(
         credential_id=credential_id,
         forked_from=Fork(before.session_id, snapshot.state.steps),
     )
-    book = EpisodeBook(origin, parent.book.policy, services)
+    recorder = EpisodeRecorder(origin, parent.recorder.policy, services)
     task_spec = copy_json(before.task_spec)
-    limit = book.policy.setup_time_limit
+    limit = recorder.policy.setup_time_limit
     instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)
     session = Session(
-        book,
+        recorder,
         parent.definition,
         instance,
         visibility=parent.visibility,
@@ -58,9 +58,9 @@ async def make_fork(
         toolset=parent.toolset,
     )
     try:
-        await session.go_on_from(snapshot, steps)
+        await session.start_from_snapshot(snapshot, steps)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await session.aclose(Event.DELETE, StopReason.DELETED)
+            await session.aclose(EpisodeEvent.DELETE, StopReason.DELETED)
         raise
     return session

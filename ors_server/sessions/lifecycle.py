@@ -1,4 +1,4 @@
-"""Setup and teardown of an instance: each once, within its limit, whatever the author's code does."""
+"""Setup and teardown of an instance: each once and within its time limit."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,13 +8,13 @@ from ors_server.admission import Gate
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
 from ors_server.call_clock import counting, start_clock
-from ors_server.episode import Event, StopReason
+from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
 from ors_server.logs import get_logger
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.errors import SandboxError, SandboxStartError
-from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.services import Services
+from ors_server.sessions.episode_recorder import EpisodeRecorder
+from ors_server.sessions.session_services import Services
 from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
 
@@ -22,7 +22,7 @@ log = get_logger("ors_server.session")
 
 
 class Setup:
-    """Prepares an instance in the background; whoever needs it ready waits here.
+    """Prepares an instance in the background; calls wait here until it is ready.
 
     Attributes:
         error: Why setup failed, if it did.
@@ -30,11 +30,11 @@ class Setup:
     """
 
     __slots__ = (
-        "_book",
         "_is_abandoned",
         "_limits",
         "_on_end",
         "_ready",
+        "_recorder",
         "_scope",
         "_thread",
         "error",
@@ -42,18 +42,18 @@ class Setup:
     )
 
     def __init__(
-        self, book: EpisodeBook, on_end: Callable[[], None], sandbox_limits: Limits | None = None
+        self, recorder: EpisodeRecorder, on_end: Callable[[], None], sandbox_limits: Limits | None = None
     ) -> None:
         """Prepare nothing yet.
 
         Args:
-            book: The episode's book, which is told of the end.
+            recorder: The episode's recorder; it records how setup ended.
             on_end: Called when setup has ended.
             sandbox_limits: What the session's sandbox may use; `None` for a session without one.
         """
         self.error: EnvironmentFailedError | MachineryError | None = None
         self.sandbox: Sandbox | None = None
-        self._book = book
+        self._recorder = recorder
         self._limits = sandbox_limits
         self._on_end = on_end
         self._is_abandoned = False
@@ -67,22 +67,16 @@ class Setup:
         return self._scope is not None
 
     def start(self, definition: EnvironmentDefinition, instance: Instance, services: Services) -> None:
-        """Begin in the background; without anything to do the episode is ready at once.
-
-        Args:
-            definition: The environment.
-            instance: Its object.
-            services: What all sessions share.
-        """
+        """Begin in the background; without anything to do the episode is ready at once."""
         if definition.hooks.setup is None and self._limits is None:
-            self._book.note(Event.SETUP_DONE)
+            self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
             return
         self._ready = anyio.Event()
         self._scope = anyio.CancelScope()
         self._thread = LingeringThread()
         services.spawn(self._run, definition, instance, self._scope, self._thread)
 
-    async def adopt(
+    async def start_from_snapshot(
         self,
         definition: EnvironmentDefinition,
         instance: Instance,
@@ -91,12 +85,6 @@ class Setup:
     ) -> None:
         """Prepare an instance as another one stood, instead of setting it up.
 
-        Args:
-            definition: The environment.
-            instance: Its object.
-            memory: What the other one remembered.
-            files: What stood in its sandbox.
-
         Raises:
             SandboxError: If the files could not be brought back.
             EnvironmentFailedError: If `load_state` failed.
@@ -104,9 +92,9 @@ class Setup:
         """
         if self._limits is not None:
             await self._open_sandbox(instance, self._limits)
-        await self.go_back(definition, instance, memory, files)
+        await self.restore_snapshot(definition, instance, memory, files)
 
-    async def go_back(
+    async def restore_snapshot(
         self,
         definition: EnvironmentDefinition,
         instance: Instance,
@@ -114,12 +102,6 @@ class Setup:
         files: Snapshot | None,
     ) -> None:
         """Bring files and memory back to what they were.
-
-        Args:
-            definition: The environment.
-            instance: Its object.
-            memory: What it remembered.
-            files: What stood in its sandbox.
 
         Raises:
             SandboxError: If the files could not be brought back.
@@ -134,7 +116,7 @@ class Setup:
         await hook(instance, memory)
 
     async def wait(self) -> None:
-        """Wait until setup has ended in whatever way."""
+        """Wait until setup has ended, failed or was cancelled."""
         if self._ready is not None and not self._ready.is_set():
             await self._ready.wait()
 
@@ -171,7 +153,7 @@ class Setup:
             await self.sandbox.aclose()
 
     async def _open_sandbox(self, instance: Instance, limits: Limits) -> None:
-        services, origin = self._book.services, self._book.origin
+        services, origin = self._recorder.services, self._recorder.origin
         self.sandbox = await services.sandboxes.require().start(origin.session_id, limits)
         self.sandbox.gate = Gate(services.gradings, (origin.environment, origin.credential_id))
         give_sandbox(instance, self.sandbox)
@@ -184,7 +166,7 @@ class Setup:
         thread: LingeringThread,
     ) -> None:
         hook = definition.hooks.setup
-        clock = start_clock(self._book.policy.setup_time_limit)
+        clock = start_clock(self._recorder.policy.setup_time_limit)
         try:
             with scope, counting(clock):
                 if self._limits is not None:
@@ -209,22 +191,18 @@ class Setup:
         self._scope = None
         self._on_end()
         if self._is_abandoned:
-            pass  # whoever gave up on it says how the episode ended
+            pass  # the code that abandoned it records how the episode ended
         elif self.error is not None:
-            self._book.note(Event.SETUP_FAILED, StopReason.FAILED)
-            log.warning("setup_failed", session_id=self._book.origin.session_id, exc_info=self.error)
+            self._recorder.apply_event(EpisodeEvent.SETUP_FAILED, StopReason.FAILED)
+            log.warning("setup_failed", session_id=self._recorder.origin.session_id, exc_info=self.error)
         else:
-            self._book.note(Event.SETUP_DONE)
+            self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
         if self._ready is not None:
             self._ready.set()
 
 
 def cannot_be_copied(definition: EnvironmentDefinition) -> NotSupportedError:
-    """Say why an environment's sessions cannot be saved or forked.
-
-    Args:
-        definition: The environment.
-    """
+    """Say why an environment's sessions cannot be saved or forked."""
     return NotSupportedError(
         f"environment {definition.name!r} has no save_state and load_state, so its sessions cannot be copied"
     )
@@ -236,7 +214,7 @@ async def make_instance(
     secrets: Mapping[str, str],
     time_limit: float | None,
 ) -> Instance:
-    """Construct an environment object; nobody who leaves meanwhile stops that, so that none is lost.
+    """Construct an environment object; a client that leaves does not stop that.
 
     Args:
         definition: The environment.
@@ -257,14 +235,7 @@ async def make_instance(
 async def tear_down(
     definition: EnvironmentDefinition, instance: Instance, services: Services, session_id: str
 ) -> None:
-    """Release what an instance holds; a failure is logged, for nobody is left to be told.
-
-    Args:
-        definition: The environment.
-        instance: Its object.
-        services: Says how long it may take.
-        session_id: The session, for the log.
-    """
+    """Release what an instance holds; a failure is only logged."""
     hook = definition.hooks.teardown
     if hook is None:
         return

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
-from ors_server.episode import Event, StopReason
+from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
@@ -22,14 +22,14 @@ from ors_server.errors import (
 )
 from ors_server.policy import EpisodePolicy
 from ors_server.recording import task_digest
-from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.census import Census, RecentIds, SessionLimits
-from ors_server.sessions.copies import NotJSONError, copy_json
+from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.forking import make_fork
+from ors_server.sessions.json_copies import JSONCopyError, copy_json
 from ors_server.sessions.lifecycle import make_instance, tear_down
-from ors_server.sessions.order import ForkWish, SessionOrder
-from ors_server.sessions.services import Services
+from ors_server.sessions.quotas import Quotas, RecentIds, SessionLimits
 from ors_server.sessions.session import Session
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
+from ors_server.sessions.session_services import Services
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
@@ -38,14 +38,14 @@ SEEDS = 2**53
 """How many seeds there are: as many integers as every JSON reader keeps exact."""
 
 
-class _Birth:
+class _Creation:
     """A session that is being made."""
 
-    __slots__ = ("ended", "is_unwanted")
+    __slots__ = ("ended", "is_withdrawn")
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
-        self.is_unwanted = False
+        self.is_withdrawn = False
 
 
 class SessionManager:
@@ -78,18 +78,15 @@ class SessionManager:
         self._visibility = visibility
         self._server_version = server_version
         self._policies = {d.name: d.policy.model_dump(mode="json") for d in definitions}
-        self._census = Census(limits)
+        self._quotas = Quotas(limits)
         self._sessions: dict[str, Session] = {}
-        self._births: dict[str, _Birth] = {}
-        self._leaving: set[Session] = set()
+        self._creations: dict[str, _Creation] = {}
+        self._being_released: set[Session] = set()
         self._expired = RecentIds()
         self._stopping = False
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
-
-        Args:
-            name: The name.
 
         Raises:
             UnknownEnvironmentError: If no such environment is served.
@@ -102,11 +99,8 @@ class SessionManager:
             raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
         return found
 
-    async def create(self, order: SessionOrder) -> Session:
+    async def create(self, request: SessionRequest) -> Session:
         """Make a session and begin its setup.
-
-        Args:
-            order: What is wanted.
 
         Returns:
             The session; its setup may still run.
@@ -121,19 +115,15 @@ class SessionManager:
         """
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
-        definition = self.environment(order.environment)
-        session_id = order.session_id or token_hex(16)
-        if session_id in self._sessions or session_id in self._births:
+        definition = self.environment(request.environment)
+        session_id = request.session_id or token_hex(16)
+        if session_id in self._sessions or session_id in self._creations:
             raise SessionExistsError("Session already exists")
-        make = partial(self._make, session_id, order, definition)
-        return await self._bear(session_id, definition, order.credential_id, make)
+        make = partial(self._make, session_id, request, definition)
+        return await self._add(session_id, definition, request.credential_id, make)
 
-    async def fork(self, session_id: str, wish: ForkWish) -> list[Session]:
+    async def fork(self, session_id: str, request: ForkRequest) -> list[Session]:
         """Make copies of a live session, each of which goes on by itself; all of them, or none.
-
-        Args:
-            session_id: The session that is copied.
-            wish: How many, and from when.
 
         Raises:
             SessionNotFoundError: If no live session has the id.
@@ -146,21 +136,21 @@ class SessionManager:
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         parent = self.find(session_id)
-        kept = None if wish.snapshot_id is None else parent.snapshots.find(wish.snapshot_id)
+        kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
         snapshot = kept or await parent.snapshots.take()
         children: list[Session] = []
         try:
-            shared = parent.book.origin.episode_id
+            shared = parent.recorder.origin.episode_id
             steps = await self._services.store.steps(shared, 0, snapshot.state.steps)
-            for _ in range(wish.count):
+            for _ in range(request.count):
                 child_id = token_hex(16)
-                make = partial(make_fork, parent, child_id, wish.credential_id, snapshot, steps)
-                child = await self._bear(child_id, parent.definition, wish.credential_id, make)
+                make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
+                child = await self._add(child_id, parent.definition, request.credential_id, make)
                 children.append(child)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for child in children:
-                    await self._end(child, Event.DELETE, StopReason.DELETED)
+                    await self._end(child, EpisodeEvent.DELETE, StopReason.DELETED)
             raise
         finally:
             if kept is None:
@@ -168,34 +158,31 @@ class SessionManager:
                     await snapshot.aclose()
         return children
 
-    async def _bear(
+    async def _add(
         self,
         session_id: str,
         definition: EnvironmentDefinition,
         credential_id: str | None,
         make: Callable[[], Awaitable[Session]],
     ) -> Session:
-        self._census.admit(definition.name, credential_id)
-        birth = self._births[session_id] = _Birth()
+        self._quotas.add(definition.name, credential_id)
+        creation = self._creations[session_id] = _Creation()
         try:
             session = await make()
         except BaseException:
-            self._census.leave(definition.name, credential_id)
+            self._quotas.remove(definition.name, credential_id)
             raise
         else:
             self._sessions[session_id] = session
             self._expired.discard(session_id)
-            await self._begin(session, birth)
+            await self._begin(session, creation)
             return session
         finally:
-            del self._births[session_id]
-            birth.ended.set()
+            del self._creations[session_id]
+            creation.ended.set()
 
     def find(self, session_id: str) -> Session:
         """Return a live session and note that it was asked for.
-
-        Args:
-            session_id: Its id.
 
         Raises:
             SessionNotFoundError: If it never existed or was deleted.
@@ -215,11 +202,7 @@ class SessionManager:
         return list(self._sessions.values())
 
     def peek(self, session_id: str) -> Session | None:
-        """Return a live session without touching it, or `None`.
-
-        Args:
-            session_id: Its id.
-        """
+        """Return a live session without touching it, or `None`."""
         return self._sessions.get(session_id)
 
     async def delete(self, session_id: str) -> bool:
@@ -231,15 +214,15 @@ class SessionManager:
         Returns:
             Whether there was such a session, or one that was being made.
         """
-        birth = self._births.get(session_id)
-        if birth is not None:
-            birth.is_unwanted = True
-            await birth.ended.wait()
+        creation = self._creations.get(session_id)
+        if creation is not None:
+            creation.is_withdrawn = True
+            await creation.ended.wait()
             return True
         session = self._sessions.get(session_id)
         if session is None:
             return False
-        await self._end(session, Event.DELETE, StopReason.DELETED)
+        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
 
     async def reap(self) -> None:
@@ -259,56 +242,58 @@ class SessionManager:
         return self._services.queues()
 
     async def end_all(self) -> None:
-        """Refuse new sessions and end all live ones, side by side; their calls are told why."""
+        """Refuse new sessions and end all live ones, side by side; their calls fail with the reason."""
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in self.live():
-                group.start_soon(self._end, session, Event.DELETE, StopReason.DELETED)
+                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.DELETED)
 
     async def aclose(self) -> None:
         """End all sessions, those being made included, and wait until nothing is left of them."""
         await self.end_all()
-        for birth in list(self._births.values()):
-            await birth.ended.wait()
-        for session in list(self._leaving):
+        for creation in list(self._creations.values()):
+            await creation.ended.wait()
+        for session in list(self._being_released):
             await session.until_released()
 
-    async def _begin(self, session: Session, birth: _Birth) -> None:
-        if not (birth.is_unwanted or self._stopping):
+    async def _begin(self, session: Session, creation: _Creation) -> None:
+        if not (creation.is_withdrawn or self._stopping):
             session.start()
             return
-        await self._end(session, Event.DELETE, StopReason.DELETED)
+        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         raise SessionDeletedError("Session deleted")
 
     async def _expire(self, session: Session) -> None:
         if expired([session], self._services.clock.monotonic(), self._limits.idle_seconds):
-            await self._end(session, Event.EXPIRE, StopReason.EXPIRED)
+            await self._end(session, EpisodeEvent.EXPIRE, StopReason.EXPIRED)
             self._expired.add(session.id)
 
-    async def _end(self, session: Session, event: Event, reason: StopReason) -> None:
+    async def _end(self, session: Session, event: EpisodeEvent, reason: StopReason) -> None:
         await session.aclose(event, reason, server_stops=self._stopping)
         if not session.is_released:
-            self._leaving.add(session)
-            self._services.spawn(self._see_off, session)
+            self._being_released.add(session)
+            self._services.spawn(self._wait_for_release, session)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-            self._census.leave(session.definition.name, session.book.origin.credential_id)
+            self._quotas.remove(session.definition.name, session.recorder.origin.credential_id)
 
-    async def _see_off(self, session: Session) -> None:
+    async def _wait_for_release(self, session: Session) -> None:
         await session.until_released()
-        self._leaving.discard(session)
+        self._being_released.discard(session)
 
-    async def _make(self, session_id: str, order: SessionOrder, definition: EnvironmentDefinition) -> Session:
-        toolset = _toolset(definition, order.toolset)
+    async def _make(
+        self, session_id: str, request: SessionRequest, definition: EnvironmentDefinition
+    ) -> Session:
+        toolset = _toolset(definition, request.toolset)
         sandboxes = self._services.sandboxes
         needs_sandbox = definition.sandbox_for(toolset) is not None
         if needs_sandbox:
             sandboxes.require()
-        policy = definition.policy.override(order.policy)
-        visibility = order.visibility or definition.visibility or self._visibility
-        task_spec = await _task(definition, order)
+        policy = definition.policy.override(request.policy)
+        visibility = request.visibility or definition.visibility or self._visibility
+        task_spec = await _task(definition, request)
         origin = EpisodeOrigin(
             session_id=session_id,
             environment=definition.name,
@@ -316,28 +301,30 @@ class SessionManager:
             server_version=self._server_version,
             task_spec=task_spec,
             task_hash=hash_task(task_spec),
-            split=order.split,
-            index=order.index,
+            split=request.split,
+            index=request.index,
             created_at=self._services.clock.now(),
             policy=self._policies[definition.name] if policy is definition.policy else _dump(policy),
-            credential_id=order.credential_id,
+            credential_id=request.credential_id,
             sandbox=sandboxes.tier if needs_sandbox else None,
-            seed=randbelow(SEEDS) if order.seed is None else order.seed,
+            seed=randbelow(SEEDS) if request.seed is None else request.seed,
             visibility=visibility.value,
-            toolset=order.toolset,
-            labels=dict(order.labels),
+            toolset=request.toolset,
+            labels=dict(request.labels),
             packages=definition.packages,
         )
-        book = EpisodeBook(origin, policy, self._services)
+        recorder = EpisodeRecorder(origin, policy, self._services)
         copied = _copy_task(task_spec)
-        instance = await make_instance(definition, copied, order.secrets, policy.setup_time_limit)
+        instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
         try:
-            await book.open()
+            await recorder.open()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await tear_down(definition, instance, self._services, session_id)
             raise
-        return Session(book, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset)
+        return Session(
+            recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset
+        )
 
 
 def _dump(policy: EpisodePolicy) -> JSONObject:
@@ -345,7 +332,7 @@ def _dump(policy: EpisodePolicy) -> JSONObject:
 
 
 def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> list[Session]:
-    """Return the sessions that nobody has asked for in too long.
+    """Return the sessions that have been idle for too long.
 
     Args:
         sessions: Any sessions.
@@ -357,9 +344,6 @@ def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> lis
 
 def hash_task(task_spec: JSONObject) -> str:
     """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
-
-    Args:
-        task_spec: The task.
 
     Raises:
         EnvironmentFailedError: If the task is not JSON.
@@ -373,19 +357,19 @@ def hash_task(task_spec: JSONObject) -> str:
 def _copy_task(task_spec: JSONObject) -> JSONObject:
     try:
         return copy_json(task_spec)
-    except NotJSONError as error:
+    except JSONCopyError as error:
         raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
 
 
-async def _task(definition: EnvironmentDefinition, order: SessionOrder) -> JSONObject:
-    if order.task_spec is not None:
+async def _task(definition: EnvironmentDefinition, request: SessionRequest) -> JSONObject:
+    if request.task_spec is not None:
         try:
-            return _copy_task(order.task_spec)
+            return _copy_task(request.task_spec)
         except EnvironmentFailedError as error:
             raise InvalidRequestError(str(error)) from error
-    if order.split is None or order.index is None:
+    if request.split is None or request.index is None:
         raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")
-    return await definition.tasks.get_task(order.split, order.index)
+    return await definition.tasks.get_task(request.split, request.index)
 
 
 def _toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:

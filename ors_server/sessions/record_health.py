@@ -14,11 +14,7 @@ class RecordHealth:
     """Remembers the latest write that failed until one succeeds."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Start well.
-
-        Args:
-            clock: The source of time.
-        """
+        """Start well."""
         self._clock = clock or SystemClock()
         self._failure: StoreError | None = None
         self._failed_at = 0.0

@@ -80,14 +80,9 @@ async def open_sandboxes(
     A backend that was asked for by name must work. Where the server may choose and nothing works here, it
     starts nevertheless: the environments that need no sandbox can be played, the others say why not.
 
-    Args:
-        definitions: The environments.
-        wanted: What the operator asked for.
-        clock: The source of time.
-
     Raises:
         SandboxUnavailableError: If the backend that was asked for does not work here.
-        UnsandboxedRefusedError: If it is `none`, and nobody allowed that.
+        UnsandboxedRefusedError: If it is `none` and that was not allowed.
     """
     played = [definition for definition in definitions if definition.may_need_sandbox]
     needing = [definition.name for definition in played]

@@ -13,28 +13,28 @@ from ors_server.authoring.definition import (
     Instance,
     ToolsetDefinition,
 )
-from ors_server.authoring.environment import go_back_in_chance
+from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompts import flatten_messages
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
-from ors_server.episode import Event, Phase, StopReason
+from ors_server.episode import EpisodeEvent, Phase, StopReason
 from ors_server.errors import (
     NotSupportedError,
     UnknownCallError,
 )
 from ors_server.logs import get_logger
 from ors_server.loop_watch import running_code
-from ors_server.sessions.book import EpisodeBook
-from ors_server.sessions.calls import NO_CLIENT, Call, CallResult, Scored
-from ors_server.sessions.ending import Ending, SessionParts
+from ors_server.sessions.call_runner import CallRunner
+from ors_server.sessions.call_table import CallTable
+from ors_server.sessions.ending import SessionEnding, SessionParts
+from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
-from ors_server.sessions.order import SessionStatus
-from ors_server.sessions.own_episode import OwnEpisode
-from ors_server.sessions.play import Play
+from ors_server.sessions.reward_view import RewardView
+from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Scored
+from ors_server.sessions.session_request import SessionStatus
+from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
-from ors_server.sessions.table import CallTable
-from ors_server.sessions.tools import SessionTools
-from ors_server.sessions.turns import Manner
+from ors_server.sessions.turns import Concurrency
 from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
@@ -59,14 +59,14 @@ class Session:
         "_ending",
         "_instance",
         "_last_use",
-        "_own",
-        "_play",
+        "_reward_view",
+        "_runner",
         "_services",
         "_setup",
         "_task_spec",
         "_tools",
-        "book",
         "definition",
+        "recorder",
         "snapshots",
         "toolset",
         "visibility",
@@ -74,7 +74,7 @@ class Session:
 
     def __init__(
         self,
-        book: EpisodeBook,
+        recorder: EpisodeRecorder,
         definition: EnvironmentDefinition,
         instance: Instance,
         *,
@@ -85,37 +85,37 @@ class Session:
         """Take over an instance that was just made; `start` begins its setup.
 
         Args:
-            book: The episode's book.
+            recorder: The episode's recorder.
             definition: The environment.
             instance: The environment object of this session.
             visibility: What an agent sees of rewards.
             task_spec: The task as the environment's code sees it.
             toolset: The toolset that the creator asked for.
         """
-        self.book = book
+        self.recorder = recorder
         self.definition = definition
         self.visibility = visibility
         self.toolset = toolset
         self._instance = instance
-        services = self._services = book.services
+        services = self._services = recorder.services
         self._last_use = LastUse(services.clock)
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
-        self._calls = CallTable(book.origin.session_id, services, self._last_use.touch)
-        self._own = OwnEpisode(book, definition, instance)
-        grade = None if definition.reward is None else self._own.grade
-        self._play = Play(book, self._tools, task_spec, self._calls.why_cancelled, grade)
-        self._setup = Setup(book, self._last_use.touch, definition.sandbox_for(toolset))
-        self.snapshots = Snapshots(book, definition, instance, self._setup, self._until_my_turn)
-        self._ending = Ending(
+        self._calls = CallTable(recorder.origin.session_id, services, self._last_use.touch)
+        self._reward_view = RewardView(recorder, definition, instance)
+        grade = None if definition.reward is None else self._reward_view.grade
+        self._runner = CallRunner(recorder, self._tools, task_spec, self._calls.why_cancelled, grade)
+        self._setup = Setup(recorder, self._last_use.touch, definition.sandbox_for(toolset))
+        self.snapshots = Snapshots(recorder, definition, instance, self._setup, self._until_my_turn)
+        self._ending = SessionEnding(
             SessionParts(
-                book,
+                recorder,
                 definition,
                 instance,
                 self._calls,
-                self._play.turns,
+                self._runner.turns,
                 self._setup,
-                self._own,
+                self._reward_view,
                 self.snapshots,
             )
         )
@@ -123,7 +123,7 @@ class Session:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self.book.origin.session_id
+        return self.recorder.origin.session_id
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -152,21 +152,21 @@ class Session:
         """Return the session as a trainer sees it."""
         setup_error = self._setup.error
         return SessionStatus(
-            origin=self.book.origin,
-            summary=self.book.summary(),
+            origin=self.recorder.origin,
+            summary=self.recorder.summary(),
             visibility=self.visibility,
             idle_seconds=self.idle_seconds(self._services.clock.monotonic()),
             running_calls=self._calls.running,
             setup_error=None if setup_error is None else str(setup_error),
-            pending_steps=len(self.book.pending_calls),
+            pending_steps=len(self.recorder.pending_calls),
         )
 
     def start(self) -> None:
         """Begin setup in the background; without one, or on a fork, the session is ready at once."""
-        if self.book.state.phase is Phase.CREATED:
+        if self.recorder.state.phase is Phase.CREATED:
             self._setup.start(self.definition, self._instance, self._services)
 
-    async def go_on_from(self, snapshot: SessionSnapshot, steps: Sequence[Step]) -> None:
+    async def start_from_snapshot(self, snapshot: SessionSnapshot, steps: Sequence[Step]) -> None:
         """Become a copy of another session, instead of being set up.
 
         Args:
@@ -177,10 +177,12 @@ class Session:
             SandboxError: If the files could not be brought over.
             StoreError: If the record could not be written.
         """
-        await self._setup.adopt(self.definition, self._instance, snapshot.memory, snapshot.files)
+        await self._setup.start_from_snapshot(
+            self.definition, self._instance, snapshot.memory, snapshot.files
+        )
         load_reached_milestones(self._instance, snapshot.milestones)
-        go_back_in_chance(self._instance, snapshot.chance)
-        await self.book.go_on(snapshot.resumed_at(self.book.now), steps)
+        restore_rng(self._instance, snapshot.rng_state)
+        await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup.
@@ -191,7 +193,7 @@ class Session:
         """
         await self._until_ready()
         blocks = await self.definition.hooks.prompt(self._instance)
-        self._own.note_prompt(blocks)
+        self._reward_view.record_prompt(blocks)
         return blocks
 
     async def messages(self) -> list[Message]:
@@ -203,7 +205,7 @@ class Session:
         """
         await self._until_ready()
         messages = await self.definition.hooks.messages(self._instance)
-        self._own.note_prompt(flatten_messages(messages))
+        self._reward_view.record_prompt(flatten_messages(messages))
         return messages
 
     async def tools(self) -> ToolListing:
@@ -221,11 +223,6 @@ class Session:
     ) -> list[Message]:
         """Render a prompt that the environment offers besides its task, after setup.
 
-        Args:
-            name: The prompt's name.
-            arguments: Its arguments.
-            client: The calling program.
-
         Raises:
             NotSupportedError: If the environment offers no such prompt.
         """
@@ -239,10 +236,6 @@ class Session:
     async def read_resource(self, uri: str, client: CallingClient | None = None) -> ReadResource:
         """Read a resource that the environment offers, after setup.
 
-        Args:
-            uri: The resource's name.
-            client: The calling program.
-
         Raises:
             NotSupportedError: If the environment offers no such resource.
         """
@@ -255,14 +248,14 @@ class Session:
             content = await offer.read(self._instance, arguments, self._context("", client))
         return ReadResource(uri, offer.mime_type, content)
 
-    async def recall(self, call_id: str | None) -> None:
+    async def load_recorded(self, call_id: str | None) -> None:
         """Bring a call whose output left memory back from the record, if this is one.
 
         Raises:
             StoreError: If the record could not be read.
         """
-        while call_id is not None and self._calls.is_shelved(call_id):
-            await self._calls.recall(call_id, self.book.origin.episode_id)
+        while call_id is not None and self._calls.is_only_on_record(call_id):
+            await self._calls.load_recorded(call_id, self.recorder.origin.episode_id)
 
     def begin(
         self,
@@ -333,9 +326,6 @@ class Session:
     def resume(self, call_id: str) -> Call:
         """Return the call of that id.
 
-        Args:
-            call_id: The id.
-
         Raises:
             UnknownCallError: If this session knows no such call.
         """
@@ -344,7 +334,7 @@ class Session:
             raise UnknownCallError("unknown task_id")
         return call
 
-    async def aclose(self, event: Event, reason: StopReason, *, server_stops: bool = False) -> None:
+    async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
         The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
@@ -368,7 +358,7 @@ class Session:
 
     def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
-        for pending in self.book.pending_calls:
+        for pending in self.recorder.pending_calls:
             latest = self._calls.get(pending.id)
             is_free = latest is not None and latest.is_unwritten and not latest.is_named
             if latest is not None and is_free and latest.is_same(tool, arguments):
@@ -376,17 +366,17 @@ class Session:
         return None
 
     def _context(self, call_id: str, client: CallingClient | None) -> CallContext:
-        step = self.book.state.steps + 1
+        step = self.recorder.state.steps + 1
         return CallContext(self.id, call_id, step, self._task_spec, [], client or NO_CLIENT)
 
     async def _perform(self, call: Call) -> CallResult:
         await self._until_ready()
-        return await self._play.perform(call)
+        return await self._runner.perform(call)
 
     @asynccontextmanager
     async def _until_my_turn(self) -> AsyncGenerator[None]:
         await self._until_ready()
-        async with self._play.turn(Manner.EXCLUSIVE):
+        async with self._runner.turn(Concurrency.EXCLUSIVE):
             self._check_usable()
             yield
 

@@ -7,12 +7,12 @@ from secrets import token_hex
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.authoring.environment import go_back_in_chance, state_of_chance
+from ors_server.authoring.environment import restore_rng, rng_state
 from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.episode import EpisodeState
 from ors_server.errors import CapacityError, EpisodeOverError, SessionDeletedError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
-from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
 from ors_server.wire import JSONObject
 
@@ -34,13 +34,13 @@ class SessionSnapshot:
     """The sandbox's files and its shell's state; `None` for a session without a sandbox."""
     milestones: tuple[str, ...] = ()
     """Names of the milestones that were paid."""
-    chance: object = field(default=None, repr=False)
+    rng_state: object = field(default=None, repr=False)
     """Where the environment's `rng` stood."""
     duration: float = 0.0
     """Seconds that it took."""
 
     def resumed_at(self, now: float) -> EpisodeState:
-        """Return the standing of a copy that goes on now: time that passed meanwhile is not played time.
+        """Return the state of a copy that goes on now: time that passed meanwhile is not played time.
 
         Args:
             now: Seconds from the clock's origin.
@@ -70,11 +70,11 @@ def _no_turn() -> AbstractAsyncContextManager[None]:
 class Snapshots:
     """Takes a session's snapshots, and keeps those that are wanted until they are discarded or it ends."""
 
-    __slots__ = ("_book", "_definition", "_instance", "_kept", "_setup", "_turn")
+    __slots__ = ("_definition", "_instance", "_kept", "_recorder", "_setup", "_turn")
 
     def __init__(
         self,
-        book: EpisodeBook,
+        recorder: EpisodeRecorder,
         definition: EnvironmentDefinition,
         instance: Instance,
         setup: Setup,
@@ -83,13 +83,13 @@ class Snapshots:
         """Keep nothing yet.
 
         Args:
-            book: The session's book.
+            recorder: The session's recorder.
             definition: Its environment.
             instance: Its object.
             setup: Has its sandbox.
             turn: Waits until the session is ready and no call runs, and holds new ones back.
         """
-        self._book = book
+        self._recorder = recorder
         self._definition = definition
         self._instance = instance
         self._setup = setup
@@ -109,21 +109,21 @@ class Snapshots:
         if hook is None:
             raise cannot_be_copied(self._definition)
         async with self._turn():
-            await self._book.catch_up()
+            await self._recorder.write_pending()
             self._check_playable()
-            started = self._book.now
+            started = self._recorder.now
             memory = await hook(self._instance)
             sandbox = self._setup.sandbox
             files = None if sandbox is None else await sandbox.snapshot()
-            now = self._book.now
+            now = self._recorder.now
             return SessionSnapshot(
                 id=token_hex(8),
-                state=self._book.state,
+                state=self._recorder.state,
                 taken_at=now,
                 memory=memory,
                 files=files,
                 milestones=tuple(reached_milestones(self._instance)),
-                chance=state_of_chance(self._instance),
+                rng_state=rng_state(self._instance),
                 duration=now - started,
             )
 
@@ -134,10 +134,10 @@ class Snapshots:
             CapacityError: If the session keeps too many.
             OrsServerError: As for `take`.
         """
-        self._check_room()
+        self._check_snapshot_limit()
         snapshot = await self.take()
         try:
-            self._check_room()
+            self._check_snapshot_limit()
         except CapacityError:
             await snapshot.aclose()
             raise
@@ -147,9 +147,6 @@ class Snapshots:
     async def restore(self, snapshot_id: str) -> SessionSnapshot:
         """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid.
 
-        Args:
-            snapshot_id: Its id.
-
         Raises:
             UnknownSnapshotError: If the session keeps no such snapshot.
             EpisodeOverError: If the episode has ended.
@@ -158,16 +155,15 @@ class Snapshots:
         async with self._turn():
             self._check_playable()
             snapshot = self.find(snapshot_id)
-            await self._setup.go_back(self._definition, self._instance, snapshot.memory, snapshot.files)
-            go_back_in_chance(self._instance, snapshot.chance)
-            self._book.went_back_to = snapshot.state.steps
+            await self._setup.restore_snapshot(
+                self._definition, self._instance, snapshot.memory, snapshot.files
+            )
+            restore_rng(self._instance, snapshot.rng_state)
+            self._recorder.restored_to_step = snapshot.state.steps
             return snapshot
 
     def find(self, snapshot_id: str) -> SessionSnapshot:
         """Return a snapshot.
-
-        Args:
-            snapshot_id: Its id.
 
         Raises:
             UnknownSnapshotError: If the session keeps no such snapshot.
@@ -184,9 +180,6 @@ class Snapshots:
     async def discard(self, snapshot_id: str) -> None:
         """Discard a snapshot.
 
-        Args:
-            snapshot_id: Its id.
-
         Raises:
             UnknownSnapshotError: If the session keeps no such snapshot.
         """
@@ -202,10 +195,10 @@ class Snapshots:
                 _, snapshot = self._kept.popitem()
                 stack.push_async_callback(snapshot.aclose)
 
-    def _check_room(self) -> None:
+    def _check_snapshot_limit(self) -> None:
         if len(self._kept) >= MAX_SNAPSHOTS:
             raise CapacityError(f"the session keeps {MAX_SNAPSHOTS} snapshots already; discard one first")
 
     def _check_playable(self) -> None:
-        if self._book.standing().is_over:
+        if self._recorder.current_state().is_over:
             raise EpisodeOverError("the episode has ended; take snapshots and fork while it is played")

@@ -1,4 +1,4 @@
-"""Whose turn it is: one call at a time per session, unless a tool says otherwise."""
+"""Turns of the calls of one session: one at a time, unless a tool is concurrent or exclusive."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from enum import Enum
 import anyio
 
 
-class Manner(Enum):
+class Concurrency(Enum):
     """How a call shares its session with others."""
 
     SERIAL = "serial"
@@ -18,25 +18,25 @@ class Manner(Enum):
     """Alone; it waits for all and holds new ones back."""
 
 
-class _Waiter:
-    __slots__ = ("granted", "manner")
+class _TurnRequest:
+    __slots__ = ("concurrency", "granted")
 
-    def __init__(self, manner: Manner) -> None:
-        self.manner = manner
+    def __init__(self, concurrency: Concurrency) -> None:
+        self.concurrency = concurrency
         self.granted = anyio.Event()
 
 
 class Turns:
-    """Hands out turns in order of arrival within the rules of `Manner`."""
+    """Hands out turns in order of arrival within the rules of `concurrency`."""
 
     __slots__ = ("_concurrent", "_exclusive", "_serial", "_waiting")
 
     def __init__(self) -> None:
-        """Start with nobody's turn."""
+        """Start with no turn taken."""
         self._serial = False
         self._concurrent = 0
         self._exclusive = False
-        self._waiting: list[_Waiter] = []
+        self._waiting: list[_TurnRequest] = []
 
     @property
     def is_idle(self) -> bool:
@@ -44,93 +44,79 @@ class Turns:
         return not (self._serial or self._concurrent or self._exclusive or self._waiting)
 
     @asynccontextmanager
-    async def turn(self, manner: Manner) -> AsyncGenerator[None, None]:
-        """Wait for a turn and hold it.
-
-        Args:
-            manner: How the call shares the session.
-        """
-        await self.take(manner)
+    async def turn(self, concurrency: Concurrency) -> AsyncGenerator[None, None]:
+        """Wait for a turn and hold it."""
+        await self.acquire(concurrency)
         try:
             yield
         finally:
-            self.give_back(manner)
+            self.release(concurrency)
 
-    async def take(self, manner: Manner) -> None:
-        """Wait for a turn; it must be given back.
-
-        Args:
-            manner: How the call shares the session.
-        """
-        if self.take_now(manner):
+    async def acquire(self, concurrency: Concurrency) -> None:
+        """Wait for a turn; it must be given back."""
+        if self.acquire_now(concurrency):
             return
-        waiter = _Waiter(manner)
+        waiter = _TurnRequest(concurrency)
         self._waiting.append(waiter)
         try:
             await waiter.granted.wait()
         except BaseException:
             if waiter.granted.is_set():
-                self.give_back(manner)
+                self.release(concurrency)
             else:
                 self._waiting.remove(waiter)
                 self._grant()
             raise
 
-    def take_now(self, manner: Manner) -> bool:
-        """Take a turn that is free, which must be given back; return whether it was.
-
-        Args:
-            manner: How the call shares the session.
-        """
-        if not self._is_free(manner, self._waiting):
+    def acquire_now(self, concurrency: Concurrency) -> bool:
+        """Take a turn that is free, which must be given back; return whether it was."""
+        if not self._is_free(concurrency, self._waiting):
             return False
-        self._occupy(manner)
+        self._occupy(concurrency)
         return True
 
-    def give_back(self, manner: Manner) -> None:
-        """End a turn and wake whoever may go next.
-
-        Args:
-            manner: As it was taken.
-        """
-        match manner:
-            case Manner.SERIAL:
+    def release(self, concurrency: Concurrency) -> None:
+        """End a turn and wake the next waiters."""
+        match concurrency:
+            case Concurrency.SERIAL:
                 self._serial = False
-            case Manner.CONCURRENT:
+            case Concurrency.CONCURRENT:
                 self._concurrent -= 1
-            case Manner.EXCLUSIVE:
+            case Concurrency.EXCLUSIVE:
                 self._exclusive = False
         if self._waiting:
             self._grant()
 
     def _grant(self) -> None:
-        still_waiting: list[_Waiter] = []
+        still_waiting: list[_TurnRequest] = []
         for waiter in self._waiting:
-            if self._is_free(waiter.manner, still_waiting):
-                self._occupy(waiter.manner)
+            if self._is_free(waiter.concurrency, still_waiting):
+                self._occupy(waiter.concurrency)
                 waiter.granted.set()
             else:
                 still_waiting.append(waiter)
         self._waiting = still_waiting
 
-    def _is_free(self, manner: Manner, ahead: list[_Waiter]) -> bool:
-        if self._exclusive or (ahead and any(waiter.manner is Manner.EXCLUSIVE for waiter in ahead)):
+    def _is_free(self, concurrency: Concurrency, ahead: list[_TurnRequest]) -> bool:
+        if self._exclusive or (
+            ahead and any(waiter.concurrency is Concurrency.EXCLUSIVE for waiter in ahead)
+        ):
             return False
-        match manner:
-            case Manner.SERIAL:
+        match concurrency:
+            case Concurrency.SERIAL:
                 return not self._serial and not (
-                    ahead and any(waiter.manner is Manner.SERIAL for waiter in ahead)
+                    ahead and any(waiter.concurrency is Concurrency.SERIAL for waiter in ahead)
                 )
-            case Manner.CONCURRENT:
+            case Concurrency.CONCURRENT:
                 return True
-            case Manner.EXCLUSIVE:
+            case Concurrency.EXCLUSIVE:
                 return not (self._serial or self._concurrent or ahead)
 
-    def _occupy(self, manner: Manner) -> None:
-        match manner:
-            case Manner.SERIAL:
+    def _occupy(self, concurrency: Concurrency) -> None:
+        match concurrency:
+            case Concurrency.SERIAL:
                 self._serial = True
-            case Manner.CONCURRENT:
+            case Concurrency.CONCURRENT:
                 self._concurrent += 1
-            case Manner.EXCLUSIVE:
+            case Concurrency.EXCLUSIVE:
                 self._exclusive = True

@@ -11,9 +11,9 @@ from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import ClientError
 from ors_server.sandboxes.choose import Wanted
-from ors_server.sessions.calls import Completed, Fault, RefusalReason, Scored
-from ors_server.sessions.order import ForkWish, SessionOrder
 from ors_server.sessions.sandboxing import Sandboxes, open_sandboxes
+from ors_server.sessions.session_call import Completed, Failure, RefusalReason, Scored
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (
@@ -109,7 +109,7 @@ class LocalSession:
         result = await call.wait()
         if isinstance(result, Completed):
             return result.output
-        if isinstance(result, Fault):
+        if isinstance(result, Failure):
             raise result.error
         if isinstance(result, Scored):
             raise CallRefusedError(RefusalReason.NOT_FOUND, f"{call_id!r} is the id of a group's scoring")
@@ -126,7 +126,7 @@ class LocalSession:
         """
         call = await self._engine.score_group(self.id, list(candidates))
         result = await call.wait()
-        if isinstance(result, Fault):
+        if isinstance(result, Failure):
             raise result.error
         return result.scores if isinstance(result, Scored) else ()
 
@@ -139,7 +139,7 @@ class LocalSession:
         Raises:
             OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
         """
-        made = await self._engine.fork(self.id, ForkWish(count))
+        made = await self._engine.fork(self.id, ForkRequest(count))
         return [LocalSession(self._engine, status.origin.session_id) for status in made]
 
     async def summary(self) -> EpisodeSummary:
@@ -166,7 +166,7 @@ class LocalClient:
         """
         self.engine = engine
 
-    async def create(self, order: SessionOrder | None = None, **wishes: Any) -> LocalSession:
+    async def create(self, order: SessionRequest | None = None, **wishes: Any) -> LocalSession:
         """Make a session.
 
         Args:
@@ -177,7 +177,7 @@ class LocalClient:
         Raises:
             OrsServerError: If the order is wrong or the environment's constructor failed.
         """
-        status = await self.engine.create(order or SessionOrder(**wishes))
+        status = await self.engine.create(order or SessionRequest(**wishes))
         return LocalSession(self.engine, status.origin.session_id)
 
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
-from ors_server.loop_watch import Holding
+from ors_server.loop_watch import LoopHold
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.testing.client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
@@ -92,7 +92,7 @@ class Subject:
     """Sessions that were made."""
     teardowns: list[int] = field(default_factory=list[int])
     """Identity of each instance that was torn down."""
-    holdings: list[Holding] = field(default_factory=list[Holding])
+    holdings: list[LoopHold] = field(default_factory=list[LoopHold])
     """Code that held the event loop in the episodes that were played."""
     on_progress: Callable[[str], None] = lambda _: None
     """Told of each call before it is made."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel
 
 from ors_server.errors import Blame, InvalidRequestError
-from ors_server.sessions.calls import Call, Completed, Refusal, RefusalReason, Scored
+from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
 from ors_server.transports.access import Caller
 from ors_server.transports.control_models import Answer
 from ors_server.transports.redaction import may_see_rewards, redact, withhold

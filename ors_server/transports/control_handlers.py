@@ -22,7 +22,7 @@ from ors_server.errors import (
     NotSupportedError,
     ShuttingDownError,
 )
-from ors_server.sessions.order import ForkWish, SessionOrder, SessionStatus
+from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
@@ -164,7 +164,7 @@ class ControlHandlers:
         wanted = request.body(SessionOrderBody)
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
-        order = SessionOrder(
+        order = SessionRequest(
             environment=wanted.environment,
             session_id=wanted.session_id,
             task_spec=wanted.task_spec,
@@ -244,7 +244,7 @@ class ControlHandlers:
     async def fork_session(self, request: Request) -> m.ForkedSessions:
         """Make copies of a session, once no call runs."""
         wanted = request.body(ForkBody)
-        wish = ForkWish(wanted.count, wanted.snapshot_id, request.caller.credential_id)
+        wish = ForkRequest(wanted.count, wanted.snapshot_id, request.caller.credential_id)
         made = await self._engine.fork(request.session_id, wish)
         return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ors_server.sessions.order import MAX_FORKS
+from ors_server.sessions.session_request import MAX_FORKS
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 

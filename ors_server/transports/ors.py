@@ -24,8 +24,8 @@ from ors_server.errors import (
     SessionNotFoundError,
     UnknownCallError,
 )
-from ors_server.sessions.calls import Call
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_call import Call
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
@@ -282,7 +282,7 @@ class OrsDoor:
         session_id = request.session_id
         wanted = request.parse(CreateRequest)
         environment = wanted.env_name or self._deployed(request)
-        order = SessionOrder(
+        order = SessionRequest(
             environment=environment,
             session_id=session_id,
             task_spec=wanted.task_spec,
@@ -301,7 +301,7 @@ class OrsDoor:
             await self._creations.create(session_id, order, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
-    async def _names_later(self, request: Request, order: SessionOrder) -> bool:
+    async def _names_later(self, request: Request, order: SessionRequest) -> bool:
         """Whether the paths of later requests, and nothing before them, name the environment."""
         is_open = order.environment is None and order.split is not None
         if not is_open or len(self._engine.environments) == 1 or order.session_id is None:

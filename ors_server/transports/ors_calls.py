@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
-from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
@@ -27,7 +27,7 @@ from ors_server.wire import ImageBlock, TextBlock, ToolOutput
 
 log = get_logger("ors_server.ors")
 
-NO_RESULT = Fault(OrsServerError("the call has no result"))
+NO_RESULT = Failure(OrsServerError("the call has no result"))
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -108,7 +108,7 @@ class CallStreams:
             if await call.wait_for(PATIENCE) is None or _is_long(call.result):
                 await self._send_parts(opening, call, reader, send, again)
                 return
-            if isinstance(call.result, Fault) and call.is_unwritten:
+            if isinstance(call.result, Failure) and call.is_unwritten:
                 raise call.result.error
             await self.send_whole(send, opening + _encode(call, reader))
 
@@ -191,7 +191,7 @@ def encode_result(
         visibility: The session's setting.
         call_id: The call's id, under which a reason that is withheld is found.
     """
-    if isinstance(result, Fault):
+    if isinstance(result, Failure):
         is_plain = may_see_rewards(caller, visibility)
         error = result.error if is_plain else withhold(result.error, call_id)
         return event("error", str(error) or type(error).__name__)

@@ -11,7 +11,7 @@ import anyio
 
 from ors_server.engines.base import Engine
 from ors_server.errors import SessionNotFoundError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 
 LOST_KEPT = 1_024
@@ -32,7 +32,7 @@ class Creations:
         self._lost: dict[str, bytes] = {}
 
     async def create(
-        self, session_id: str, order: SessionOrder, fingerprint: bytes, receive: http.Receive
+        self, session_id: str, order: SessionRequest, fingerprint: bytes, receive: http.Receive
     ) -> None:
         """Create a session, unless this very creation was carried out and its answer lost.
 

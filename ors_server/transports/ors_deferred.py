@@ -12,7 +12,7 @@ from typing import TypeAlias
 import anyio
 
 from ors_server.errors import SessionExistsError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 
 CLIENT = "ors-sdk/"
 """How the `User-Agent` of that client begins."""
@@ -20,7 +20,7 @@ CLIENT = "ors-sdk/"
 MAX_DEFERRED = 10_000
 """Creations that wait for a path; older ones are forgotten."""
 
-Create: TypeAlias = Callable[[SessionOrder], Awaitable[object]]
+Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
 
 
 class DeferredCreations:
@@ -33,14 +33,14 @@ class DeferredCreations:
             create: Makes a session.
         """
         self._create = create
-        self._waiting: dict[str, SessionOrder] = {}
+        self._waiting: dict[str, SessionRequest] = {}
         self._running: dict[str, anyio.Event] = {}
 
     def __contains__(self, session_id: str) -> bool:
         """Whether a session is still to be made."""
         return session_id in self._waiting
 
-    def defer(self, session_id: str, order: SessionOrder) -> None:
+    def defer(self, session_id: str, order: SessionRequest) -> None:
         """Keep a creation until a path names its environment; the same creation may be repeated.
 
         Args:

@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
 from ors_server.client.mcp_connection import connect
 from ors_server.client.options import ClientOptions, Reach
-from ors_server.sessions.calls import MAX_READERS
+from ors_server.sessions.session_call import MAX_READERS
 
 pytestmark = pytest.mark.anyio
 LIMIT = 30.0

@@ -21,7 +21,7 @@ from ors_server import Environment, EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.http_server.bounded_server import BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
-from ors_server.sessions.calls import Completed
+from ors_server.sessions.session_call import Completed
 from ors_server.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ import pytest
 
 from ors_server.authoring.loading import load_environments
 from ors_server.engines.local import LocalEngine, open_local_engine
-from ors_server.sessions.calls import Completed, Refusal
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_call import Completed, Refusal
+from ors_server.sessions.session_request import SessionRequest
 from ors_server_tasks.math_word_problems import MathWordProblems
 
 SPLITS = {"train": 2000, "validation": 200, "test": 200}
@@ -27,7 +27,7 @@ def with_engine(play: Callable[[LocalEngine], Awaitable[None]]) -> None:
 
 
 async def begin(engine: LocalEngine, index: int = 0) -> str:
-    return (await engine.create(SessionOrder(split="test", index=index))).origin.session_id
+    return (await engine.create(SessionRequest(split="test", index=index))).origin.session_id
 
 
 async def call(engine: LocalEngine, session_id: str, tool: str, **arguments: Any) -> Completed:

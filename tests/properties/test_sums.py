@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from ors_server import EpisodePolicy
 from ors_server.errors import SessionNotFoundError
-from ors_server.sessions.calls import Completed
+from ors_server.sessions.session_call import Completed
 
 CONFLICT, GONE = 409, 404
 REWARDS = st.none() | st.floats(-100, 100, allow_nan=False)

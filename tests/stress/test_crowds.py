@@ -13,8 +13,8 @@ import pytest
 from ors_server import CallContext, Environment, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions, open_local_engine
-from ors_server.sessions.calls import Completed, Fault, Refusal
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_call import Completed, Failure, Refusal
+from ors_server.sessions.session_request import SessionRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(600)]
 SESSIONS = 2_000
@@ -93,7 +93,7 @@ def open_files() -> int:
 
 
 async def create(engine, number, **wishes):
-    status = await engine.create(SessionOrder(session_id=f"s{number}", task_spec={"n": number}, **wishes))
+    status = await engine.create(SessionRequest(session_id=f"s{number}", task_spec={"n": number}, **wishes))
     return status.origin.session_id
 
 
@@ -114,12 +114,14 @@ async def test_an_idle_session_takes_at_most_ten_kibibytes():
     with anyio.fail_after(LIMIT):
         async with open_local_engine([define(Idle)]) as engine:
             for number in range(50):  # whatever is made once for all
-                await engine.create(SessionOrder(session_id=f"warm{number}", split="train", index=number))
+                await engine.create(SessionRequest(session_id=f"warm{number}", split="train", index=number))
             gc.collect()
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
             for number in range(SESSIONS):
-                await engine.create(SessionOrder(session_id=f"s{number}", split="train", index=number % 100))
+                await engine.create(
+                    SessionRequest(session_id=f"s{number}", split="train", index=number % 100)
+                )
             gc.collect()
             each = (tracemalloc.get_traced_memory()[0] - before) / SESSIONS
             tracemalloc.stop()
@@ -169,8 +171,8 @@ async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_
             await anyio.wait_all_tasks_blocked()
             Crowded.gate.set()
             results = [await call.wait() for call in calls]
-            assert all(isinstance(result, Completed | Fault) for result in results)
-            assert all(isinstance(results[turn], Fault) for turn in range(0, len(calls), 3))
+            assert all(isinstance(result, Completed | Failure) for result in results)
+            assert all(isinstance(results[turn], Failure) for turn in range(0, len(calls), 3))
             paid = sum(isinstance(result, Completed) for result in results)
             for session in sessions:
                 assert isinstance(
@@ -183,7 +185,7 @@ async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_
 async def test_deleting_in_the_middle_of_everything_tears_down_each_session_once():
     tasks, threads = len(asyncio.all_tasks()), threading.active_count()
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)], EngineOptions(stray_time_limit=5.0)) as engine:
+        async with open_local_engine([define(Crowded)], EngineOptions(lingering_time_limit=5.0)) as engine:
 
             async def live(number):
                 session = await create(engine, number)
@@ -200,7 +202,7 @@ async def test_deleting_in_the_middle_of_everything_tears_down_each_session_once
                     for _ in range(3):
                         group.start_soon(engine.delete, session)
                 for call in calls:
-                    assert isinstance(await call.wait(), Completed | Fault | Refusal)
+                    assert isinstance(await call.wait(), Completed | Failure | Refusal)
 
             async with anyio.create_task_group() as group:
                 for number in range(500):

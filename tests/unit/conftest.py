@@ -12,7 +12,7 @@ from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions, LocalEngine, open_local_engine
 from ors_server.errors import StoreError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.memory import MemoryStore
 
 LIMIT = 10.0
@@ -216,7 +216,7 @@ class Player:
         if "split" not in wishes:
             wishes.setdefault("task_spec", {"id": "task"})
         with anyio.fail_after(LIMIT):
-            status = await self.engine.create(SessionOrder(**wishes))
+            status = await self.engine.create(SessionRequest(**wishes))
         return status.origin.session_id
 
     async def call(
@@ -264,7 +264,7 @@ def open_player(stage, clock, store):
         *, policy: EpisodePolicy | None = None, cls: Any = None, **options: Any
     ) -> AsyncIterator[Player]:
         served = cls or make_playground(stage, policy=policy or EpisodePolicy())
-        options.setdefault("stray_time_limit", 0.05)
+        options.setdefault("lingering_time_limit", 0.05)
         options.setdefault("ending_time_limit", 0.05)
         async with open_local_engine(
             [define(served)], EngineOptions(**options), clock=clock, store=store

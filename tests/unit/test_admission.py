@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ors_server.admission import Admission, Place
+from ors_server.admission import Admission, Permit
 from ors_server.call_clock import call_clock
 from ors_server.testing import FakeClock
 
@@ -27,7 +27,7 @@ class Waiters:
     def __init__(self, admission: Admission, group: anyio.abc.TaskGroup) -> None:
         self.admission = admission
         self.order: list[str] = []
-        self.held: list[Place] = []
+        self.held: list[Permit] = []
         self._group = group
 
     async def _wait(self, key: str, name: str, options: dict[str, bool]) -> None:
@@ -145,7 +145,7 @@ async def test_one_cancelled_in_the_moment_of_its_turn_hands_the_place_on() -> N
 
     async def wait(name: str, scope: anyio.CancelScope) -> None:
         with scope:
-            async with admission.place("a"):
+            async with admission.permit("a"):
                 got.append(name)
 
     with anyio.fail_after(10):
@@ -172,7 +172,7 @@ async def test_places_come_and_go_at_random_and_none_is_lost() -> None:
             scope.deadline = anyio.current_time()
         options = {"urgent": rng.random() < 0.3, "ahead": rng.random() < 0.3}
         with scope:
-            async with admission.place(rng.choice("abcd"), **options):
+            async with admission.permit(rng.choice("abcd"), **options):
                 figures = admission.figures()
                 most = max(most, figures.running)
                 assert all(key.running <= 2 for key in figures.keys.values())
@@ -224,7 +224,7 @@ async def test_the_clock_of_a_call_stands_still_while_the_call_waits() -> None:
 
     async def call() -> None:
         call_clock.set(Watch())
-        async with admission.place("a"):
+        async with admission.permit("a"):
             news.append("runs")
 
     with anyio.fail_after(10):

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ors_server.call_clock import CallClock, call_clock, counting, off_the_clock, start_clock
+from ors_server.call_clock import CallClock, call_clock, counting, paused_call_clock, start_clock
 from ors_server.loop_watch import BEAT, LoopWatch
 
 pytestmark = pytest.mark.anyio
@@ -134,7 +134,7 @@ async def test_a_paused_clock_does_not_ring():
     begun = anyio.Event()
 
     async def wait(clock: CallClock) -> None:
-        with off_the_clock():
+        with paused_call_clock():
             begun.set()
             assert anyio.current_effective_deadline() - anyio.current_time() > 1
             await anyio.sleep(0.05)
@@ -156,7 +156,7 @@ async def test_others_can_plan_by_the_deadline():
 
 
 async def test_where_no_call_runs_there_is_no_clock_to_stop():
-    with off_the_clock():
+    with paused_call_clock():
         assert call_clock.get() is None
 
 

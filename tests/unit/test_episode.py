@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from ors_server.episode import (
     PLAYABLE,
     TRANSITIONS,
+    CallOutcome,
+    EpisodeEvent,
     EpisodeState,
-    Event,
     IllegalMoveError,
     Metric,
-    Outcome,
     OutcomeKind,
     Phase,
     StopReason,
+    apply_outcome,
     lapse,
     move,
     remaining_time,
-    settle,
 )
 from ors_server.policy import MAX_REWARD, EpisodePolicy, PenaltyCause
-from ors_server.sessions.summarising import describe_metrics
+from ors_server.sessions.episode_summary import describe_metrics
 
 ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
 FREE = EpisodePolicy()
@@ -37,7 +37,7 @@ def playing(**fields):
     return EpisodeState(created_at=0.0, **{"phase": Phase.READY, "started_at": 0.0, **fields})
 
 
-@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, Event)), ids=str)
+@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, EpisodeEvent)), ids=str)
 def test_every_event_in_every_phase_moves_by_the_table_or_raises(phase, event):
     state = EpisodeState(created_at=0.0, phase=phase)
     if (phase, event) in TRANSITIONS:
@@ -49,7 +49,7 @@ def test_every_event_in_every_phase_moves_by_the_table_or_raises(phase, event):
 
 def test_the_table_cannot_be_changed():
     with pytest.raises(TypeError):
-        TRANSITIONS[Phase.DELETED, Event.STEP] = Phase.PLAYING
+        TRANSITIONS[Phase.DELETED, EpisodeEvent.STEP] = Phase.PLAYING
 
 
 def test_nothing_leaves_a_session_that_is_gone():
@@ -62,7 +62,7 @@ def test_no_phase_that_is_over_leads_back_to_play():
 
 def test_every_live_session_can_be_deleted_and_expired():
     live = frozenset(Phase) - {Phase.DELETED, Phase.EXPIRED}
-    for event in (Event.DELETE, Event.EXPIRE):
+    for event in (EpisodeEvent.DELETE, EpisodeEvent.EXPIRE):
         assert {phase for phase, moved in TRANSITIONS if moved is event} == live
 
 
@@ -76,24 +76,26 @@ def test_an_episode_is_over_exactly_where_no_call_will_ever_run(phase):
 
 
 def test_the_first_stop_reason_and_the_first_end_are_kept():
-    finished = move(playing(), Event.END, 5.0, StopReason.COMPLETED)
-    deleted = move(finished, Event.DELETE, 9.0, StopReason.DELETED)
+    finished = move(playing(), EpisodeEvent.END, 5.0, StopReason.COMPLETED)
+    deleted = move(finished, EpisodeEvent.DELETE, 9.0, StopReason.DELETED)
     assert (deleted.stop_reason, deleted.finished_at) == (StopReason.COMPLETED, 5.0)
 
 
 def test_a_failed_setup_ends_the_episode():
-    failed = move(EpisodeState(created_at=0.0), Event.SETUP_FAILED, 3.0, StopReason.FAILED)
+    failed = move(EpisodeState(created_at=0.0), EpisodeEvent.SETUP_FAILED, 3.0, StopReason.FAILED)
     assert (failed.phase, failed.finished_at, failed.started_at) == (Phase.FAILED, 3.0, None)
 
 
 def test_play_begins_when_setup_ends():
-    assert move(EpisodeState(created_at=0.0), Event.SETUP_DONE, 3.0).started_at == 3.0
+    assert move(EpisodeState(created_at=0.0), EpisodeEvent.SETUP_DONE, 3.0).started_at == 3.0
 
 
 @pytest.mark.parametrize("phase", sorted(set(Phase) - PLAYABLE))
 def test_no_step_is_counted_outside_of_play(phase):
     with pytest.raises(IllegalMoveError):
-        settle(EpisodeState(created_at=0.0, phase=phase), FREE, Outcome(OutcomeKind.COMPLETED, 1.0), 1.0)
+        apply_outcome(
+            EpisodeState(created_at=0.0, phase=phase), FREE, CallOutcome(OutcomeKind.COMPLETED, 1.0), 1.0
+        )
 
 
 COST = {
@@ -110,7 +112,7 @@ DEAR = EpisodePolicy(**{f"{cause.value}_penalty": 0.5 for cause in PenaltyCause}
 
 @pytest.mark.parametrize("kind", OutcomeKind)
 def test_every_kind_of_outcome_costs_what_its_cause_says(kind):
-    _, charge = settle(playing(), DEAR, Outcome(kind), 1.0)
+    _, charge = apply_outcome(playing(), DEAR, CallOutcome(kind), 1.0)
     expected = {} if COST[kind] is None else {COST[kind].value: -0.5}
     if kind not in {OutcomeKind.FAULT, OutcomeKind.CANCELLED}:
         expected |= {"overlong": -0.5}
@@ -126,8 +128,8 @@ def test_every_cause_has_a_field_in_the_policy_that_is_free_by_default(cause):
 
 
 def test_a_penalty_is_added_to_what_the_tool_paid_and_both_are_itemised():
-    state, charge = settle(
-        playing(), EpisodePolicy(overlong_penalty=0.25), Outcome(OutcomeKind.COMPLETED, 1.0), 1.0
+    state, charge = apply_outcome(
+        playing(), EpisodePolicy(overlong_penalty=0.25), CallOutcome(OutcomeKind.COMPLETED, 1.0), 1.0
     )
     assert (charge.reward, charge.components) == (0.75, {"tool": 1.0, "overlong": -0.25})
     assert (state.reward_sum, state.penalty_sum, state.episode_return) == (1.0, -0.25, 0.75)
@@ -135,14 +137,14 @@ def test_a_penalty_is_added_to_what_the_tool_paid_and_both_are_itemised():
 
 
 def test_a_step_without_a_judgement_is_not_a_zero():
-    state, charge = settle(playing(), FREE, Outcome(OutcomeKind.COMPLETED, None), 1.0)
+    state, charge = apply_outcome(playing(), FREE, CallOutcome(OutcomeKind.COMPLETED, None), 1.0)
     assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (
         None,
         1,
         None,
         None,
     )
-    state, charge = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, 0.0), 1.0)
+    state, charge = apply_outcome(state, FREE, CallOutcome(OutcomeKind.COMPLETED, 0.0), 1.0)
     assert (charge.reward, state.ungraded_steps, state.last_reward, state.best_reward) == (0.0, 1, 0.0, 0.0)
 
 
@@ -165,36 +167,36 @@ def test_a_step_carries_over_every_field_that_it_does_not_count():
     }
     before = EpisodeState(phase=Phase.PLAYING, **kept, **counted)
     assert {field.name for field in dataclasses.fields(before)} == {"phase", *kept, *counted}
-    after, _ = settle(before, EpisodePolicy(), Outcome(OutcomeKind.TOOL_ERROR), 17.0)
+    after, _ = apply_outcome(before, EpisodePolicy(), CallOutcome(OutcomeKind.TOOL_ERROR), 17.0)
     assert after == dataclasses.replace(before, steps=5, ungraded_steps=14, last_call_at=17.0)
 
 
 def test_faults_are_counted_and_judged_nothing():
-    state, charge = settle(playing(), DEAR, Outcome(OutcomeKind.FAULT), 1.0)
+    state, charge = apply_outcome(playing(), DEAR, CallOutcome(OutcomeKind.FAULT), 1.0)
     assert (state.failed_steps, state.ungraded_steps, charge.reward) == (1, 1, None)
 
 
 @pytest.mark.parametrize(
     ("policy", "outcome", "now", "reason"),
     [
-        (FREE, Outcome(OutcomeKind.COMPLETED, 1.0), 1.0, None),
-        (FREE, Outcome(OutcomeKind.COMPLETED, 1.0, finished=True), 1.0, StopReason.COMPLETED),
-        (FREE, Outcome(OutcomeKind.FORBIDDEN), 1.0, None),
-        (EpisodePolicy(forbidden_ends=True), Outcome(OutcomeKind.FORBIDDEN), 1.0, StopReason.BLOCKED),
-        (EpisodePolicy(step_limit=1), Outcome(OutcomeKind.FAULT), 1.0, StopReason.STEP_LIMIT),
-        (EpisodePolicy(step_limit=2), Outcome(OutcomeKind.FAULT), 1.0, None),
-        (EpisodePolicy(time_limit=1.0), Outcome(OutcomeKind.COMPLETED), 1.0, StopReason.TIME_LIMIT),
-        (EpisodePolicy(time_limit=1.0), Outcome(OutcomeKind.COMPLETED), 0.5, None),
+        (FREE, CallOutcome(OutcomeKind.COMPLETED, 1.0), 1.0, None),
+        (FREE, CallOutcome(OutcomeKind.COMPLETED, 1.0, finished=True), 1.0, StopReason.COMPLETED),
+        (FREE, CallOutcome(OutcomeKind.FORBIDDEN), 1.0, None),
+        (EpisodePolicy(forbidden_ends=True), CallOutcome(OutcomeKind.FORBIDDEN), 1.0, StopReason.BLOCKED),
+        (EpisodePolicy(step_limit=1), CallOutcome(OutcomeKind.FAULT), 1.0, StopReason.STEP_LIMIT),
+        (EpisodePolicy(step_limit=2), CallOutcome(OutcomeKind.FAULT), 1.0, None),
+        (EpisodePolicy(time_limit=1.0), CallOutcome(OutcomeKind.COMPLETED), 1.0, StopReason.TIME_LIMIT),
+        (EpisodePolicy(time_limit=1.0), CallOutcome(OutcomeKind.COMPLETED), 0.5, None),
         (
             EpisodePolicy(time_limit=1.0, step_limit=1),
-            Outcome(OutcomeKind.COMPLETED, 1.0, finished=True),
+            CallOutcome(OutcomeKind.COMPLETED, 1.0, finished=True),
             2.0,
             StopReason.COMPLETED,
         ),
     ],
 )
 def test_what_ends_an_episode_has_an_order(policy, outcome, now, reason):
-    state, charge = settle(playing(), policy, outcome, now)
+    state, charge = apply_outcome(playing(), policy, outcome, now)
     assert (charge.stop_reason, charge.finished) == (reason, reason is not None)
     assert state.phase is (Phase.PLAYING if reason is None else Phase.FINISHED)
     assert state.stop_reason is reason
@@ -215,13 +217,13 @@ def test_without_a_limit_or_before_play_no_time_is_left_to_count():
     assert remaining_time(EpisodeState(created_at=0.0), EpisodePolicy(time_limit=1.0), 99.0) is None
     created = EpisodeState(created_at=0.0)
     assert lapse(created, EpisodePolicy(time_limit=1.0), 99.0) is created
-    finished = move(playing(), Event.END, 1.0, StopReason.COMPLETED)
+    finished = move(playing(), EpisodeEvent.END, 1.0, StopReason.COMPLETED)
     assert lapse(finished, EpisodePolicy(time_limit=1.0), 99.0) is finished
 
 
 rewards = st.none() | st.floats(-MAX_REWARD, MAX_REWARD)
-outcomes = st.builds(Outcome, st.sampled_from(OutcomeKind), rewards).map(
-    lambda outcome: outcome if outcome.kind is OutcomeKind.COMPLETED else Outcome(outcome.kind)
+outcomes = st.builds(CallOutcome, st.sampled_from(OutcomeKind), rewards).map(
+    lambda outcome: outcome if outcome.kind is OutcomeKind.COMPLETED else CallOutcome(outcome.kind)
 )
 
 
@@ -232,7 +234,7 @@ def test_the_return_is_the_sum_of_what_was_paid_bit_for_bit(played, penalty, ove
     )
     state, paid = playing(), []
     for number, outcome in enumerate(played, start=1):
-        state, charge = settle(state, policy, outcome, float(number))
+        state, charge = apply_outcome(state, policy, outcome, float(number))
         assert charge.number == state.steps == number
         paid.append(charge.reward)
     numbers = [reward for reward in paid if reward is not None]
@@ -248,7 +250,7 @@ def test_the_return_is_the_sum_of_what_was_paid_bit_for_bit(played, penalty, ove
 def reporting(*reports):
     state = playing()
     for report in reports:
-        state, _ = settle(state, FREE, Outcome(OutcomeKind.COMPLETED, metrics=report), 1.0)
+        state, _ = apply_outcome(state, FREE, CallOutcome(OutcomeKind.COMPLETED, metrics=report), 1.0)
     return describe_metrics(state.metrics)
 
 
@@ -268,7 +270,9 @@ def test_an_episode_without_metrics_has_none():
 
 
 def test_a_metric_moves_no_sum():
-    state, charge = settle(playing(), FREE, Outcome(OutcomeKind.COMPLETED, metrics={"f1": 0.9}), 1.0)
+    state, charge = apply_outcome(
+        playing(), FREE, CallOutcome(OutcomeKind.COMPLETED, metrics={"f1": 0.9}), 1.0
+    )
     assert (charge.reward, state.episode_return, state.ungraded_steps) == (None, 0.0, 1)
 
 

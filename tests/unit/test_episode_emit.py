@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.episode import EpisodeState, Outcome, OutcomeKind, Phase, StopReason, lapse, settle
+from ors_server.episode import CallOutcome, EpisodeState, OutcomeKind, Phase, StopReason, apply_outcome, lapse
 from ors_server.errors import InvalidRequestError
 from ors_server.policy import MAX_REWARD, WITHHELD, EpisodePolicy
 
@@ -19,13 +19,13 @@ def playing():
 
 
 def gives(reward, *, finished=False):
-    return Outcome(OutcomeKind.COMPLETED, reward, finished=finished)
+    return CallOutcome(OutcomeKind.COMPLETED, reward, finished=finished)
 
 
 def play(policy, outcomes):
     state, charges = playing(), []
     for number, outcome in enumerate(outcomes, start=1):
-        state, charge = settle(state, policy, outcome, float(number))
+        state, charge = apply_outcome(state, policy, outcome, float(number))
         charges.append(charge)
     return state, charges
 
@@ -54,7 +54,7 @@ def test_the_step_that_ends_the_episode_pays_for_all():
 
 
 def test_what_is_held_is_no_part_of_the_return_yet():
-    state, _ = play(FINAL, [gives(0.5), Outcome(OutcomeKind.INVALID_CALL)])
+    state, _ = play(FINAL, [gives(0.5), CallOutcome(OutcomeKind.INVALID_CALL)])
     assert (state.episode_return, state.last_reward) == (0.0, None)
     assert state.held == 0.4
     assert (state.reward_sum, state.penalty_sum, state.best_reward) == (0.5, -0.1, 0.5)
@@ -81,7 +81,7 @@ def test_a_last_step_without_a_judgement_pays_what_was_held():
 @pytest.mark.parametrize("kind", [OutcomeKind.FAULT, OutcomeKind.CANCELLED])
 def test_an_end_by_a_failure_has_no_room_for_a_number_and_pays_nothing(kind):
     policy = FINAL.model_copy(update={"step_limit": 2})
-    state, charges = play(policy, [gives(0.5), Outcome(kind)])
+    state, charges = play(policy, [gives(0.5), CallOutcome(kind)])
     assert (charges[-1].reward, charges[-1].finished) == (None, True)
     assert (state.episode_return, state.held, state.stop_reason) == (0.0, 0.5, StopReason.STEP_LIMIT)
 
@@ -95,7 +95,7 @@ def test_an_end_between_two_calls_leaves_what_was_held_unpaid():
 
 outcomes = st.lists(
     st.builds(
-        lambda kind, reward: Outcome(kind, reward if kind is OutcomeKind.COMPLETED else None),
+        lambda kind, reward: CallOutcome(kind, reward if kind is OutcomeKind.COMPLETED else None),
         st.sampled_from(OutcomeKind),
         st.none() | st.floats(-MAX_REWARD, MAX_REWARD),
     ),

@@ -194,7 +194,7 @@ async def test_a_loop_that_is_really_held_is_found_with_the_place_in_the_code(ca
 
 
 async def test_the_machines_own_delays_are_not_the_codes(monkeypatch):
-    machine = loop_watch._Machine(__import__("threading").get_ident())
+    machine = loop_watch._MachineDelay(__import__("threading").get_ident())
     machine.sleeps_until(10.0)
     assert machine.lost_until(10.01) == 0.0
     assert machine.lost_until(12.0) == pytest.approx(2.0, abs=0.5)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ors_server.episode import TRANSITIONS, Event, Phase
+from ors_server.episode import TRANSITIONS, EpisodeEvent, Phase
 from ors_server.errors import RecordError
 from ors_server.recording import TRANSITION
 from ors_server.store.sql.stamps import is_edited
@@ -76,7 +76,7 @@ def _follow(standing: _Standing, transition: Transition) -> Iterator[str]:
         )
     if standing.stop_reason not in {None, transition.stop_reason}:
         yield f"the stop reason was {standing.stop_reason!r} and became {transition.stop_reason!r}"
-    if (transition.stop_reason is None) != (transition.event in {Event.SETUP_DONE, Event.STEP}):
+    if (transition.stop_reason is None) != (transition.event in {EpisodeEvent.SETUP_DONE, EpisodeEvent.STEP}):
         yield f"{transition.event!r} with the stop reason {transition.stop_reason!r}"
     if standing.at is not None and transition.at < standing.at - _CLOCK:
         yield "it happened before the one that it follows"
@@ -93,7 +93,10 @@ def _may_precede(standing: _Standing, summary: EpisodeSummary, *, is_closed: boo
         return True
     if is_closed or standing.phase is None:
         return False
-    by_step = _TABLE.get((standing.phase, Event.STEP.value)), _TABLE.get((standing.phase, Event.END.value))
+    by_step = (
+        _TABLE.get((standing.phase, EpisodeEvent.STEP.value)),
+        _TABLE.get((standing.phase, EpisodeEvent.END.value)),
+    )
     is_first = standing.phase == Phase.PLAYING or summary.steps == 1
     return is_first and standing.phase != summary.phase and summary.phase in by_step
 

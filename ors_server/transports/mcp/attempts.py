@@ -9,7 +9,7 @@ import anyio
 
 from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.base import EpisodeFilter
 from ors_server.transports.access import Caller, Role
 
@@ -19,7 +19,7 @@ ATTEMPT_LABEL = "attempt"
 TEST_ATTEMPTS = 1
 """Episodes of one task of a test split that a key may start where no setting says otherwise."""
 
-Start: TypeAlias = Callable[[SessionOrder], Awaitable[str]]
+Start: TypeAlias = Callable[[SessionRequest], Awaitable[str]]
 _Task: TypeAlias = tuple[str, str, str, int]
 
 
@@ -38,7 +38,7 @@ class Attempts:
         self._limit = limit
         self._locks: WeakValueDictionary[_Task, anyio.Lock] = WeakValueDictionary()
 
-    async def start(self, caller: Caller, order: SessionOrder, start: Start) -> str:
+    async def start(self, caller: Caller, order: SessionRequest, start: Start) -> str:
         """Start an episode, unless the caller has started that task often enough.
 
         Args:

@@ -9,7 +9,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from ors_server.sessions.calls import Call
+from ors_server.sessions.session_call import Call
 from ors_server.transports.mcp.clients import (
     Context,
     HandshakeClient,

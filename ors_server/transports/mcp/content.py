@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
-from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalReason
+from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.mcp.clients import Result, missing_abilities_error
 from ors_server.transports.redaction import FAILED, withhold
@@ -148,7 +148,7 @@ def tool_result(call: Call, figures: Figures) -> Result:
             return _completed(result, figures)
         case Refusal() as result:
             return _refused(result, figures)
-        case Fault() as result:
+        case Failure() as result:
             return _failed(result, figures, call.id)
         case _:  # pragma: no cover  (groups are scored through the ORS door)
             raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
@@ -186,7 +186,7 @@ def _refused(result: Refusal, figures: Figures) -> Result:
     return wire
 
 
-def _failed(result: Fault, figures: Figures, call_id: str) -> Result:
+def _failed(result: Failure, figures: Figures, call_id: str) -> Result:
     error = result.error
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)

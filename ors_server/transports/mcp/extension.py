@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.sessions.order import MAX_FORKS, ForkWish, SessionOrder
+from ors_server.sessions.session_request import MAX_FORKS, ForkRequest, SessionRequest
 from ors_server.transports.mcp.catalogue import specs_of
 from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import EXTENSION
@@ -148,7 +148,7 @@ class EnvironmentsExtension(Extension):
         return {"tasks": await tasks.get_task_range(params.split, params.start, params.stop)}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
-        order = SessionOrder(
+        order = SessionRequest(
             environment=params.environment,
             session_id=params.session_id,
             task_spec=params.task_spec,
@@ -186,7 +186,7 @@ class EnvironmentsExtension(Extension):
         return (await self._engine.restore(params.session_id, params.snapshot_id)).as_json()
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:
-        wish = ForkWish(params.count, params.snapshot_id)
+        wish = ForkRequest(params.count, params.snapshot_id)
         made = await self._ground.fork(context, params.session_id, wish)
         return {"sessions": [{"session_id": one, **self._ground.ways_in(one)} for one in made]}
 

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 
 from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
-from ors_server.sessions.order import ForkWish, SessionOrder
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.attempts import Attempts
 from ors_server.transports.mcp.clients import Context
@@ -118,7 +118,7 @@ class Ground:
             return False
         return RESULT_KEY in (declared.extensions or {}) or RESULT_KEY in (declared.experimental or {})
 
-    async def start(self, context: Context, order: SessionOrder) -> str:
+    async def start(self, context: Context, order: SessionRequest) -> str:
         """Make a session for the caller.
 
         Args:
@@ -135,10 +135,10 @@ class Ground:
         order = replace(order, credential_id=caller.credential_id)
         return await self._attempts.start(caller, order, self._create)
 
-    async def _create(self, order: SessionOrder) -> str:
+    async def _create(self, order: SessionRequest) -> str:
         return (await self.engine.create(order)).origin.session_id
 
-    async def fork(self, context: Context, session_id: str, wish: ForkWish) -> list[str]:
+    async def fork(self, context: Context, session_id: str, wish: ForkRequest) -> list[str]:
         """Make copies of a session for the caller.
 
         Args:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
-from ors_server.sessions.arguments import refuse_unknown
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.tool_arguments import refuse_unknown
 from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
 from ors_server.transports.mcp.catalogue import (
     LIST_ENVIRONMENTS,
@@ -116,7 +116,7 @@ class Lobby:
             _natural(arguments, "index"),
             _natural(arguments, "seed", 1 << SEED_BITS),
         )
-        order = SessionOrder(
+        order = SessionRequest(
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
         session_id = await self._ground.start(context, order)

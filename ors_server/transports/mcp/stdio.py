@@ -7,7 +7,7 @@ from mcp.server.stdio import stdio_server
 from ors_server._version import __version__
 from ors_server.engines.base import Engine
 from ors_server.errors import InvalidRequestError
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import Ground, Visitor
@@ -16,7 +16,7 @@ EPISODE_VARIABLE = "ORS_EPISODE"
 """Environment variable that chooses the episode where no argument does."""
 
 
-def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionOrder | None:
+def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionRequest | None:
     """Read which episode is to be served.
 
     Args:
@@ -34,12 +34,12 @@ def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionO
         return None
     match text.split("/"):
         case [environment, split, index] if environment and split and index.isdecimal():
-            return SessionOrder(environment=environment, split=split, index=int(index))
+            return SessionRequest(environment=environment, split=split, index=int(index))
         case _:
             raise InvalidRequestError(f"an episode is chosen as environment/split/index, not {text!r}")
 
 
-async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionOrder | None) -> None:
+async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionRequest | None) -> None:
     """Serve one client until it closes its side.
 
     Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no

@@ -25,7 +25,7 @@ from ors_server import (
 from ors_server.app import App, create_app
 from ors_server.http_server.bounded_server import BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.settings import Settings
 from ors_server.trajectory import EpisodeSummary
 from ors_server.visibility import Visibility
@@ -173,7 +173,7 @@ class Site:
         wanted = {"split": "test", "index": 0, **order}
         if "visibility" in wanted:
             wanted["visibility"] = Visibility(wanted["visibility"])
-        status = await self.app.engine.create(SessionOrder(environment=environment, **wanted))
+        status = await self.app.engine.create(SessionRequest(environment=environment, **wanted))
         return status.origin.session_id
 
     async def summary(self, session_id: str) -> EpisodeSummary:

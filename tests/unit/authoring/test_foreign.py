@@ -155,16 +155,16 @@ async def test_a_foreign_class_is_defined_like_one_of_ours(make, theirs):
 async def test_a_foreign_tool_runs_and_its_output_becomes_ours(make):
     tool = define(make()).tools["echo"]
     instance = make()()
-    output = tool.adopt(await tool.bind(instance)(tool.parse({"text": "hi"}), CONTEXT))
+    output = tool.to_output(await tool.bind(instance)(tool.parse({"text": "hi"}), CONTEXT))
     assert (output.blocks[0].text, output.reward, type(output).__module__) == ("hi", 0.5, "ors_server.wire")
 
 
 async def test_foreign_outputs_are_checked(make, theirs):
     tool = define(make()).tools["echo"]
     with pytest.raises(ToolOutputError, match="returned int; expected ToolOutput"):
-        tool.adopt(5)
+        tool.to_output(5)
     with pytest.raises(ToolOutputError, match="illegal ToolOutput"):
-        tool.adopt(theirs.ToolOutput(reward=float("nan")))
+        tool.to_output(theirs.ToolOutput(reward=float("nan")))
 
 
 async def test_foreign_marks_are_kept(make, theirs):
@@ -202,7 +202,7 @@ async def test_foreign_marks_are_kept(make, theirs):
     assert definition.tools["grade"].exclusive
     assert (definition.listing.terminal_tool.name, definition.listing.terminal_tool.arg) == ("grade", "text")
     assert [spec.name for spec in await definition.hooks.task_tools(cls())] == ["hidden"]
-    output = definition.tools["bare"].adopt(await definition.tools["bare"].bind(cls())(None, CONTEXT))
+    output = definition.tools["bare"].to_output(await definition.tools["bare"].bind(cls())(None, CONTEXT))
     assert output.blocks == []
 
 

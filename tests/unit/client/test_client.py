@@ -6,7 +6,7 @@ import pytest
 from ors_server import EpisodePolicy, ToolOutput, errors, tool
 from ors_server.client import AsyncClient, ClientOptions, Patience, SumMismatchError
 from ors_server.client.connection import Connection
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.session_request import SessionRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -169,7 +169,7 @@ async def test_an_end_that_the_server_does_not_answer_is_no_error_of_the_player(
 
 
 async def test_a_session_of_somebody_else_is_joined_and_left_alive(place):
-    status = await place.app.engine.create(SessionOrder(environment="slope", split="train", index=0))
+    status = await place.app.engine.create(SessionRequest(environment="slope", split="train", index=0))
     session_id = status.origin.session_id
     await (await place.app.engine.call(session_id, "climb", {"reward": 0.1})).wait()
     async with place.client.attach(session_id) as episode:

@@ -18,7 +18,7 @@ from ors_server.errors import (
     ToolOutputError,
     UnknownCallError,
 )
-from ors_server.sessions.calls import Completed, Fault, RefusalReason
+from ors_server.sessions.session_call import Completed, Failure, RefusalReason
 from ors_server.trajectory import StepStatus
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ async def test_a_reward_out_of_range_is_clipped_where_the_policy_says_so(open_pl
 async def test_rewards_whose_sum_could_overflow_are_refused(player):
     session = await player.create()
     result = await player.call(session, "pay", reward=1e308)
-    assert isinstance(result, Fault)
+    assert isinstance(result, Failure)
     assert math.isfinite((await player.summary(session)).episode_return)
 
 
@@ -232,7 +232,7 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, stage
     call.cancel()
     with anyio.fail_after(10):
         result = await call.wait()
-    assert isinstance(result, Fault)
+    assert isinstance(result, Failure)
     assert "never" not in stage.happened
     assert (await player.summary(session)).steps == 0
     call.cancel()  # once more does no harm
@@ -254,7 +254,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_pl
     second.cancel()
     gate.set()
     with anyio.fail_after(10):
-        assert isinstance(await second.wait(), Fault)
+        assert isinstance(await second.wait(), Failure)
         assert isinstance(await first.wait(), Completed)
         assert isinstance(await third.wait(), Completed)
     assert "never" not in stage.happened
@@ -300,7 +300,7 @@ async def test_a_running_call_can_be_withdrawn_through_the_engine(player, stage)
     await anyio.wait_all_tasks_blocked()
     with anyio.fail_after(10):
         assert await player.engine.cancel(session, "mine")
-        assert isinstance(await call.wait(), Fault)
+        assert isinstance(await call.wait(), Failure)
         assert not await player.engine.cancel(session, "mine")
     with pytest.raises(UnknownCallError):
         await player.engine.cancel(session, "nosuch")

@@ -17,7 +17,7 @@ from ors_server.errors import (
     CallIdReusedError,
     UnknownCallError,
 )
-from ors_server.sessions.calls import Completed, Refusal, RefusalReason
+from ors_server.sessions.session_call import Completed, Refusal, RefusalReason
 from ors_server.trajectory import StepStatus
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from ors_server.sessions.copies import MAX_VALUES, NotJSONError, check_size, copy_json, read_json, write_json
+from ors_server.sessions.json_copies import (
+    MAX_VALUES,
+    JSONCopyError,
+    check_size,
+    copy_json,
+    read_json,
+    write_json,
+)
 
 
 def nest(depth):
@@ -33,19 +40,19 @@ def test_numbers_keep_their_value():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), object(), {1, 2}, b"x"])
 def test_what_is_no_json_is_refused(value):
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         write_json({"a": value})
 
 
 def test_more_digits_than_python_writes_are_refused():
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         write_json({"a": int("9" * 4000) ** 2})
 
 
 def test_a_circle_is_refused():
     circle: dict[str, Any] = {}
     circle["a"] = circle
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         copy_json(circle)
 
 
@@ -56,12 +63,12 @@ def test_nesting_is_bounded(depth, is_fine):
     if is_fine:
         assert copy_json(nest(depth)) == nest(depth)
         return
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         copy_json(nest(depth))
 
 
 def test_text_that_is_no_json_is_refused():
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         read_json("{")
 
 
@@ -76,7 +83,7 @@ def test_text_that_is_no_json_is_refused():
     ids=["numbers", "lists", "keys", "objects"],
 )
 def test_a_value_of_too_many_parts_is_refused_and_a_smaller_one_is_not(value):
-    with pytest.raises(NotJSONError, match="more than 50000"):
+    with pytest.raises(JSONCopyError, match="more than 50000"):
         check_size(value)
     check_size({"a": [0] * (MAX_VALUES - 4), "text": "," * MAX_VALUES})
 
@@ -84,5 +91,5 @@ def test_a_value_of_too_many_parts_is_refused_and_a_smaller_one_is_not(value):
 def test_a_value_that_holds_itself_is_too_large():
     value: dict[str, Any] = {}
     value["a"] = [value, value]
-    with pytest.raises(NotJSONError):
+    with pytest.raises(JSONCopyError):
         check_size(value)

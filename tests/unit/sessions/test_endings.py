@@ -16,9 +16,9 @@ from ors_server.errors import (
     SessionNotFoundError,
     ShuttingDownError,
 )
-from ors_server.sessions.calls import Completed, Fault
-from ors_server.sessions.census import SessionLimits
-from ors_server.sessions.order import SessionOrder
+from ors_server.sessions.quotas import SessionLimits
+from ors_server.sessions.session_call import Completed, Failure
+from ors_server.sessions.session_request import SessionRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -53,12 +53,12 @@ async def test_deleting_waits_for_a_blocking_tool_only_so_long_and_the_teardown_
         return ToolOutput()
 
     stage.acts["hang"] = hang
-    async with open_player(stray_time_limit=10.0) as player:
+    async with open_player(lingering_time_limit=10.0) as player:
         session = await player.create()
         call = await player.engine.call(session, "block", {"act": "hang"})
         await anyio.wait_all_tasks_blocked()
         assert await player.delete(session)
-        assert isinstance(call.result, Fault)
+        assert isinstance(call.result, Failure)
         assert (await player.summary(session)).phase == "deleted"
         assert "teardown" not in stage.happened
         released.set()
@@ -97,7 +97,7 @@ async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting
         await anyio.wait_all_tasks_blocked()
         assert await player.delete(session)
         gate.set()
-        assert isinstance(call.result, Fault)
+        assert isinstance(call.result, Failure)
     assert "teardown" in stage.happened
 
 
@@ -357,7 +357,7 @@ async def test_no_limit_is_passed_even_by_asking_for_many_at_once(open_player, s
 
 async def test_no_secret_and_no_task_is_in_a_repr_or_a_log_line(player, stage, caplog):
     caplog.set_level(logging.DEBUG)
-    order = SessionOrder(task_spec={"answer": "forty-two"}, secrets={"KEY": "s3cr3t-value"})
+    order = SessionRequest(task_spec={"answer": "forty-two"}, secrets={"KEY": "s3cr3t-value"})
     status = await player.engine.create(order)
     session = status.origin.session_id
     stage.acts["raise"] = lambda env, context: 1 / 0

@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server.errors import SessionExpiredError, SessionNotFoundError
-from ors_server.sessions.census import IDS_KEPT, RecentIds
+from ors_server.sessions.quotas import IDS_KEPT, RecentIds
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.episode import OutcomeKind
 from ors_server.errors import ToolFailedError, ToolOutputError
-from ors_server.sessions.calls import Completed, Fault
+from ors_server.sessions.session_call import Completed, Failure
 from ors_server.trajectory import StepStatus
 
 pytestmark = pytest.mark.anyio
@@ -49,12 +49,12 @@ def raising_async(error):
 
 
 @pytest.mark.parametrize("error", EVERYTHING, ids=repr)
-@pytest.mark.parametrize("manner", ["do", "block", "awaiting"])
-async def test_whatever_a_tool_raises_is_a_fault_of_its_call_alone(player, stage, error, manner):
-    stage.acts["raise"] = raising_async(error) if manner == "awaiting" else raising(error)
+@pytest.mark.parametrize("concurrency", ["do", "block", "awaiting"])
+async def test_whatever_a_tool_raises_is_a_fault_of_its_call_alone(player, stage, error, concurrency):
+    stage.acts["raise"] = raising_async(error) if concurrency == "awaiting" else raising(error)
     session, other = await player.create(), await player.create()
-    result = await player.act(session, "raise", "block" if manner == "block" else "do")
-    assert isinstance(result, Fault)
+    result = await player.act(session, "raise", "block" if concurrency == "block" else "do")
+    assert isinstance(result, Failure)
     assert isinstance(result.error, ToolFailedError)
     assert str(result.error)
     (step,) = await player.steps(session)
@@ -105,7 +105,7 @@ async def test_a_tool_that_cancels_its_own_task_hurts_nobody(player, stage):
 
     stage.acts |= {"wait": cancel_and_wait, "return": cancel_and_return}
     session, other = await player.create(), await player.create()
-    assert isinstance(await player.act(session, "wait"), Fault)
+    assert isinstance(await player.act(session, "wait"), Failure)
     assert (await player.act(session, "return")).output.reward == 1.0
     for everybody in (session, other):
         assert isinstance(await player.call(everybody, "pay"), Completed)
@@ -200,8 +200,8 @@ async def test_endless_recursion_fails_its_call(player, stage):
 
     stage.acts["recurse"] = recurse
     session = await player.create()
-    for manner in ("do", "block"):
-        assert isinstance((await player.act(session, "recurse", manner)).error, ToolFailedError)
+    for concurrency in ("do", "block"):
+        assert isinstance((await player.act(session, "recurse", concurrency)).error, ToolFailedError)
 
 
 async def test_a_tool_that_hangs_is_stopped_and_costs_what_the_policy_says(open_player, stage):
@@ -273,7 +273,7 @@ async def test_a_blocking_tool_that_never_got_a_thread_keeps_no_turn(open_player
         starved = await player.engine.call(session, "block_hurried", {"act": "never"}, call_id="starved")
         await anyio.wait_all_tasks_blocked()
         assert await player.engine.cancel(session, "starved")
-        assert isinstance(starved.result, Fault)
+        assert isinstance(starved.result, Failure)
         assert isinstance(await player.call(session, "pay"), Completed)
         released.set()
         with anyio.fail_after(10):
@@ -310,7 +310,7 @@ async def test_a_tool_that_leaves_a_cancel_scope_open_hurts_only_its_session(pla
 
     stage.acts["leave"] = leave_open
     session, other = await player.create(), await player.create()
-    assert isinstance(await player.act(session, "leave"), Fault)
+    assert isinstance(await player.act(session, "leave"), Failure)
     assert isinstance(await player.call(other, "pay"), Completed)
     assert isinstance(await player.call(session, "pay"), Completed)
 

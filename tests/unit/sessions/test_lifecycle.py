@@ -18,9 +18,9 @@ from ors_server.errors import (
     UnknownSplitError,
     UnknownTaskError,
 )
-from ors_server.sessions.calls import Completed
-from ors_server.sessions.census import SessionLimits
 from ors_server.sessions.manager import hash_task
+from ors_server.sessions.quotas import SessionLimits
+from ors_server.sessions.session_call import Completed
 
 pytestmark = pytest.mark.anyio
 
@@ -275,7 +275,7 @@ async def test_teardown_waits_for_a_blocking_setup(open_player, stage, playgroun
             released.wait(10)
             stage.happened.append("setup ended")
 
-    async with open_player(cls=Blocking, stray_time_limit=10.0) as player:
+    async with open_player(cls=Blocking, lingering_time_limit=10.0) as player:
         session = await player.create()
         with anyio.fail_after(10):
             await running.wait()

@@ -10,8 +10,8 @@ from ors_server import Environment, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import CallIdReusedError, StoreError
-from ors_server.sessions.order import SessionOrder
-from ors_server.sessions.table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
+from ors_server.sessions.call_table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.open import open_store
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def engine(tmp_path):
 
 
 async def start(engine) -> str:
-    status = await engine.create(SessionOrder(split="train", index=0))
+    status = await engine.create(SessionRequest(split="train", index=0))
     return status.origin.session_id
 
 

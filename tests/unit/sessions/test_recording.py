@@ -7,7 +7,7 @@ import pytest
 from ors_server import Environment, tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import open_local_engine
-from ors_server.sessions.order import ForkWish, SessionOrder
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ class Table:
         self.engine = engine
 
     async def seat(self, **wishes):
-        status = await self.engine.create(SessionOrder(split="train", index=0, **wishes))
+        status = await self.engine.create(SessionRequest(split="train", index=0, **wishes))
         return status.origin.session_id
 
     async def throw(self, session, times=1):
@@ -91,7 +91,7 @@ async def test_going_back_brings_the_chances_back(table):
 async def test_a_fork_goes_on_with_the_chances_of_its_parent(table):
     session = await table.seat(seed=7)
     await table.throw(session, 2)
-    forks = await table.engine.fork(session, ForkWish(count=2))
+    forks = await table.engine.fork(session, ForkRequest(count=2))
     then = await table.throw(session, 2)
     assert [await table.throw(fork.origin.session_id, 2) for fork in forks] == [then, then]
     origins = [fork.origin for fork in forks]

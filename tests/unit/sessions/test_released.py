@@ -11,7 +11,7 @@ import pytest
 from ors_server import Environment, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.engines.local import open_local_engine
-from ors_server.sessions.order import ForkWish, SessionOrder
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -99,13 +99,13 @@ async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
     Remembered.made.clear()
     clock = FakeClock()
     async with open_local_engine([define(Remembered)], clock=clock) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         session = status.origin.session_id
         for name in way:
             if name == "snapshot":
                 await engine.snapshot(session)
             elif name == "fork":
-                for forked in await engine.fork(session, ForkWish(1, None)):
+                for forked in await engine.fork(session, ForkRequest(1, None)):
                     await engine.delete(forked.origin.session_id)
             else:
                 await (await engine.call(session, name, {})).wait()

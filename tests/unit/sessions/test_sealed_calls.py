@@ -5,10 +5,10 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from ors_server.errors import CallCancelledError
-from ors_server.sessions.calls import Call, Fault
+from ors_server.sessions.session_call import Call, Failure
 
 pytestmark = pytest.mark.anyio
-RESULT = Fault(CallCancelledError("withdrawn"))
+RESULT = Failure(CallCancelledError("withdrawn"))
 
 
 async def write(call):

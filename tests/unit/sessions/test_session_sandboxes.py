@@ -21,9 +21,9 @@ from ors_server.sandboxes.errors import (
     UnsandboxedRefusedError,
 )
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sessions.calls import Completed
-from ors_server.sessions.order import SessionOrder
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
+from ors_server.sessions.session_call import Completed
+from ors_server.sessions.session_request import SessionRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -109,7 +109,7 @@ async def test_a_sandbox_is_ready_before_setup_and_outlives_teardown():
     backend = ScriptedBackend()
     Sandboxed.left.clear()
     async with opened(Sandboxed, await offer(backend)) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         result = await play(engine, status.origin.session_id)
         assert isinstance(result, Completed)
         assert result.output.blocks[0].text == "prepared"
@@ -127,7 +127,7 @@ async def test_what_isolates_a_session_is_on_its_record():
     sandboxes = await offer(ScriptedBackend())
     async with opened(Sandboxed, sandboxes) as engine:
         assert engine.isolation == sandboxes.tier
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         assert status.origin.sandbox == sandboxes.tier
         assert status.as_json()["sandbox"]["backend"] == "scripted"
 
@@ -135,10 +135,10 @@ async def test_what_isolates_a_session_is_on_its_record():
 async def test_only_who_needs_a_sandbox_gets_one():
     backend = ScriptedBackend()
     async with opened(Plain, await offer(backend)) as engine:
-        without = await engine.create(SessionOrder(split="train", index=0))
+        without = await engine.create(SessionRequest(split="train", index=0))
         assert without.origin.sandbox is None
         assert backend.sandboxes == []
-        with_notes = await engine.create(SessionOrder(split="train", index=0, toolset="notes"))
+        with_notes = await engine.create(SessionRequest(split="train", index=0, toolset="notes"))
         assert with_notes.origin.sandbox is not None
         await engine.prompt(with_notes.origin.session_id)
         assert len(backend.sandboxes) == 1
@@ -147,7 +147,7 @@ async def test_only_who_needs_a_sandbox_gets_one():
 async def test_an_environment_without_setup_gets_its_sandbox_all_the_same():
     backend = ScriptedBackend()
     async with opened(NoSetup, await offer(backend)) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         await engine.prompt(status.origin.session_id)
         assert len(backend.sandboxes) == 1
 
@@ -155,16 +155,16 @@ async def test_an_environment_without_setup_gets_its_sandbox_all_the_same():
 async def test_without_a_backend_such_sessions_are_refused_and_others_are_played():
     async with opened(Sandboxed, Sandboxes(refusal="no kernel for it")) as engine:
         with pytest.raises(SandboxUnavailableError, match="no kernel for it"):
-            await engine.create(SessionOrder(split="train", index=0))
+            await engine.create(SessionRequest(split="train", index=0))
         assert await engine.sessions() == []
     async with opened(Plain, NO_SANDBOXES) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         assert isinstance(await play(engine, status.origin.session_id, "go"), Completed)
 
 
 async def test_a_sandbox_that_does_not_start_is_the_machinerys_failure():
     async with opened(Sandboxed, await offer(RefusingBackend())) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         for _ in range(2):
             with pytest.raises(SandboxStartError, match="no room"):
                 await engine.prompt(status.origin.session_id)
@@ -175,7 +175,7 @@ async def test_the_end_of_the_server_closes_every_sandbox():
     backend = ScriptedBackend()
     async with opened(Sandboxed, await offer(backend)) as engine:
         for _ in range(3):
-            status = await engine.create(SessionOrder(split="train", index=0))
+            status = await engine.create(SessionRequest(split="train", index=0))
             await engine.prompt(status.origin.session_id)
     assert len(backend.sandboxes) == 3
     for sandbox in backend.sandboxes:
@@ -230,7 +230,7 @@ class Charging(Plain):
 
 async def test_what_a_tool_charges_is_itemised_once():
     async with opened(Charging, NO_SANDBOXES) as engine:
-        status = await engine.create(SessionOrder(split="train", index=0))
+        status = await engine.create(SessionRequest(split="train", index=0))
         result = await play(engine, status.origin.session_id, "fail")
         assert result.output.reward == pytest.approx(0.25)
         summary = (await engine.status(status.origin.session_id)).summary

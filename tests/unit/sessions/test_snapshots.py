@@ -18,9 +18,9 @@ from ors_server.errors import (
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sessions.census import SessionLimits
-from ors_server.sessions.order import ForkWish, SessionOrder
+from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
 from ors_server.trajectory import Fork
@@ -111,7 +111,7 @@ async def engine(clock):
 
 
 async def begin(engine, **wishes):
-    status = await engine.create(SessionOrder(split="train", index=0, **wishes))
+    status = await engine.create(SessionRequest(split="train", index=0, **wishes))
     return status.origin.session_id
 
 
@@ -122,7 +122,7 @@ async def call(engine, session_id, name, **arguments):
 
 
 async def fork(engine, session_id, count=1, snapshot_id=None):
-    made = await engine.fork(session_id, ForkWish(count, snapshot_id))
+    made = await engine.fork(session_id, ForkRequest(count, snapshot_id))
     return [status.origin.session_id for status in made]
 
 
@@ -222,7 +222,7 @@ async def test_snapshots_are_listed_and_discarded_and_go_with_their_session(engi
     with pytest.raises(UnknownSnapshotError):
         await engine.discard(session, first.id)
     with pytest.raises(UnknownSnapshotError):
-        await engine.fork(session, ForkWish(snapshot_id=first.id))
+        await engine.fork(session, ForkRequest(snapshot_id=first.id))
     await engine.delete(session)
     with pytest.raises(SessionNotFoundError):
         await engine.snapshots(session)
@@ -243,7 +243,7 @@ async def test_an_episode_that_is_over_is_not_copied(engine):
     for attempt in (
         engine.snapshot(session),
         engine.restore(session, kept.id),
-        engine.fork(session, ForkWish()),
+        engine.fork(session, ForkRequest()),
     ):
         with pytest.raises(EpisodeOverError):
             await attempt
@@ -256,7 +256,7 @@ async def test_all_forks_or_none(clock):
     async with open_local_engine([define(Counter)], options, clock=clock) as engine:
         parent = await begin(engine)
         with pytest.raises(CapacityError):
-            await engine.fork(parent, ForkWish(count=3))
+            await engine.fork(parent, ForkRequest(count=3))
         assert [status.origin.session_id for status in await engine.sessions()] == [parent]
         assert len(await fork(engine, parent, count=2)) == 2
 
@@ -287,7 +287,7 @@ async def test_an_environment_that_cannot_be_copied_says_so():
 
     async with open_local_engine([define(Plain)], sandboxes=NO_SANDBOXES) as engine:
         session = await begin(engine)
-        for attempt in (engine.snapshot(session), engine.fork(session, ForkWish())):
+        for attempt in (engine.snapshot(session), engine.fork(session, ForkRequest())):
             with pytest.raises(NotSupportedError, match="save_state and load_state"):
                 await attempt
 
@@ -320,7 +320,7 @@ async def test_a_fork_whose_memory_fails_leaves_nothing_behind():
     async with open_local_engine([define(Amnesiac)]) as engine:
         session = await begin(engine)
         with pytest.raises(EnvironmentFailedError, match="what was it"):
-            await engine.fork(session, ForkWish())
+            await engine.fork(session, ForkRequest())
         assert len(await engine.sessions()) == 1
 
 

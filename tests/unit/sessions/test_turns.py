@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.sessions.turns import Manner, Turns
+from ors_server.sessions.turns import Concurrency, Turns
 
 pytestmark = pytest.mark.anyio
-SERIAL, CONCURRENT, EXCLUSIVE = Manner.SERIAL, Manner.CONCURRENT, Manner.EXCLUSIVE
+SERIAL, CONCURRENT, EXCLUSIVE = Concurrency.SERIAL, Concurrency.CONCURRENT, Concurrency.EXCLUSIVE
 
 
 class Court:
@@ -20,14 +20,14 @@ class Court:
         self.inside: list[int] = []
         self.scopes: dict[int, anyio.CancelScope] = {}
         self.gates: dict[int, anyio.Event] = {}
-        self.manners: list[Manner] = []
+        self.concurrencies: list[Concurrency] = []
 
-    async def enter(self, manner):
-        number = len(self.manners)
-        self.manners.append(manner)
+    async def enter(self, concurrency):
+        number = len(self.concurrencies)
+        self.concurrencies.append(concurrency)
         self.gates[number] = anyio.Event()
         self.scopes[number] = anyio.CancelScope()
-        self.group.start_soon(self._play, number, manner)
+        self.group.start_soon(self._play, number, concurrency)
         await anyio.wait_all_tasks_blocked()
         return number
 
@@ -39,9 +39,9 @@ class Court:
         self.scopes[number].cancel()
         await anyio.wait_all_tasks_blocked()
 
-    async def _play(self, number, manner):
+    async def _play(self, number, concurrency):
         with self.scopes[number]:
-            async with self.turns.turn(manner):
+            async with self.turns.turn(concurrency):
                 self.inside.append(number)
                 try:
                     await self.gates[number].wait()
@@ -66,8 +66,8 @@ async def test_serial_calls_go_one_after_the_other_in_order(court):
 
 
 async def test_concurrent_calls_go_beside_each_other_and_beside_a_serial_one(court):
-    for manner in (SERIAL, CONCURRENT, CONCURRENT):
-        await court.enter(manner)
+    for concurrency in (SERIAL, CONCURRENT, CONCURRENT):
+        await court.enter(concurrency)
     assert court.inside == [0, 1, 2]
     assert not court.turns.is_idle
 
@@ -105,7 +105,7 @@ async def test_who_is_stopped_while_playing_gives_the_turn_back(court):
 
 async def test_who_gives_up_in_the_moment_of_being_granted_gives_the_turn_back():
     turns = Turns()
-    await turns.take(SERIAL)
+    await turns.acquire(SERIAL)
     async with anyio.create_task_group() as group:
 
         async def play():
@@ -114,13 +114,15 @@ async def test_who_gives_up_in_the_moment_of_being_granted_gives_the_turn_back()
 
         group.start_soon(play)
         await anyio.wait_all_tasks_blocked()
-        turns.give_back(SERIAL)
+        turns.release(SERIAL)
         group.cancel_scope.cancel()
     assert turns.is_idle
 
 
 moves = st.lists(
-    st.tuples(st.sampled_from(["enter", "leave", "give up"]), st.sampled_from(Manner), st.integers(0, 100)),
+    st.tuples(
+        st.sampled_from(["enter", "leave", "give up"]), st.sampled_from(Concurrency), st.integers(0, 100)
+    ),
     max_size=25,
 )
 
@@ -132,10 +134,10 @@ async def test_whatever_happens_the_rules_hold_and_nobody_is_forgotten(made):
         async with anyio.create_task_group() as group:
             court = Court(group)
             gone: set[int] = set()
-            for what, manner, pick in made:
+            for what, concurrency, pick in made:
                 present = [number for number in court.gates if number not in gone]
                 if what == "enter" or not present:
-                    await court.enter(manner)
+                    await court.enter(concurrency)
                     continue
                 number = present[pick % len(present)]
                 gone.add(number)
@@ -148,6 +150,6 @@ async def test_whatever_happens_the_rules_hold_and_nobody_is_forgotten(made):
 
 
 def _check(court):
-    inside = [court.manners[number] for number in court.inside]
+    inside = [court.concurrencies[number] for number in court.inside]
     assert inside.count(SERIAL) <= 1
     assert EXCLUSIVE not in inside or len(inside) == 1

@@ -5,7 +5,7 @@ import pytest
 
 from ors_server import ToolOutput
 from ors_server.errors import StoreError
-from ors_server.sessions.calls import Completed, RefusalReason
+from ors_server.sessions.session_call import Completed, RefusalReason
 
 pytestmark = pytest.mark.anyio
 

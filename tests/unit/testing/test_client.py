@@ -8,8 +8,8 @@ from ors_server import GroupCandidate, Message, TextBlock
 from ors_server.authoring.loading import define
 from ors_server.engines.local import EngineOptions
 from ors_server.errors import CallIdReusedError, NotSupportedError, ToolFailedError, UnknownTaskError
-from ors_server.sessions.calls import RefusalReason
-from ors_server.sessions.census import SessionLimits
+from ors_server.sessions.quotas import SessionLimits
+from ors_server.sessions.session_call import RefusalReason
 from ors_server.testing import CallRefusedError, FakeClock, open_environment, play
 
 REFENV = "tests/fixtures/refenv.py"

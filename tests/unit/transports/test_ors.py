@@ -11,7 +11,7 @@ import pytest
 from ors_server import Environment, ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.errors import OrsServerError
-from ors_server.sessions.calls import Call, Completed, Fault, Refusal, RefusalReason, Scored
+from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason, Scored
 from ors_server.settings import Settings
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
@@ -234,8 +234,8 @@ TRAINER = Caller(Role.TRAINER)
             '{"ok":true,"output":{"blocks":[],"metadata":null,"reward":0.5',
         ),
         (Refusal(RefusalReason.NOT_FOUND, "no"), '{"ok":false,"error":"no","reason":"not_found"}'),
-        (Fault(OrsServerError("")), "event: error\ndata: OrsServerError"),
-        (Fault(OrsServerError("a\nb")), "event: error\ndata: a\ndata: b"),
+        (Failure(OrsServerError("")), "event: error\ndata: OrsServerError"),
+        (Failure(OrsServerError("a\nb")), "event: error\ndata: a\ndata: b"),
         (Scored((GroupScore(reward=1.0),)), '{"scores":[{"reward":1.0,"metadata":null}]}'),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else None,

@@ -1,4 +1,4 @@
-"""An episode as its own environment's rewards may know it: read off the book and the store, never kept."""
+"""An episode as its own rewards see it, read from the recorder and the store."""
 
 from ors_server.authoring.context import running_call
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Instance
@@ -11,26 +11,28 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.output import graded_output
 from ors_server.rewards.record import trajectory_of
 from ors_server.rewards.trajectory import Trajectory
-from ors_server.sessions.book import EpisodeBook
+from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.wire import TextBlock, ToolOutput
 
 log = get_logger("ors_server.session")
 
 
-class OwnEpisode:
+class RewardView:
     """The view that a session hands its instance; a foreign one, which asks no rewards, gets none."""
 
-    __slots__ = ("_book", "_context", "_definition", "_instance", "_prompt")
+    __slots__ = ("_context", "_definition", "_instance", "_prompt", "_recorder")
 
-    def __init__(self, book: EpisodeBook, definition: EnvironmentDefinition, instance: Instance) -> None:
+    def __init__(
+        self, recorder: EpisodeRecorder, definition: EnvironmentDefinition, instance: Instance
+    ) -> None:
         """Look at an episode.
 
         Args:
-            book: The episode's book.
+            recorder: The episode's recorder.
             definition: The environment.
             instance: Its object.
         """
-        self._book = book
+        self._recorder = recorder
         self._definition = definition
         self._instance = instance
         self._context: Context | None = None
@@ -38,7 +40,7 @@ class OwnEpisode:
         if isinstance(instance, Environment):
             give_episode(instance, self)
 
-    def __deepcopy__(self, memo: object) -> "OwnEpisode":
+    def __deepcopy__(self, memo: object) -> "RewardView":
         return self  # a copy that an author makes of the instance plays the same episode
 
     @property
@@ -49,28 +51,28 @@ class OwnEpisode:
     @property
     def policy(self) -> EpisodePolicy:
         """The rules of the episode."""
-        return self._book.policy
+        return self._recorder.policy
 
     @property
     def context(self) -> Context:
         """The resources that the episode's tools and rewards share; nothing is started before it is asked."""
         if self._context is None:
-            origin = self._book.origin
+            origin = self._recorder.origin
             self._context = Context(
-                origin.session_id, metadata=origin.task_spec, pool=self._book.services.resources
+                origin.session_id, metadata=origin.task_spec, pool=self._recorder.services.resources
             )
         return self._context
 
     @property
     def seed(self) -> int:
         """What the episode's chances are drawn from."""
-        return self._book.origin.seed
+        return self._recorder.origin.seed
 
     @property
     def step(self) -> int | None:
         """The number of the running call; `None` outside of calls."""
         call = running_call.get()
-        is_own = call is not None and call.session_id == self._book.origin.session_id
+        is_own = call is not None and call.session_id == self._recorder.origin.session_id
         return call.step if call is not None and is_own else None
 
     async def trajectory(self, final_response: str) -> Trajectory:
@@ -84,11 +86,11 @@ class OwnEpisode:
             StoreError: If the steps could not be read.
         """
         prompt = await self._read_prompt()
-        origin = self._book.origin
+        origin = self._recorder.origin
         return trajectory_of(
             origin,
-            await self._book.services.store.steps(origin.episode_id),
-            self._book.summary(),
+            await self._recorder.services.store.steps(origin.episode_id),
+            self._recorder.summary(),
             prompt=prompt,
             final_response=final_response,
             metadata=self._instance.task_spec,
@@ -118,19 +120,15 @@ class OwnEpisode:
         try:
             await self._context.aclose()
         except Exception as error:
-            log.warning("resources_not_closed", session_id=self._book.origin.session_id, exc_info=error)
+            log.warning("resources_not_closed", session_id=self._recorder.origin.session_id, exc_info=error)
 
-    def note_prompt(self, blocks: Blocks) -> None:
-        """Keep what the agent was told; the first time counts.
-
-        Args:
-            blocks: The prompt.
-        """
+    def record_prompt(self, blocks: Blocks) -> None:
+        """Record the prompt; only the first one is kept."""
         if self._prompt is None:
             self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-            self._book.services.store.note_prompt(self._book.origin.episode_id, blocks)
+            self._recorder.services.store.note_prompt(self._recorder.origin.episode_id, blocks)
 
     async def _read_prompt(self) -> str:
         if self._prompt is None:
-            self.note_prompt(await self._definition.hooks.prompt(self._instance))
+            self.record_prompt(await self._definition.hooks.prompt(self._instance))
         return self._prompt or ""

@@ -55,9 +55,6 @@ class SessionTools:
     async def find(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name that this session offers, or `None`, and bind it to its object.
 
-        Args:
-            name: The tool's name.
-
         Raises:
             EnvironmentFailedError: If the environment failed to say which tools the task has, or to make a
                 toolset.

@@ -22,21 +22,17 @@ class SessionLimits:
     """Seconds between two looks for expired sessions."""
 
 
-class Census:
+class Quotas:
     """Admits sessions within the limits."""
 
     def __init__(self, limits: SessionLimits) -> None:
-        """Start without sessions.
-
-        Args:
-            limits: How many may live.
-        """
+        """Start without sessions."""
         self._limits = limits
         self._all = 0
         self._by_environment: Counter[str] = Counter()
         self._by_credential: Counter[str] = Counter()
 
-    def admit(self, environment: str, credential_id: str | None) -> None:
+    def add(self, environment: str, credential_id: str | None) -> None:
         """Count a session that is about to be made.
 
         Args:
@@ -56,13 +52,8 @@ class Census:
         self._all += 1
         self._by_environment[environment] += 1
 
-    def leave(self, environment: str, credential_id: str | None) -> None:
-        """Count a session no more.
-
-        Args:
-            environment: As it was admitted.
-            credential_id: As it was admitted.
-        """
+    def remove(self, environment: str, credential_id: str | None) -> None:
+        """Count a session no more."""
         self._all -= 1
         self._by_environment[environment] -= 1
         if credential_id is not None:
@@ -89,19 +80,11 @@ class RecentIds:
         return an_id in self._ids
 
     def add(self, an_id: str) -> None:
-        """Remember one, and forget the oldest of too many.
-
-        Args:
-            an_id: The id.
-        """
+        """Remember one, and forget the oldest of too many."""
         self._ids[an_id] = None
         if len(self._ids) > IDS_KEPT:
             self._ids.popitem(last=False)
 
     def discard(self, an_id: str) -> None:
-        """Forget one, if it is remembered.
-
-        Args:
-            an_id: The id.
-        """
+        """Forget one, if it is remembered."""
         self._ids.pop(an_id, None)

@@ -43,7 +43,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Failure:
     """The call failed through no fault of the agent's, and nothing was paid."""
 
     error: OrsServerError
@@ -58,7 +58,7 @@ class Scored:
     scores: tuple[GroupScore, ...]
 
 
-CallResult: TypeAlias = Completed | Refusal | Fault | Scored
+CallResult: TypeAlias = Completed | Refusal | Failure | Scored
 
 
 MAX_READERS = 32
@@ -68,7 +68,7 @@ NO_CLIENT = NoClient()
 """The caller of whom nothing can be asked."""
 
 
-class _Reading:
+class _SenderCount:
     """Every call on a wire passes here: a generator would cost several times as much."""
 
     __slots__ = ("_call",)
@@ -85,7 +85,7 @@ class _Reading:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call; everybody who asks for its id gets the same result."""
+    """One call; every request for its id gets the same result."""
 
     id: str
     tool: str
@@ -101,7 +101,7 @@ class Call:
     scope: anyio.CancelScope | None = None
     """Cancels the call while it runs."""
     is_cancelled: bool = False
-    """Whether somebody asked the call to stop."""
+    """Whether the call was cancelled."""
     _readers: "list[asyncio.Future[None]] | None" = None
     _senders: int = 0
 
@@ -109,7 +109,7 @@ class Call:
     def is_unwritten(self) -> bool:
         """Whether the step could not be written, so that asking again under the same id is worth while."""
         result = self.result
-        return isinstance(result, Fault) and isinstance(result.error, StoreError) and result.step is None
+        return isinstance(result, Failure) and isinstance(result.error, StoreError) and result.step is None
 
     @property
     def is_done(self) -> bool:
@@ -117,12 +117,7 @@ class Call:
         return self.result is not None
 
     def is_same(self, tool: str, arguments: JSONObject) -> bool:
-        """Say whether this is a call of that tool with those arguments.
-
-        Args:
-            tool: The tool.
-            arguments: As the client sent them.
-        """
+        """Say whether this is a call of that tool with those arguments."""
         try:
             return self.tool == tool and self.arguments == arguments
         except RecursionError:  # nested too deeply to tell
@@ -130,10 +125,6 @@ class Call:
 
     def expect(self, tool: str, arguments: JSONObject) -> None:
         """Refuse to be another call: an id is asked for again only with the same tool and arguments.
-
-        Args:
-            tool: The tool that is asked for.
-            arguments: As the client sent them.
 
         Raises:
             CallIdReusedError: If this call is another one.
@@ -145,11 +136,7 @@ class Call:
             )
 
     def resolve(self, result: CallResult) -> None:
-        """Set the result and wake everybody who waits; the first result stays.
-
-        Args:
-            result: What the call came to.
-        """
+        """Set the result and wake all waiters; the first result stays."""
         if self.result is None:
             self.result = result
         self.scope = None
@@ -160,12 +147,8 @@ class Call:
             if not reader.done():
                 reader.set_result(None)
 
-    def mend(self, result: CallResult) -> None:
-        """Replace the fault of a call whose step was written in the end.
-
-        Args:
-            result: What the call came to.
-        """
+    def replace_failure(self, result: CallResult) -> None:
+        """Replace the fault of a call whose step was written in the end."""
         self.result = result
 
     async def wait(self) -> CallResult:
@@ -179,9 +162,6 @@ class Call:
 
         Every call on a wire passes here, so that this is a future and a timer of the loop: a cancel scope and
         an event cost four times as much.
-
-        Args:
-            seconds: How long to wait.
         """
         if self.result is None:
             await self._read(seconds)
@@ -194,7 +174,7 @@ class Call:
         if readers is None:
             readers = self._readers = []
         readers.append(reader)
-        timer = None if seconds is None else loop.call_later(seconds, _let_go, reader)
+        timer = None if seconds is None else loop.call_later(seconds, _wake, reader)
         try:
             await reader
         finally:
@@ -208,7 +188,7 @@ class Call:
         Raises:
             CapacityError: If too many are, on entering.
         """
-        return _Reading(self)
+        return _SenderCount(self)
 
     def add_sender(self) -> None:
         """Count one more who sends the result on.
@@ -225,7 +205,7 @@ class Call:
         self._senders -= 1
 
     def seal(self) -> AbstractContextManager[object]:
-        """Return the context in which the result is written; from now on a wish to stop comes too late."""
+        """Return the context in which the result is written; a cancellation from now on comes too late."""
         self.scope = None
         return anyio.CancelScope(shield=True) if self.is_cancelled else nullcontext()
 
@@ -236,6 +216,6 @@ class Call:
             self.scope.cancel()
 
 
-def _let_go(reader: "asyncio.Future[None]") -> None:
+def _wake(reader: "asyncio.Future[None]") -> None:
     if not reader.done():
         reader.set_result(None)

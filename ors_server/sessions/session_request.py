@@ -1,4 +1,4 @@
-"""What a client asks for when it creates a session, and what it is told of one."""
+"""Requests for sessions and forks, and the status of a session."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,12 +9,12 @@ from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
 MAX_FORKS = 64
-"""Copies of a session that one wish may ask for."""
+"""Most forks per request."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOrder:
-    """A wish for a session: a task by value, or by split and index."""
+class SessionRequest:
+    """A request for a session: a task by value, or by split and index."""
 
     environment: str | None = None
     """Name, in any case; `None` for the default environment."""
@@ -36,8 +36,8 @@ class SessionOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ForkWish:
-    """A wish for copies of a live session."""
+class ForkRequest:
+    """A request for copies of a live session."""
 
     count: int = 1
     """How many."""

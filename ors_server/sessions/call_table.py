@@ -1,4 +1,4 @@
-"""The calls of one session by id: each runs once, and everybody who asks for its id gets its one result."""
+"""The calls of one session by id: each runs once, and every request for its id gets the one result."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -8,8 +8,8 @@ import anyio
 from ors_server.call_clock import make_scope
 from ors_server.errors import CallCancelledError, OrsServerError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
-from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal
-from ors_server.sessions.services import Services
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
+from ors_server.sessions.session_services import Services
 from ors_server.wire import TextBlock, ToolOutput
 
 log = get_logger("ors_server.session")
@@ -34,28 +34,22 @@ class CallTable:
         "_kept",
         "_known",
         "_on_end",
+        "_on_record",
         "_running",
         "_services",
         "_session_id",
-        "_shelved",
         "_why_stopped",
     )
 
     def __init__(self, session_id: str, services: Services, on_end: Callable[[], None]) -> None:
-        """Start without calls.
-
-        Args:
-            session_id: The session, for the log.
-            services: What all sessions share.
-            on_end: Called whenever a call has ended.
-        """
+        """Start without calls."""
         self._session_id = session_id
         self._services = services
         self._on_end = on_end
         self._known: dict[str, Call] = {}
         self._kept: dict[str, int] = {}
         """Size of each output that is in memory, by call id, oldest first."""
-        self._shelved: dict[str, tuple[int, bool]] = {}
+        self._on_record: dict[str, tuple[int, bool]] = {}
         """Step of each call whose output is in the record only, and whether it tells of a mistake."""
         self._running: set[Call] = set()
         self._after_end: list[str] = []
@@ -67,22 +61,14 @@ class CallTable:
         return len(self._running)
 
     def get(self, call_id: str | None) -> Call | None:
-        """Return the call of that id, or `None`.
-
-        Args:
-            call_id: The id.
-        """
+        """Return the call of that id, or `None`."""
         return None if call_id is None else self._known.get(call_id)
 
-    def is_shelved(self, call_id: str | None) -> bool:
-        """Say whether a call has to be recalled before `get` returns it.
+    def is_only_on_record(self, call_id: str | None) -> bool:
+        """Say whether a call has to be recalled before `get` returns it."""
+        return call_id in self._on_record
 
-        Args:
-            call_id: The id.
-        """
-        return call_id in self._shelved
-
-    async def recall(self, call_id: str, episode_id: str) -> None:
+    async def load_recorded(self, call_id: str, episode_id: str) -> None:
         """Read a call whose output left memory from the record.
 
         Args:
@@ -92,11 +78,11 @@ class CallTable:
         Raises:
             StoreError: If the record could not be read.
         """
-        number, is_error = self._shelved[call_id]
+        number, is_error = self._on_record[call_id]
         steps = await self._services.store.steps(episode_id, number - 1, number)
         if not steps or steps[0].call_id != call_id:
             raise StoreError(f"the record does not hold step {number}, the call {call_id!r}")
-        if self._shelved.pop(call_id, None) is None:
+        if self._on_record.pop(call_id, None) is None:
             return  # another request was faster
         step = steps[0]
         output = ToolOutput.model_construct(
@@ -118,7 +104,7 @@ class CallTable:
             del self._kept[oldest]
             result = self._known.pop(oldest).result
             if isinstance(result, Completed):
-                self._shelved[oldest] = (result.step, result.is_error)
+                self._on_record[oldest] = (result.step, result.is_error)
 
     def start(self, call: Call, perform: Perform) -> None:
         """Run a call in the background.
@@ -137,7 +123,7 @@ class CallTable:
         Args:
             time_limit: Seconds after which calls that ignore their cancellation get their result without
                 ending.
-            why: What their callers are told.
+            why: Makes the error that their callers get.
         """
         self._why_stopped = why
         if not self._running:
@@ -149,8 +135,10 @@ class CallTable:
                 await call.wait()
         if scope.cancelled_caught:
             for call in list(self._running):
-                log.warning("stray_call", session_id=self._session_id, tool=call.tool, call_id=call.id)
-                self._end(call, Fault(self.why_cancelled()))
+                log.warning(
+                    "call_ignores_cancellation", session_id=self._session_id, tool=call.tool, call_id=call.id
+                )
+                self._end(call, Failure(self.why_cancelled()))
 
     def why_cancelled(self) -> OrsServerError:
         """Say why a running call was cancelled."""
@@ -166,15 +154,15 @@ class CallTable:
                 if self._why_stopped is None and not call.is_cancelled:
                     result = await perform(call)
             if result is None:
-                result = Fault(self.why_cancelled())
+                result = Failure(self.why_cancelled())
         except OrsServerError as error:
-            result = Fault(error)
-        except Exception:  # the border between a defect of ours and everybody else's calls
+            result = Failure(error)
+        except Exception:  # the border between a defect of ours and all other calls
             log.exception("call_defect", session_id=self._session_id, tool=call.tool)
-            result = Fault(OrsServerError("the server failed; its log has the details"))
+            result = Failure(OrsServerError("the server failed; its log has the details"))
         finally:
             self._end(
-                call, Fault(ShuttingDownError("the server is shutting down")) if result is None else result
+                call, Failure(ShuttingDownError("the server is shutting down")) if result is None else result
             )
 
     def _end(self, call: Call, result: CallResult) -> None:

@@ -27,15 +27,10 @@ def default_gradings() -> int:
 
 
 class Spawn(Protocol):
-    """Starts a function that outlives whoever started it, and ends with the server."""
+    """Starts a background task that ends with the server at the latest."""
 
     def __call__(self, function: Callable[..., Awaitable[Any]], *args: object) -> object:
-        """Start it.
-
-        Args:
-            function: The async function.
-            *args: Its positional arguments.
-        """
+        """Start it."""
         ...
 
 
@@ -52,11 +47,11 @@ class Services:
     """Seconds that teardown may take."""
     sandboxes: Sandboxes = NO_SANDBOXES
     """Where sessions get their sandboxes."""
-    stray_time_limit: float = 30.0
+    lingering_time_limit: float = 30.0
     """Seconds for which an ended session's environment waits for author code that ignores its cancellation
     (threads do) before it is torn down."""
     ending_time_limit: float = 2.0
-    """Seconds of that for which whoever ends a session waits too."""
+    """Seconds of that for which the request that ends the session waits."""
     turn_time_limit: float = 5.0
     """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
     health: RecordHealth = field(default_factory=RecordHealth)
@@ -68,7 +63,7 @@ class Services:
     workers: Workers = field(default_factory=Workers)
     """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)
-    """Where sessions get what their tools and rewards share; whoever runs the sessions closes it."""
+    """Where sessions get what their tools and rewards share."""
 
     def queues(self) -> JSONObject:
         """Return what waits for its turn: name of a limiter to its figures."""

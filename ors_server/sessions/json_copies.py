@@ -1,4 +1,4 @@
-"""The server's own copies of JSON that somebody else wrote."""
+"""The server's own copies of JSON from clients and authors."""
 
 import json
 from typing import cast
@@ -14,50 +14,41 @@ MAX_VALUES = 50_000
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-class NotJSONError(ValueError):
+class JSONCopyError(ValueError):
     """A value is not JSON that every door can write."""
 
 
 def write_json(value: JSONObject) -> str:
     """Write a value, with what UTF-8 cannot express replaced by question marks.
 
-    Args:
-        value: What somebody gave.
-
     Raises:
-        NotJSONError: If it holds NaN, an infinity, or something that is no JSON.
+        JSONCopyError: If it holds NaN, an infinity, or something that is no JSON.
     """
     try:
         return encodable(_write(value))
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotJSONError(str(error)) from error
+        raise JSONCopyError(str(error)) from error
 
 
 def read_json(text: str) -> JSONObject:
     """Read what `write_json` wrote.
 
-    Args:
-        text: A JSON object.
-
     Raises:
-        NotJSONError: If it is nested deeper than 200 levels: the doors' serialisers give up at 255, and they
+        JSONCopyError: If it is nested deeper than 200 levels: the doors' serialisers give up at 255, and they
             wrap it.
     """
     try:
         value: JSONObject = from_json(text)
     except ValueError as error:
-        raise NotJSONError(str(error)) from error
+        raise JSONCopyError(str(error)) from error
     return value
 
 
 def check_size(value: JSONObject) -> None:
     """Refuse a value that would take too long to copy.
 
-    Args:
-        value: What somebody gave.
-
     Raises:
-        NotJSONError: If it has more than 50,000 values, keys and containers.
+        JSONCopyError: If it has more than 50,000 values, keys and containers.
     """
     pending: list[object] = [value]
     count = 0
@@ -71,16 +62,13 @@ def check_size(value: JSONObject) -> None:
             count += len(cast("list[object]", item))
             pending += cast("list[object]", item)
         if count > MAX_VALUES:
-            raise NotJSONError(f"it has more than {MAX_VALUES} values, keys and containers")
+            raise JSONCopyError(f"it has more than {MAX_VALUES} values, keys and containers")
 
 
 def copy_json(value: JSONObject) -> JSONObject:
     """Copy a value.
 
-    Args:
-        value: What somebody gave.
-
     Raises:
-        NotJSONError: If it is not JSON, or nested too deeply.
+        JSONCopyError: If it is not JSON, or nested too deeply.
     """
     return read_json(write_json(value))

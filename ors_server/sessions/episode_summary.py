@@ -1,4 +1,4 @@
-"""An episode's standing as the figures that the record keeps."""
+"""An episode's state as the figures that the record keeps."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -8,12 +8,7 @@ from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 
 def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
-    """Return the figures of a standing.
-
-    Args:
-        origin: Where the episode comes from.
-        state: Its standing.
-    """
+    """Return the figures of a state."""
 
     def wall(moment: float | None) -> datetime | None:
         return None if moment is None else wall_time(origin, state, moment)
@@ -45,18 +40,14 @@ def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> date
 
     Args:
         origin: Where the episode comes from.
-        state: Any standing of it.
+        state: Any state of it.
         moment: Seconds from the clock's origin.
     """
     return origin.created_at + timedelta(seconds=moment - state.created_at)
 
 
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`.
-
-    Args:
-        metrics: By name.
-    """
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`."""
     return {
         f"reward_extra/{key}/{figure}": value
         for key, metric in metrics.items()

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.authoring.boundary import encodable
-from ors_server.episode import Charge, EpisodeState, remaining_time
+from ors_server.episode import EpisodeState, StepReward, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
-from ors_server.sessions.copies import NotJSONError, check_size, read_json, write_json
+from ors_server.sessions.json_copies import JSONCopyError, check_size, read_json, write_json
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 BLOCK_OVERHEAD = 64
@@ -18,7 +18,7 @@ MAX_BLOCKS = 10_000
 """Blocks of one output: more would hold the event loop."""
 
 EPISODE_KEY = "episode"
-"""Key of an output's metadata under which the server states the episode's standing, over any author's."""
+"""Key of an output's metadata under which the server states the episode's state, over any author's."""
 
 
 @dataclass(slots=True)
@@ -62,19 +62,19 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     return CheckedOutput(blocks, metadata, reward, output.finished)
 
 
-def state_episode(
-    output: CheckedOutput, charge: Charge, state: EpisodeState, policy: EpisodePolicy, now: float
+def add_episode_metadata(
+    output: CheckedOutput, charge: StepReward, state: EpisodeState, policy: EpisodePolicy, now: float
 ) -> ToolOutput:
-    """Make the output that leaves the server: with the step's final reward and the episode's standing.
+    """Make the output that leaves the server: with the step's final reward and the episode's state.
 
     Args:
-        output: What the tool gave; nobody else uses it any more.
+        output: What the tool returned; it must not be used again.
         charge: What the step pays.
-        state: The standing after the step.
+        state: The state after the step.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
     """
-    stated = standing(state, policy, now)
+    stated = describe_state(state, policy, now)
     stated["components"] = dict(charge.components)
     metadata = {EPISODE_KEY: stated} if output.metadata is None else output.metadata | {EPISODE_KEY: stated}
     return ToolOutput.model_construct(  # everything was checked, and a check costs more for many blocks
@@ -82,11 +82,11 @@ def state_episode(
     )
 
 
-def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
-    """Describe an episode's standing after its latest step.
+def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
+    """Describe an episode's state after its latest step.
 
     Args:
-        state: The standing.
+        state: The state.
         policy: The episode's rules.
         now: Seconds from the clock's origin.
 
@@ -107,14 +107,8 @@ def standing(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str
     }
 
 
-def tell_agent(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
-    """Make the output that tells an agent of its own mistake.
-
-    Args:
-        text: What went wrong and what to do.
-        code: Machine-readable name of the mistake.
-        extra: Further metadata.
-    """
+def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
+    """Make the output that tells an agent of its own mistake."""
     return CheckedOutput([TextBlock(text=text)], {"error": {"code": code, **(extra or {})}})
 
 
@@ -142,7 +136,7 @@ def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObjec
         check_size(value)
         text = write_json(value)
         copied = read_json(text)
-    except NotJSONError as error:
+    except JSONCopyError as error:
         msg = f"{what} must be JSON without NaN or infinities, nested at most 200 deep: {error}"
         raise ToolOutputError(msg) from error
     if len(text) > max_bytes:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.errors import ToolFailedError
-from ors_server.sessions.copies import NotJSONError, copy_json
+from ors_server.sessions.json_copies import JSONCopyError, copy_json
 from ors_server.wire import JSONObject
 
 PREFIX = "Tool input validation error: "
@@ -41,12 +41,7 @@ class InvalidArgumentsError(ValueError):
 
 
 def refuse_unknown(tool: str, known: Iterable[str]) -> str:
-    """Return what an agent reads that called a tool which is not there, as the reference says it, and more.
-
-    Args:
-        tool: What it called.
-        known: The tools that it could call.
-    """
+    """Return the refusal of an unknown tool: the reference implementation's sentence and the known tools."""
     names = list(known)
     shown = ", ".join(names[:MAX_NAMED_TOOLS])
     more = f" and {len(names) - MAX_NAMED_TOOLS} more" if len(names) > MAX_NAMED_TOOLS else ""
@@ -57,10 +52,6 @@ def refuse_unknown(tool: str, known: Iterable[str]) -> str:
 def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
     """Validate an agent's arguments; the tool gets a copy.
 
-    Args:
-        tool: The tool.
-        arguments: As the agent sent them.
-
     Raises:
         InvalidArgumentsError: If they do not fit, or are not JSON.
         ToolFailedError: If the author's own validator raised something else.
@@ -70,21 +61,19 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
         return tool.parse(copied)
     except ValidationError as error:
         raise InvalidArgumentsError(_explain(error, arguments)) from error
-    except BaseException as error:  # a validator runs between two awaits: whatever it raises is the author's
+    except (
+        BaseException
+    ) as error:  # a validator runs between two awaits: every error it raises is the author's
         raise ToolFailedError(f"validating the input of {tool.name!r} failed: {describe(error)}") from error
 
 
 def recordable(arguments: JSONObject) -> JSONObject:
-    """Return arguments as the record keeps them: what JSON cannot express becomes text.
-
-    Args:
-        arguments: As the agent sent them.
-    """
+    """Return arguments as the record keeps them: what JSON cannot express becomes text."""
     if all(map(_is_plain, arguments.values())):
         return arguments
     try:
         return copy_json(arguments)
-    except NotJSONError:
+    except JSONCopyError:
         return _readable(arguments)
 
 
@@ -101,7 +90,7 @@ def _copy(arguments: JSONObject) -> JSONObject:
         return dict(arguments)
     try:
         return copy_json(arguments)
-    except NotJSONError as error:
+    except JSONCopyError as error:
         raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
 
 
@@ -133,12 +122,12 @@ def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
     words = problem["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if words.startswith("Input should be "):
         words = "should be " + words.removeprefix("Input should be ")
-        told = f"{subject} {words}"
+        sentence = f"{subject} {words}"
     else:
-        told = f"{subject}: {words}"
+        sentence = f"{subject}: {words}"
     if not shows_input:
-        return told
-    return f"{told}, not {_shown(problem['input'])}"
+        return sentence
+    return f"{sentence}, not {_shown(problem['input'])}"
 
 
 def _shown(value: Any) -> str:

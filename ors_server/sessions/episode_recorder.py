@@ -1,4 +1,4 @@
-"""The book of one episode: its standing, moved only here, and written to the store before anybody is told."""
+"""The book of one episode: its state, moved only here, and written to the store before anybody is told."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,24 +10,29 @@ import anyio
 
 from ors_server.call_clock import CallClock
 from ors_server.episode import (
-    Charge,
+    CallOutcome,
+    EpisodeEvent,
     EpisodeState,
-    Event,
-    Outcome,
     OutcomeKind,
+    StepReward,
     StopReason,
+    apply_outcome,
     lapse,
     move,
     remaining_time,
-    settle,
 )
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
-from ors_server.sessions.arguments import recordable
-from ors_server.sessions.calls import Call, CallResult, Completed, Fault, Refusal, RefusalReason
-from ors_server.sessions.output import EPISODE_KEY, CheckedOutput, state_episode, tell_agent
-from ors_server.sessions.services import Services
-from ors_server.sessions.summarising import summarise, wall_time
+from ors_server.sessions.checked_output import (
+    EPISODE_KEY,
+    CheckedOutput,
+    add_episode_metadata,
+    make_error_output,
+)
+from ors_server.sessions.episode_summary import summarise, wall_time
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_services import Services
+from ors_server.sessions.tool_arguments import recordable
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
 
 _STATUS = {
@@ -38,10 +43,10 @@ _STATUS = {
 
 
 @dataclass(slots=True)
-class Entry:
+class EndedCall:
     """One call that is to be counted."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     started: float
     """Seconds from the clock's origin."""
     output: CheckedOutput | None = None
@@ -53,40 +58,43 @@ class Entry:
 
 
 @dataclass(slots=True)
-class _Page:
+class _PendingStep:
     """A counted call on its way to the store."""
 
     call: Call
     """Whoever asks for it again is told what it came to."""
     step: Step
     state: EpisodeState
-    """The standing after the step."""
+    """The state after the step."""
     result: CallResult
 
 
-class EpisodeBook:
-    """Keeps an episode's standing and its record in step."""
+class EpisodeRecorder:
+    """Keeps an episode's state and its record in step."""
 
-    __slots__ = ("_counting", "_unwritten", "clocks", "origin", "policy", "services", "state", "went_back_to")
+    __slots__ = (
+        "_recording",
+        "_unwritten",
+        "clocks",
+        "origin",
+        "policy",
+        "restored_to_step",
+        "services",
+        "state",
+    )
 
     def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
-        """Open an episode that is still being set up.
-
-        Args:
-            origin: Where it comes from.
-            policy: Its rules.
-            services: The clock and the store.
-        """
+        """Open an episode that is still being set up."""
         self.origin = origin
         self.policy = policy
         self.services = services
-        self._counting = asyncio.Lock()  # anyio's costs four times as much, and each call takes it
-        self._unwritten: list[_Page] = []
+        self._recording = asyncio.Lock()  # anyio's costs four times as much, and each call takes it
+        self._unwritten: list[_PendingStep] = []
         """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
         self.clocks: set[CallClock] = set()
         """Of the calls that run."""
-        self.went_back_to: int | None = None
+        self.restored_to_step: int | None = None
         """Number of the step after which a snapshot was taken that was restored since the last step."""
 
     @property
@@ -110,11 +118,11 @@ class EpisodeBook:
         with self.services.health.writing():
             await self.services.store.open(self.origin)
 
-    async def go_on(self, state: EpisodeState, steps: Sequence[Step]) -> None:
+    async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that goes on from where another one stood.
 
         Args:
-            state: The standing to begin with.
+            state: The state to begin with.
             steps: The other's steps up to there, in order.
 
         Raises:
@@ -126,21 +134,21 @@ class EpisodeBook:
         for step in steps:
             await self.services.store.append(self.origin.episode_id, step, summary)
 
-    def note(self, event: Event, reason: StopReason | None = None) -> None:
+    def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment.
 
         Args:
             event: What happened.
             reason: Why the episode ended, for events that end it.
         """
-        self._turn(move(self.standing(), event, self.now, reason), event)
+        self._change_state(move(self.current_state(), event, self.now, reason), event)
 
     def fail(self) -> None:
         """End an episode whose environment cannot go on, unless it is over."""
-        if not self.standing().is_over:
-            self.note(Event.BREAK, StopReason.FAILED)
+        if not self.current_state().is_over:
+            self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
-    def standing(self) -> EpisodeState:
+    def current_state(self) -> EpisodeState:
         """Return the episode as it stands now; looking changes nothing, though its time may be up."""
         return self._lapse(self.state)
 
@@ -150,33 +158,25 @@ class EpisodeBook:
         return lapse(state, self.policy, self._played_until)
 
     def refusal(self, tool: str) -> Refusal | None:
-        """Say why no call may run now, or `None` if one may.
-
-        Args:
-            tool: The tool that is asked for.
-        """
-        standing = self.standing()
-        if not standing.is_over:
+        """Say why no call may run now, or `None` if one may."""
+        state = self.current_state()
+        if not state.is_over:
             return None
-        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(standing)}")
+        return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(state)}")
 
-    async def count(self, call: Call, entry: Entry) -> CallResult:
-        """Count one call: move the standing, write the step, and say what its caller is told.
-
-        Args:
-            call: The call.
-            entry: What came of it.
+    async def record(self, call: Call, entry: EndedCall) -> CallResult:
+        """Count one call: move the state, write the step, and say what its caller is told.
 
         Returns:
             The call's result. If the episode ended while the call ran, the result is discarded and nothing is
             paid.
 
         Raises:
-            StoreError: If the step could not be written; then the standing has not moved, and the step is
-                pending: it waits for `catch_up`, and `summary` counts it.
+            StoreError: If the step could not be written; then the state has not moved, and the step is
+                pending: it waits for `write_pending`, and `summary` counts it.
         """
         with call.seal():
-            async with self._counting:
+            async with self._recording:
                 if self._unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
@@ -186,18 +186,18 @@ class EpisodeBook:
                     text = f"the result of {call.tool!r} was discarded: {_ending(before)}"
                     return Refusal(RefusalReason.EPISODE_FINISHED, text)
                 now = self.now
-                state, charge = settle(before, self.policy, entry.outcome, now)
+                state, charge = apply_outcome(before, self.policy, entry.outcome, now)
                 result = self._result(entry, charge, state, now)
                 step = self._step(call, entry, charge, result, now)
-                page = _Page(call.repeats or call, step, state, result)
-                self._unwritten.append(page)
+                pending = _PendingStep(call.repeats or call, step, state, result)
+                self._unwritten.append(pending)
                 try:
                     await self._write()
                 except StoreError as error:
-                    raise _pending(error, page) from error
+                    raise _pending(error, pending) from error
                 return result
 
-    async def catch_up(self, call: Call | None = None) -> CallResult | None:
+    async def write_pending(self, call: Call | None = None) -> CallResult | None:
         """Write the steps that the store would not take, so that no tool runs before they are on record.
 
         Args:
@@ -212,26 +212,23 @@ class EpisodeBook:
         first = None if call is None else call.repeats or call
         if self._unwritten:
             with anyio.CancelScope(shield=True):
-                async with self._counting:
+                async with self._recording:
                     try:
                         await self._write()
                     except StoreError as error:
-                        page = next((page for page in self._unwritten if page.call is first), None)
-                        if page is not None:
-                            raise _pending(error, page) from error
+                        pending = next(
+                            (pending for pending in self._unwritten if pending.call is first), None
+                        )
+                        if pending is not None:
+                            raise _pending(error, pending) from error
                         raise
         return None if first is None or first.is_unwritten else first.result
 
-    async def end(self, event: Event, reason: StopReason) -> None:
-        """Move an episode whose session is ending, after its last step was written if that is possible.
-
-        Args:
-            event: What ends it.
-            reason: Why, if it was not over yet.
-        """
+    async def end(self, event: EpisodeEvent, reason: StopReason) -> None:
+        """Move an episode whose session is ending, after its last step was written if that is possible."""
         with suppress(StoreError):  # closing the record tries once more, and says so
             await self._write()
-        self.note(event, reason)
+        self.apply_event(event, reason)
 
     async def close(self) -> None:
         """Write the final figures.
@@ -250,11 +247,11 @@ class EpisodeBook:
     @property
     def pending_calls(self) -> Sequence[Call]:
         """The calls that ran and whose steps wait to be written, in step order."""
-        return [page.call for page in self._unwritten]
+        return [pending.call for pending in self._unwritten]
 
     @property
     def _latest(self) -> EpisodeState:
-        """The standing after the last step that was played, written or not."""
+        """The state after the last step that was played, written or not."""
         return self._unwritten[-1].state if self._unwritten else self.state
 
     @property
@@ -266,11 +263,11 @@ class EpisodeBook:
     async def _write(self) -> None:
         """Write what waits, in step order."""
         while self._unwritten:
-            page = self._unwritten[0]
+            pending = self._unwritten[0]
             try:
                 with self.services.health.writing():
                     await self.services.store.append(
-                        self.origin.episode_id, page.step, self._sum_up(page.state)
+                        self.origin.episode_id, pending.step, self._sum_up(pending.state)
                     )
             except StoreError:
                 raise
@@ -278,17 +275,19 @@ class EpisodeBook:
                 self._unwritten.clear()  # a defect would only happen again
                 raise
             del self._unwritten[0]
-            self._enter(page)
+            self._mark_written(pending)
 
-    def _enter(self, page: _Page) -> None:
-        if page.call.is_unwritten:
-            page.call.mend(page.result)
-        self.went_back_to = None
-        if page.state.phase is not self.state.phase:
-            self._turn(page.state, Event.END if page.state.is_over else Event.STEP)
-        self.state = page.state
+    def _mark_written(self, pending: _PendingStep) -> None:
+        if pending.call.is_unwritten:
+            pending.call.replace_failure(pending.result)
+        self.restored_to_step = None
+        if pending.state.phase is not self.state.phase:
+            self._change_state(
+                pending.state, EpisodeEvent.END if pending.state.is_over else EpisodeEvent.STEP
+            )
+        self.state = pending.state
 
-    def _turn(self, state: EpisodeState, event: Event) -> None:
+    def _change_state(self, state: EpisodeState, event: EpisodeEvent) -> None:
         self.state = state
         transition = Transition(
             event=event.value,
@@ -298,23 +297,23 @@ class EpisodeBook:
         )
         self.services.store.note(self.origin.episode_id, transition, self._sum_up(state))
 
-    def _result(self, entry: Entry, charge: Charge, state: EpisodeState, now: float) -> CallResult:
+    def _result(self, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float) -> CallResult:
         if entry.error is not None:
-            return Fault(entry.error, charge.number)
+            return Failure(entry.error, charge.number)
         output = entry.output
         if entry.refusal is not None:
             if charge.earned is None and not charge.finished:
                 return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
-            output = tell_agent(entry.refusal.error, entry.refusal.reason)
-        stated = state_episode(output or CheckedOutput([]), charge, state, self.policy, now)
+            output = make_error_output(entry.refusal.error, entry.refusal.reason)
+        stated = add_episode_metadata(output or CheckedOutput([]), charge, state, self.policy, now)
         if stated.metadata is not None:
             if entry.refusal is not None:
                 stated.metadata[EPISODE_KEY]["refused"] = entry.refusal.reason.value
-            if self.went_back_to is not None:
-                stated.metadata[EPISODE_KEY]["restored_to_step"] = self.went_back_to
+            if self.restored_to_step is not None:
+                stated.metadata[EPISODE_KEY]["restored_to_step"] = self.restored_to_step
         return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)
 
-    def _step(self, call: Call, entry: Entry, charge: Charge, result: CallResult, now: float) -> Step:
+    def _step(self, call: Call, entry: EndedCall, charge: StepReward, result: CallResult, now: float) -> Step:
         output = result.output if isinstance(result, Completed) else None
         status = _STATUS.get(entry.outcome.kind)
         if status is None:
@@ -343,8 +342,8 @@ class EpisodeBook:
         return wall_time(self.origin, self.state, moment)
 
 
-def _pending(error: StoreError, page: _Page) -> StoreError:
-    call, number = page.call, page.step.number
+def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
+    call, number = pending.call, pending.step.number
     return StoreError(
         f"{error}; {call.tool!r} has run and its step {number} waits to be written: ask again under the "
         f"call id {call.id!r}, which runs nothing",
@@ -360,7 +359,7 @@ def _ending(state: EpisodeState) -> str:
     return f"the episode is over ({state.stop_reason}), so no further tool calls are accepted."
 
 
-def _error_text(entry: Entry) -> str | None:
+def _error_text(entry: EndedCall) -> str | None:
     if entry.error is not None:
         return str(entry.error)
     if entry.refusal is not None:
@@ -370,7 +369,7 @@ def _error_text(entry: Entry) -> str | None:
     return "\n".join(block.text for block in entry.output.blocks if block.type == "text")
 
 
-def _error_code(entry: Entry) -> str | None:
+def _error_code(entry: EndedCall) -> str | None:
     if entry.error is not None:
         return entry.error.code
     if entry.refusal is not None:

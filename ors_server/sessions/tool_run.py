@@ -12,11 +12,11 @@ from ors_server.authoring.context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.call_clock import CallClock, counting
-from ors_server.episode import Outcome, OutcomeKind
+from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.output import has_result, numeric_extras
-from ors_server.sessions.output import CheckedOutput, check_output, tell_agent
+from ors_server.sessions.checked_output import CheckedOutput, check_output, make_error_output
 from ors_server.wire import TextBlock, ToolOutput
 from ors_server.workers import LingeringThread
 
@@ -28,7 +28,7 @@ ANSWER = "answer"
 class ToolRun:
     """What came of running a tool."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     output: CheckedOutput | None
     """The content for the agent; `None` after a fault."""
     error: OrsServerError | None = None
@@ -69,21 +69,23 @@ async def run_tool(job: ToolJob, thread: LingeringThread) -> ToolRun:
             result = await call_author(
                 job.function, job.parsed, job.context, thread=thread, on_loop=job.tool.is_async
             )
-            run = await _judge_return(job, result)
+            run = await _check_return(job, result)
     except AuthorRaisedError as raised:
-        run = _judge_raise(raised.error)
+        run = _classify_error(raised.error)
     except OrsServerError as error:
         run = _fault(error)
-    if job.clock.is_up:  # too late counts as too late, whatever the tool made of being stopped
+    if job.clock.is_up:  # a late result is discarded, even if the tool swallowed its cancellation
         limit = job.clock.limit
         text = f"{job.tool.name!r} did not return within {limit:g} seconds and was stopped"
-        return ToolRun(Outcome(OutcomeKind.TIMEOUT), tell_agent(text, "timeout", {"time_limit": limit}))
+        return ToolRun(
+            CallOutcome(OutcomeKind.TIMEOUT), make_error_output(text, "timeout", {"time_limit": limit})
+        )
     return run
 
 
-async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
+async def _check_return(job: ToolJob, result: Any) -> ToolRun:
     try:
-        output = job.tool.adopt(result)
+        output = job.tool.to_output(result)
         if job.grade is not None and output.finished and not has_result(output):
             output = await job.grade(output, _final_response(job, output))
         checked = check_output(output, job.policy, job.max_output_bytes)
@@ -97,7 +99,9 @@ async def _judge_return(job: ToolJob, result: Any) -> ToolRun:
         )
     causes = tuple(job.context.charged)
     metrics = numeric_extras(checked.metadata)
-    return ToolRun(Outcome(OutcomeKind.COMPLETED, checked.reward, checked.finished, causes, metrics), checked)
+    return ToolRun(
+        CallOutcome(OutcomeKind.COMPLETED, checked.reward, checked.finished, causes, metrics), checked
+    )
 
 
 def _name_tool(job: ToolJob, error: ToolOutputError) -> ToolOutputError:
@@ -119,12 +123,16 @@ def _final_response(job: ToolJob, output: ToolOutput) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-def _judge_raise(error: BaseException) -> ToolRun:
+def _classify_error(error: BaseException) -> ToolRun:
     text = text_of(error)
     if isinstance(error, ForbiddenActionError):
-        return ToolRun(Outcome(OutcomeKind.FORBIDDEN), tell_agent(text or "forbidden", "forbidden"))
+        return ToolRun(
+            CallOutcome(OutcomeKind.FORBIDDEN), make_error_output(text or "forbidden", "forbidden")
+        )
     if isinstance(error, ToolError):
-        return ToolRun(Outcome(OutcomeKind.TOOL_ERROR), tell_agent(text or "the tool failed", "tool_error"))
+        return ToolRun(
+            CallOutcome(OutcomeKind.TOOL_ERROR), make_error_output(text or "the tool failed", "tool_error")
+        )
     if isinstance(error, ValidationError):
         return _fault(ToolOutputError(describe_authors(error)), error)
     return _fault(ToolFailedError(describe_authors(error)), error)
@@ -133,4 +141,4 @@ def _judge_raise(error: BaseException) -> ToolRun:
 def _fault(error: OrsServerError, cause: BaseException | None = None) -> ToolRun:
     if cause is not None:
         error.__cause__ = cause
-    return ToolRun(Outcome(OutcomeKind.FAULT), None, error)
+    return ToolRun(CallOutcome(OutcomeKind.FAULT), None, error)
