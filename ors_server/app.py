@@ -11,6 +11,10 @@ from ors_server import offload
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import check_names, define, load_environments
+from ors_server.client.app_transport import AppTransport
+from ors_server.client.client import AsyncClient
+from ors_server.client.connection import Patience
+from ors_server.client.options import ClientOptions
 from ors_server.clock import Clock, SystemClock
 from ors_server.engines.base import Engine
 from ors_server.engines.local import EngineOptions, open_local_engine
@@ -36,6 +40,7 @@ log = get_logger("ors_server.app")
 
 MCP_ROOTS = frozenset(path.split("/")[1] for path in PATHS)
 CONTROL_ROOT = "_ors"
+LOOPBACK = "127.0.0.1"
 
 
 class App:
@@ -110,6 +115,17 @@ class App:
         if episode_id is None:
             raise SessionNotFoundError(f"no live session has the id {session_id!r}")
         return self.keyring.mint(session_id, episode_id)
+
+    def client(self, api_key: str | None = None) -> AsyncClient:
+        """Return a client that calls this application directly, while it runs, on its event loop.
+
+        Nothing is repeated: a server that is full, or cannot write its record, is an error at once.
+
+        Args:
+            api_key: Needed if keys are configured.
+        """
+        options = ClientOptions(transport=AppTransport(self), patience=Patience(seconds=0.0))
+        return AsyncClient(f"http://{LOOPBACK}", api_key, options=options)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App", None]:

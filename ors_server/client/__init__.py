@@ -9,6 +9,7 @@ Importing this package loads neither the server nor MCP.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ors_server.client.app_transport import AppTransport
 from ors_server.client.blocking import Client, Episode
 from ors_server.client.client import AsyncClient
 from ors_server.client.connection import Patience
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "AppTransport",
     "AsyncClient",
     "AsyncEpisode",
     "AsyncMcpClient",

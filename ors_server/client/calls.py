@@ -23,6 +23,7 @@ from ors_server.client.connection import (
     Attempts,
     Connection,
     Request,
+    Response,
     content_of,
     never_left,
     retry_after,
@@ -115,6 +116,8 @@ class Caller:
         """
         sent = _Sent(call_id, tool, arguments, call_id if self._knows_call_ids else None)
         limit = self._connection.patience.call_seconds
+        if limit is None:
+            return await self._insist(sent)
         with anyio.move_on_after(limit):
             return await self._insist(sent)
         raise CallTimeoutError(
@@ -162,7 +165,7 @@ class Caller:
         await attempts.pause(error, retry_after(response))
         return None
 
-    async def _read(self, response: httpx2.Response, sent: _Sent) -> _Heard:
+    async def _read(self, response: Response, sent: _Sent) -> _Heard:
         if EVENT_STREAM not in response.headers.get("content-type", ""):
             await response.aread()
             raise BrokenAnswerError(f"a call is answered by {EVENT_STREAM}, not {response.text[:200]!r}")

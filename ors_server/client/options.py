@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from ors_server.client.app_transport import AppTransport
 from ors_server.client.connection import Connection, Patience
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import InvalidRequestError
@@ -22,7 +23,7 @@ class ClientOptions:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request, for instance for a proxy."""
     transport: httpx2.AsyncBaseTransport | None = None
-    """What carries requests; `httpx2.ASGITransport(app)` speaks to an application in this process."""
+    """Carries requests; `AppTransport(app)` calls an ASGI application of this process, without a socket."""
     connections: int = 1_000
     """Most connections at a time; a call holds one while it runs."""
     clock: Clock = field(default_factory=SystemClock)
@@ -55,7 +56,8 @@ class Reach:
         http = httpx2.AsyncClient(
             base_url=url, headers=self.headers, limits=limits, transport=options.transport
         )
-        self.connection = Connection(http, options.patience, options.clock)
+        app = options.transport if isinstance(options.transport, AppTransport) else None
+        self.connection = Connection(http, options.patience, options.clock, app, self.headers)
 
 
 def _is_address(url: str) -> bool:

@@ -1,0 +1,265 @@
+"""Carries requests to an ASGI application of this process: as over a socket, without one.
+
+A request whose answer is wanted as a whole runs in its caller's own task. One whose answer is read while it
+is written runs in a task of its own; as at a server, it ends when the application ends it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+from urllib.parse import unquote
+
+import anyio
+import httpx2
+from typing_extensions import override
+
+from ors_server.client.errors import UnreachableError
+
+Message: TypeAlias = MutableMapping[str, Any]
+Application: TypeAlias = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+CLOSING_SECONDS = 5.0
+"""Seconds that requests whose reader has left are given to end before they are cancelled."""
+MAX_WAITING = 64
+"""Pieces of an answer that wait for their reader before the application is held up."""
+_CALLER = ("127.0.0.1", 0)
+
+
+@dataclass(slots=True)
+class WholeResponse:
+    """A response that has arrived as a whole, with what `httpx2.Response` has under the same names."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.content.decode("utf-8", errors="replace")
+
+    def json(self) -> Any:
+        """Return the body's JSON value.
+
+        Raises:
+            ValueError: If it is not JSON.
+        """
+        return json.loads(self.content)
+
+    async def aread(self) -> bytes:
+        """Return the body."""
+        return self.content
+
+    async def aiter_bytes(self) -> AsyncGenerator[bytes]:
+        """Give the body in one piece."""
+        yield self.content
+
+
+class AppTransport(httpx2.AsyncBaseTransport):
+    """Carries requests to an ASGI application: `ClientOptions(transport=AppTransport(app))`.
+
+    The application must be running, on the event loop of the requests: `async with app.running()` for one of
+    `create_app`, `async with AppTransport.running(app) as transport` for any other.
+    """
+
+    def __init__(self, app: Application) -> None:
+        """Send nothing yet."""
+        self._app = app
+        self._exchanges: dict[asyncio.Task[None], _Exchange] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, app: Application) -> AsyncGenerator[Self]:
+        """Run an application's lifespan, and give a transport to it.
+
+        Raises:
+            UnreachableError: If the application does not start, or fails to stop.
+        """
+        lifespan, transport = _Lifespan(app), cls(app)
+        await lifespan.start()
+        try:
+            yield transport
+        finally:
+            await transport.aclose()
+            await lifespan.stop()
+
+    async def answer(
+        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], body: bytes | None
+    ) -> WholeResponse:
+        """Make a request in this task and return its answer once the application has written all of it.
+
+        Cancelling the caller cancels the application's handler, and no tool call that has begun.
+
+        Args:
+            method: The HTTP method.
+            target: Path and query, quoted.
+            headers: By lower-case name; the host is one of them.
+            body: The body; `None` for none.
+
+        Raises:
+            UnreachableError: If the application raised, or ended without an answer.
+        """
+        unread = [_request(body)]
+        start: Message = {}
+        pieces: list[bytes] = []
+
+        async def receive() -> Message:
+            if unread:
+                return unread.pop()
+            forever: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            return await forever  # this caller stays until the end
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                pieces.append(message.get("body", b""))
+            else:
+                start.update(message)
+
+        try:
+            await self._app(_scope(method, target, headers), receive, send)
+            named = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
+            return WholeResponse(start["status"], named, b"".join(pieces))
+        except Exception as error:
+            raise UnreachableError(f"the application failed {method} {target}: {error!r}") from error
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = await request.aread()
+        headers = [(name.lower(), value) for name, value in request.headers.raw]
+        scope = _scope(request.method, request.url.raw_path.decode("ascii"), headers)
+        exchange = _Exchange(body)
+        task = asyncio.get_running_loop().create_task(exchange.run(self._app, scope))
+        self._exchanges[task] = exchange
+        task.add_done_callback(self._exchanges.pop)
+        try:
+            start = await exchange.start
+        except BaseException:
+            await exchange.aclose()
+            raise
+        return httpx2.Response(start["status"], headers=start.get("headers", ()), stream=exchange)
+
+    @override
+    async def aclose(self) -> None:
+        """Leave all answers that are still being read, and wait for the application to notice."""
+        running = set(self._exchanges)
+        for exchange in tuple(self._exchanges.values()):
+            await exchange.aclose()
+        if running:
+            _, stuck = await asyncio.wait(running, timeout=CLOSING_SECONDS)
+            for task in stuck:
+                task.cancel()
+            await asyncio.gather(*stuck, return_exceptions=True)
+
+
+class _Exchange(httpx2.AsyncByteStream):
+    """A request whose answer is read while the application writes it, and the body of that answer."""
+
+    def __init__(self, body: bytes) -> None:
+        self.start: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._unread = [_request(body)]
+        self._left = asyncio.Event()
+        self._writer, self._reader = anyio.create_memory_object_stream[bytes](MAX_WAITING)
+        self._failure: Exception | None = RuntimeError("it ended before its answer did")
+
+    async def run(self, app: Application, scope: Message) -> None:
+        """Run the application; a failure is raised where the answer is read."""
+        try:
+            await app(scope, self._receive, self._send)
+        except Exception as error:  # noqa: BLE001  (anybody's application)
+            self._failure = error
+        finally:
+            self._writer.close()
+            if not self.start.done():
+                self.start.set_exception(self._broken())
+
+    async def _receive(self) -> Message:
+        if self._unread:
+            return self._unread.pop()
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if not self.start.done():
+                self.start.set_result(message)
+            return
+        if not message.get("more_body", False):
+            self._failure = None
+        if message.get("body"):
+            with suppress(anyio.BrokenResourceError):  # the reader has left
+                await self._writer.send(message["body"])
+
+    def _broken(self) -> httpx2.RemoteProtocolError:
+        return httpx2.RemoteProtocolError(f"the application failed: {self._failure!r}")
+
+    @override
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        async for piece in self._reader:
+            yield piece
+        if self._failure is not None:
+            raise self._broken() from self._failure
+
+    @override
+    async def aclose(self) -> None:
+        self._left.set()
+        self._reader.close()
+
+
+class _Lifespan:
+    """An application's start and end (ASGI, lifespan protocol 2.0)."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_app: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def start(self) -> None:
+        scope: Message = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
+        self._task = asyncio.get_running_loop().create_task(self._run(scope))
+        await self._step("startup")
+
+    async def stop(self) -> None:
+        if not self._task.done():
+            await self._step("shutdown")
+        await self._task
+
+    async def _step(self, name: str) -> None:
+        await self._to_app.put({"type": f"lifespan.{name}"})
+        reply = await self._from_app.get()
+        if reply["type"] == f"lifespan.{name}.failed":
+            raise UnreachableError(
+                f"the application's {name} failed: {reply.get('message', 'no reason given')}"
+            )
+
+    async def _run(self, scope: Message) -> None:
+        with suppress(Exception):  # an application without a lifespan raises; others have sent the reason
+            await self._app(scope, self._to_app.get, self._from_app.put)
+        await self._from_app.put({"type": "ended"})
+
+
+def _request(body: bytes | None) -> Message:
+    return {"type": "http.request", "body": body or b"", "more_body": False}
+
+
+def _scope(method: str, target: str, headers: Sequence[tuple[bytes, bytes]]) -> Message:
+    path, _, query = target.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": headers,
+        "client": _CALLER,
+        "server": _CALLER,
+    }
