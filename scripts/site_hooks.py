@@ -1,0 +1,189 @@
+"""What mkdocs does beside its plugins: pages from outside of docs/, pages of the Python API, llms.txt.
+
+mkdocs.yml names this file; it runs in the environment of `make site`, which has neither the package nor its
+dependencies.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+import griffe
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parents[1]
+ADDRESSES = {"README.md": "index.md"} | {
+    f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+}
+"""Pages at the root of the project, by their address in the site."""
+ADDRESSES |= {
+    f"tasks/{folder.parent.name}/README.md": f"tasks/{folder.parent.name}.md"
+    for folder in sorted(ROOT.glob("tasks/*/README.md"))
+}
+API = {
+    "ors_server": "Environments, tools, grading and rewards: what an author imports.",
+    "ors_server.rewards": "Rewards, and the functions that score with them.",
+    "ors_server.testing": "An environment played in the test's own process, the checks, a fake clock.",
+    "ors_server.client": "Clients of ORS and MCP servers, async and blocking.",
+}
+"""Public modules, by what they are for."""
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+FENCE = re.compile(r"^```(\w+) ([^\n]+)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+written: dict[str, str] = {}
+"""The Markdown of each page, by its address."""
+
+
+def on_config(config: Any) -> Any:
+    """Replace `folder/*` in the navigation by the pages of that folder."""
+    config.nav = expand(config.nav, Path(config.docs_dir))
+    return config
+
+
+def expand(nav: list[Any], folder: Path) -> list[Any]:
+    """Expand the entries of one level of the navigation."""
+    entries: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, dict):
+            ((title, below),) = entry.items()
+            entries.append({title: expand(below, folder) if isinstance(below, list) else below})
+        elif entry.endswith("/*"):
+            entries += sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{entry}.md"))
+        else:
+            entries.append(entry)
+    return entries
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are not in docs/."""
+    for source, address in ADDRESSES.items():
+        files.append(File.generated(config, address, content=(ROOT / source).read_text(encoding="utf-8")))
+    for module, purpose in API.items():
+        files.append(File.generated(config, api_address(module), content=api_page(module, purpose)))
+    return files
+
+
+def api_address(module: str) -> str:
+    """Name the page of a public module."""
+    return f"reference/python/{module}.md"
+
+
+def api_page(module: str, purpose: str) -> str:
+    """Write the page of a public module for mkdocstrings."""
+    return f"# `{module}`\n\n{purpose}\n\n::: {module}\n"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead links to where pages are in the site, and keep the text for llms.txt."""
+    address = page.file.src_uri
+    text = relink(markdown, address)
+    module = re.search(r"^::: (\S+)$", text, re.MULTILINE)
+    written[address] = text if module is None else text.replace(module[0], api_text(module[1]))
+    return FENCE.sub(with_title, text)
+
+
+def relink(text: str, address: str) -> str:
+    """Rewrite the links of a page from the project's folders to the site's; others become plain text."""
+    source = next((path for path, there in ADDRESSES.items() if there == address), f"docs/{address}")
+
+    def lead(match: re.Match[str]) -> str:
+        words, link, anchor = match[1], match[2], match[3] or ""
+        if not link or "://" in link or link.startswith("mailto:"):
+            return match[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
+        there = ADDRESSES.get(target, target.removeprefix("docs/") if target.startswith("docs/") else "")
+        if not there.endswith(".md"):
+            return words
+        return f"[{words}]({posixpath.relpath(there, posixpath.dirname(address) or '.')}{anchor})"
+
+    kept = [match.span() for match in CODE.finditer(text)]
+    return LINK.sub(lambda match: match[0] if inside(match.start(), kept) else lead(match), text)
+
+
+def inside(place: int, spans: list[tuple[int, int]]) -> bool:
+    """Tell whether a place is in code."""
+    return any(start <= place < end for start, end in spans)
+
+
+def with_title(match: re.Match[str]) -> str:
+    """Show the file that an example is as the title of its block."""
+    name = re.search(r"file=(\S+)", match[2])
+    return f'```{match[1]} title="{name[1]}"' if name else f"```{match[1]}"
+
+
+def api_text(module: str) -> str:
+    """Write the public names of a module as Markdown: signature and documentation."""
+    loaded = griffe.load(module, search_paths=[str(ROOT)], resolve_aliases=True)
+    names = sorted(str(export) for export in loaded.exports or ())
+    return "\n\n".join(
+        member_text(name, loaded.members[name])
+        for name in names
+        if name in loaded.members and not name.startswith("_")
+    )
+
+
+def member_text(name: str, member: Any) -> str:
+    """Write one public name with what a class has below it."""
+    parts = [f"## {name}", f"```python\n{signature(name, member)}\n```", documentation(member)]
+    if member.is_class:
+        below = [each for each in member.members.values() if not each.name.startswith("_")]
+        parts.append("\n".join(field_line(each) for each in below if each.is_attribute and each.docstring))
+        for each in below:
+            if each.is_function:
+                parts += [f"### {name}.{each.name}", f"```python\n{signature(each.name, each)}\n```"]
+                parts.append(documentation(each))
+    return "\n\n".join(part for part in parts if part)
+
+
+def documentation(member: Any) -> str:
+    """Give an object's docstring."""
+    return "" if member.docstring is None else str(member.docstring.value)
+
+
+def field_line(field: Any) -> str:
+    """Write a class's field with its type, its default and what it means."""
+    default = "" if field.value is None else f" = {field.value}"
+    return f"- `{field.name}: {field.annotation}{default}`: {' '.join(documentation(field).split())}"
+
+
+def signature(name: str, member: Any) -> str:
+    """Spell a class, a function or a value as Python does."""
+    if member.is_attribute:
+        return f"{name} = {member.value}"
+    spelled = member.signature(return_type=True, name=name)
+    return f"class {spelled or name}" if member.is_class else f"def {spelled}"
+
+
+def on_post_build(config: Any) -> None:
+    """Write each page's Markdown beside its HTML, and llms.txt, which lists them as the navigation does."""
+    folder = Path(config.site_dir)
+    for address, text in written.items():
+        (folder / address).write_text(text, encoding="utf-8")
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for section in config.nav:
+        ((title, entries),) = section.items()
+        lines += [f"## {title}", "", *(llms_line(address) for address in addresses(entries)), ""]
+    (folder / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def addresses(nav: Any) -> list[str]:
+    """List the pages of a part of the navigation, in order."""
+    if isinstance(nav, str):
+        return [nav]
+    below = nav.values() if isinstance(nav, dict) else nav
+    return [address for entry in below for address in addresses(entry)]
+
+
+def llms_line(address: str) -> str:
+    """Write a page's line: its title, its address, the first sentence of its text."""
+    text = written[address]
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)
+    if title is None:
+        raise ValueError(f"{address} has no title: begin the page with '# Title'")
+    rest = CODE.sub(lambda match: match[0] if not match[0].startswith("```") else "", text[title.end() :])
+    rest = re.sub(r"<!--.*?-->", "", rest, flags=re.DOTALL)
+    paragraph = next((p for p in rest.split("\n\n") if re.match(r"[\w`*\[]", p.strip())), "")
+    words = " ".join(LINK.sub(r"\1", paragraph).split())
+    sentence = re.match(r".+?\.(?=\s|$)", words)
+    return f"- [{title[1].replace('`', '')}]({address}): {sentence[0] if sentence else words}"

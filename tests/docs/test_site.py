@@ -1,0 +1,128 @@
+"""The site of the documents: it builds without a network, holds every page, and its links lead somewhere."""
+
+import os
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MKDOCS = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / "site" / "bin" / "mkdocs"
+LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
+LOADED_LINKS = {"stylesheet", "icon", "preload", "modulepreload", "preconnect", "dns-prefetch", "prefetch"}
+PUBLIC = ("ors_server", "ors_server.rewards", "ors_server.testing", "ors_server.client")
+
+
+class Page(HTMLParser):
+    """One page: its anchors, its links, and what a browser loads for it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.classes: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.classes |= set((given.get("class") or "").split())
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag in LOADS and given.get(LOADS[tag]):
+            self.loaded.append(given[LOADS[tag]])
+        if tag == "link" and set((given.get("rel") or "").split()) & LOADED_LINKS:
+            self.loaded.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if not MKDOCS.exists():
+        pytest.fail("the site's environment is not there; run `make site`")
+    folder = tmp_path_factory.mktemp("site") / "site"
+    ran = subprocess.run(
+        [MKDOCS, "build", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "HTTPS_PROXY": "http://127.0.0.1:9"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=480,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html")}
+
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_every_page_of_the_documents_is_in_the_site_with_its_markdown(site):
+    for page in (ROOT / "docs").rglob("*.md"):
+        address = page.relative_to(ROOT / "docs")
+        assert (site / address.with_suffix(".html")).is_file()
+        assert (site / address).is_file()
+
+
+def test_llms_txt_lists_every_page_by_its_markdown(site):
+    text = (site / "llms.txt").read_text()
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", text, re.MULTILINE)
+    assert len(listed) == len(set(listed)) == text.count("\n- ")
+    assert set(listed) == {path.relative_to(site).as_posix() for path in site.rglob("*.md")}
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Tutorial", "How-to", "Reference", "Explanation"]
+
+
+def test_every_link_and_every_anchor_leads_somewhere(site, pages):
+    broken = []
+    for address, page in pages.items():
+        for link in page.links:
+            there = urlsplit(link)
+            if there.scheme or there.netloc or address == "404.html":
+                continue
+            target = (site / address).parent / unquote(there.path) if there.path else site / address
+            name = os.path.relpath(target, site)
+            anchors = pages[name].anchors if name in pages else set()
+            if not target.exists() or (there.fragment and unquote(there.fragment) not in anchors):
+                broken.append(f"{address}: {link}")
+    assert broken == []
+
+
+def test_links_between_the_markdown_pages_lead_somewhere(site):
+    for page in site.rglob("*.md"):
+        text = re.sub(r"^```.*?^```|`[^`\n]+`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)", text):
+            assert "://" in link or (page.parent / link).is_file(), f"{page.relative_to(site)}: {link}"
+
+
+def test_nothing_is_loaded_from_elsewhere(site, pages):
+    for address, page in pages.items():
+        outside = [url for url in page.loaded if urlsplit(url).scheme or urlsplit(url).netloc]
+        assert outside == [], address
+        assert "mermaid" not in page.classes, (
+            f"{address}: the theme would load mermaid's script from elsewhere"
+        )
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(?:@import\s*|url\(\s*)[\"']?(?:https?:)?//", sheet.read_text()), sheet.name
+
+
+def test_search_works_in_pages_that_are_opened_as_files(site, pages):
+    assert (site / "search" / "search_index.js").stat().st_size > 100_000
+    assert "assets/iframe-worker.js" in pages["index.html"].loaded
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_documents_every_public_class_and_function(site, pages, module):
+    markdown = (site / f"reference/python/{module}.md").read_text()
+    named = re.findall(r"^## (\w+)\n\n```python\n(?:class|def) ", markdown, re.MULTILINE)
+    anchors = pages[f"reference/python/{module}.html"].anchors
+    assert len(named) > 5
+    assert {f"{module}.{name}" for name in named} <= anchors
