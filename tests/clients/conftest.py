@@ -6,6 +6,7 @@ environment is not there fails its tests.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -24,6 +25,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REFENV = ROOT / "tests" / "fixtures" / "refenv.py"
+PACKAGES = {"openreward": "openreward", "ors_sdk": "ors"}
+"""Client -> the import name of its package, which has a server too; `REFENV` is written for each."""
 SCRIPTS = Path(__file__).parent / "scripts"
 TASK_ID = re.compile(rb"event: task_id\r?\ndata: \S+\r?\n\r?\n")
 """The event that tells the id of a call."""
@@ -141,15 +144,17 @@ def serve_for_all() -> Iterator[Callable[..., str]]:
         yield start
 
 
-@pytest.fixture(scope="module")
-def reference_server() -> Iterator[Callable[[str, Path], str]]:
-    """Starts another package's server on demand, by running a module with that client's interpreter."""
+@pytest.fixture(scope="session")
+def reference_server() -> Iterator[Callable[[str], str]]:
+    """Starts another package's server of the acceptance environments on demand, once for each package."""
     with contextlib.ExitStack() as servers:
 
-        def start(client: str, module: Path) -> str:
+        @functools.cache
+        def start(client: str) -> str:
             port = free_port()
-            command = [str(client_python(client)), str(module), str(port)]
-            return servers.enter_context(running(command, f"http://127.0.0.1:{port}"))
+            command = [str(client_python(client)), str(REFENV), str(port)]
+            url = f"http://127.0.0.1:{port}"
+            return servers.enter_context(running(command, url, REFENV_PACKAGE=PACKAGES[client]))
 
         yield start
 

@@ -1,20 +1,16 @@
 """Our client plays the servers of the `openreward` and `ors-sdk` packages, and ours, in the same words."""
 
-from pathlib import Path
-
 import pytest
 
 from ors_server import errors
 from ors_server.client import Client
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.fixture(scope="module", params=["openreward", "ors_sdk", "ours"])
 def served(request, reference_server, server_url):
     if request.param == "ours":
         return request.param, server_url
-    return request.param, reference_server(request.param, FIXTURES / f"foreign_{request.param}.py")
+    return request.param, reference_server(request.param)
 
 
 @pytest.fixture(scope="module")

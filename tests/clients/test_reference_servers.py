@@ -11,7 +11,7 @@ import pytest
 from ors_server.testing.ors_manifest import Level
 from ors_server.testing.ors_suite import Choice, Report, check_server
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+REFENV = Path(__file__).parents[1] / "fixtures" / "refenv.py"
 LACKS = {
     "E13b",
     "E13c",
@@ -42,12 +42,12 @@ def failed(report: Report, level: Level) -> set[str]:
 
 @pytest.fixture(scope="module")
 def openreward(reference_server) -> Report:
-    return check(reference_server("openreward", FIXTURES / "foreign_openreward.py"))
+    return check(reference_server("openreward"))
 
 
 @pytest.fixture(scope="module")
 def ors_sdk(reference_server) -> Report:
-    return check(reference_server("ors_sdk", FIXTURES / "foreign_ors_sdk.py"))
+    return check(reference_server("ors_sdk"))
 
 
 def test_the_openreward_server_does_everything_that_a_server_must(openreward):
@@ -71,14 +71,14 @@ def test_the_ors_sdk_server_lacks_what_it_is_known_to_lack(ors_sdk):
 
 
 @pytest.mark.parametrize(
-    ("client", "module", "names"),
+    ("client", "package", "names"),
     [
-        ("openreward", "foreign_openreward.py", ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")),
-        ("ors_sdk", "foreign_ors_sdk.py", ("RefEnv", "SecondEnv", "IndexEnv")),
+        ("openreward", "openreward", ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv")),
+        ("ors_sdk", "ors", ("RefEnv", "SecondEnv", "IndexEnv")),
     ],
 )
-def test_an_environment_of_theirs_is_served_unchanged_by_ours(serve_with, client, module, names):
-    url = serve_with(client, *(f"{FIXTURES / module}:{name}" for name in names))
+def test_an_environment_of_theirs_is_served_unchanged_by_ours(serve_with, client, package, names):
+    url = serve_with(client, *(f"{REFENV}:{name}" for name in names), REFENV_PACKAGE=package)
     report = anyio.run(check_server, url, Choice(risky=True))
     assert failed(report, Level.MUST) == set()
     assert failed(report, Level.SHOULD) == set()
