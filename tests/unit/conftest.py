@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import anyio
@@ -14,37 +13,10 @@ from ors_server.engines.local import EngineOptions, LocalEngine, open_local_engi
 from ors_server.errors import StoreError
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.memory import MemoryStore
+from ors_server.testing import FakeClock
 
 LIMIT = 10.0
 """Seconds that any one wait of a test may take."""
-
-
-class FakeClock:
-    """Time that passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-        self._waiting: list[tuple[float, anyio.Event]] = []
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds - 1000.0)
-
-    async def sleep(self, seconds: float) -> None:
-        woken = anyio.Event()
-        self._waiting.append((self.seconds + seconds, woken))
-        await woken.wait()
-
-    async def advance(self, seconds: float) -> None:
-        """Lets time pass, and everything that it wakes come to rest."""
-        self.seconds += seconds
-        due = [woken for at, woken in self._waiting if at <= self.seconds]
-        self._waiting = [(at, woken) for at, woken in self._waiting if at > self.seconds]
-        for woken in due:
-            woken.set()
-        await anyio.wait_all_tasks_blocked()
 
 
 class Stage:

@@ -4,46 +4,22 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import anyio
 import httpx2
 import pytest
-from anyio.lowlevel import checkpoint
 
 from ors_server import Environment, EpisodePolicy, TextBlock, ToolError, ToolOutput, tool
 from ors_server.app import create_app
 from ors_server.client import AsyncClient, ClientOptions, Patience
 from ors_server.settings import Settings
+from tests.fixtures.hurried_clock import HurriedClock
 
 URL = "http://localhost:8080"
 
 
-class HastyClock:
-    """Waits for nobody: short pauses pass at once and are noted, long ones never end."""
-
-    LONG = 5_000.0
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.passed
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        if seconds >= self.LONG:
-            await anyio.sleep_forever()
-        self.pauses.append(seconds)
-        self.passed += seconds
-        await checkpoint()
-
-
-PATIENT = Patience(ping_seconds=HastyClock.LONG)
+PATIENT = Patience(ping_seconds=HurriedClock.LONG)
 
 
 class Cut(httpx2.AsyncByteStream):
@@ -159,7 +135,7 @@ class Place:
 
     client: AsyncClient
     network: Network
-    clock: HastyClock
+    clock: HurriedClock
     app: Any
     options: ClientOptions
 
@@ -175,7 +151,7 @@ def open_place() -> Callable[..., Any]:
         Slope.runs.clear()
         app = create_app(list(environments) or [Slope], Settings(**settings))
         async with app.running():
-            network, clock = Network(httpx2.ASGITransport(app)), HastyClock()
+            network, clock = Network(httpx2.ASGITransport(app)), HurriedClock()
             options = ClientOptions(patience=patience, transport=network, clock=clock)
             async with AsyncClient(URL, key, options=options) as client:
                 yield Place(client, network, clock, app, options)

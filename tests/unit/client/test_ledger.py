@@ -65,6 +65,7 @@ def test_a_call_that_failed_may_be_answered_later():
     ledger.note(Receipt("a", is_failure=True))
     ledger.note(paid("a", 0.5, 1))
     ledger.note(Receipt("a", is_failure=True))
+    assert (ledger.total, ledger.steps) == (0.5, 1)
     ledger.check(summary(0.5, 1))
 
 
@@ -112,6 +113,7 @@ def test_an_end_that_the_server_does_not_know_is_a_mismatch():
 def test_an_account_may_go_on_from_a_standing():
     ledger = Ledger(opening=0.1, opening_steps=4)
     ledger.note(paid("a", 0.2, 5))
+    assert (ledger.total, ledger.steps) == (0.1 + 0.2, 5)
     ledger.check(summary(0.1 + 0.2, 5))
 
 

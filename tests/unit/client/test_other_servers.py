@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 
@@ -23,6 +22,7 @@ from ors_server.client import (
     Patience,
     UnreachableError,
 )
+from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = pytest.mark.anyio
 
@@ -132,26 +132,13 @@ def open_client():
 
     @asynccontextmanager
     async def opened(reference: Reference) -> AsyncIterator[AsyncClient]:
-        options = ClientOptions(transport=reference, patience=Patience(ping_seconds=5_000.0), clock=Clock())
+        options = ClientOptions(
+            transport=reference, patience=Patience(ping_seconds=HurriedClock.LONG), clock=HurriedClock()
+        )
         async with AsyncClient("http://localhost:9", options=options) as client:
             yield client
 
     return opened
-
-
-class Clock:
-    """Lets pauses pass at once."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def monotonic(self) -> float:
-        return self.passed
-
-    async def sleep(self, seconds: float) -> None:
-        if seconds >= 5_000.0:
-            await anyio.sleep_forever()
-        self.passed += seconds
 
 
 async def play(open_client, reference, **wishes):

@@ -198,11 +198,11 @@ async def test_a_step_records_the_call_as_it_was(player, clock, stage):
     session = await player.create()
 
     async def slow(env, context):
-        clock.seconds += 2.5
+        clock.jump(2.5)
         return ToolOutput.ongoing("shown", reward=0.5, metadata={"why": "because"})
 
     stage.acts["slow"] = slow
-    clock.seconds += 1.0
+    clock.jump(1.0)
     await player.call(session, "do", "mine", act="slow")
     (step,) = await player.steps(session)
     assert (step.call_id, step.tool, step.arguments) == ("mine", "do", {"act": "slow"})
@@ -318,7 +318,7 @@ async def test_a_call_that_passes_the_deadline_is_paid_whether_or_not_somebody_l
         stage.acts["wait"] = wait
         call = await player.engine.call(session, "do", {"act": "wait"})
         await anyio.wait_all_tasks_blocked()
-        clock.seconds += 11.0
+        clock.jump(11.0)
         await player.summary(session)
         gate.set()
         with anyio.fail_after(10):

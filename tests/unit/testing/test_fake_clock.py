@@ -73,3 +73,20 @@ async def test_sleeping_for_no_time_waits_for_nobody(seconds):
     clock = FakeClock()
     await clock.sleep(seconds)
     assert clock.monotonic() == 0.0
+
+
+async def test_a_jump_wakes_nobody_before_time_is_let_pass():
+    clock, woken = FakeClock(), anyio.Event()
+
+    async def sleep():
+        await clock.sleep(5)
+        woken.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(sleep)
+        await clock.until_sleeping()
+        clock.jump(7)
+        await anyio.wait_all_tasks_blocked()
+        assert (clock.monotonic(), clock.sleepers, woken.is_set()) == (7.0, 1, False)
+        await clock.advance(0)
+        assert (clock.monotonic(), woken.is_set()) == (7.0, True)

@@ -12,20 +12,11 @@ from ors_server.evaluation.playing import Place
 from tests.fixtures.chat_server import ChatServer, played_by_hint, refused, said
 from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, attempt_with
+from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 RIGHT = ("guess", {"number": 2})
 TALK = Place("test", 0, 1)
-
-
-class PassingTime:
-    """A clock on which every pause is over at once."""
-
-    def __init__(self):
-        self.pauses = []
-
-    async def sleep(self, seconds):
-        self.pauses.append(seconds)
 
 
 @pytest.fixture
@@ -36,7 +27,7 @@ def server():
 
 @pytest.fixture
 def clock():
-    return PassingTime()
+    return HurriedClock()
 
 
 @pytest.fixture

@@ -15,15 +15,9 @@ from ors_server.evaluation.playing import AttemptPlayer
 from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, manner
+from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
-
-
-class PassingTime:
-    """A clock on which every pause is over at once."""
-
-    async def sleep(self, seconds):
-        await anyio.lowlevel.checkpoint()
 
 
 async def played(agent, clock=None, **changes):
@@ -36,7 +30,7 @@ async def played(agent, clock=None, **changes):
 
 def after_the_end(command):
     """Ends the episode before the program is started."""
-    agent = CommandAgent(command, clock=PassingTime())
+    agent = CommandAgent(command, clock=HurriedClock())
 
     async def play(seat):
         await seat.call("guess", {"number": 2})
