@@ -35,14 +35,18 @@ async def test_a_listener_that_fails_is_dropped_and_disturbs_nobody():
 
 
 async def test_a_client_that_fails_to_take_a_log_line_disturbs_nobody():
+    tried = []
+
     class Gone:
         def can(self, ability):
             return False
 
         async def log(self, level, data, logger):
+            tried.append(data)
             raise ConnectionError
 
         async def ask(self, questions):
             raise NotImplementedError
 
     await CallContext("session", "call", 1, {}, [], Gone()).log("info", "anybody?")
+    assert tried == ["anybody?"]

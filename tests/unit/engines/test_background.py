@@ -62,5 +62,6 @@ async def test_closing_leaves_behind_what_ignores_its_cancellation():
     await anyio.wait_all_tasks_blocked()
     with anyio.fail_after(10):
         await background.aclose(0.01)
+    assert not released.is_set()
     released.set()
     await anyio.wait_all_tasks_blocked()

@@ -165,6 +165,7 @@ async def test_a_call_that_is_cancelled_ends_its_worker(pool, tmp_path):
             tasks.cancel_scope.cancel()
         while is_running(int(started.read_text())):
             await anyio.lowlevel.checkpoint()
+    assert not is_running(int(started.read_text()))
 
 
 @pytest.mark.anyio

@@ -82,6 +82,7 @@ async def test_what_sessions_cannot_see_anyway_is_served_on_every_isolation(tmp_
     for choice in (Choice.BUBBLEWRAP, Choice.LANDLOCK, Choice.NONE):
         wanted = Wanted(choice, allow_unsandboxed=True, hidden=Hidden((tmp_path,)))
         chosen = await choose(wanted)
+        assert chosen.backend.name == choice.value
         await chosen.aclose()
 
 

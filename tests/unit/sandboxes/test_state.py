@@ -118,7 +118,8 @@ def test_a_tree_goes_whatever_its_modes_forbid_its_owner():
             "/usr/bin/python3",
         ]
         environment = {"PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run([*drop, "-c", REMOVER, str(ROOT), folder], check=True, cwd="/", env=environment)
+        command = [*drop, "-c", REMOVER, str(ROOT), folder]
+        assert subprocess.run(command, check=False, cwd="/", env=environment).returncode == 0
 
 
 def test_a_tree_s_links_are_not_followed(tmp_path):

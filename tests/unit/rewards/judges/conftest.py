@@ -53,7 +53,7 @@ class JudgeServer(ThreadingHTTPServer):
         self.script: list[Act] = [Act("{}")]
         self.answer: Callable[[Asked], Act] | None = None
         self.asked: list[Asked] = []
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self.let_go = threading.Event()
         self.now = 0
         self.most = 0
@@ -66,6 +66,11 @@ class JudgeServer(ThreadingHTTPServer):
     def play(self, *acts: dict[str, Any]) -> None:
         """Sets the script."""
         self.script = [Act(**act) for act in acts]
+
+    def wait_for_requests(self, count: int) -> None:
+        """Waits until so many requests are under way at once."""
+        with self.lock:
+            assert self.lock.wait_for(lambda: self.now >= count, PATIENCE)
 
     def act_for(self, asked: Asked) -> Act:
         with self.lock:
@@ -97,6 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.now += 1
             self.server.most = max(self.server.most, self.server.now)
+            self.server.lock.notify_all()
         headers = {name.lower(): value for name, value in self.headers.items()}
         act = self.server.act_for(Asked(self.path, headers, json.loads(raw)))
         if act.waits:

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -20,6 +19,7 @@ from ors_server.rewards.judges import (
     ask,
 )
 from ors_server.rewards.judges.replies import SCORE_SCHEMA, read_score
+from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = pytest.mark.anyio
 
@@ -27,29 +27,10 @@ ASKED = [{"role": "user", "content": "How good is it?"}]
 OPENAI = ("API_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID", "ADMIN_KEY")
 
 
-class PatientClock:
-    """Never waits, and keeps for how long it was asked to."""
-
-    def __init__(self):
-        self.waits = []
-        self.time = 0.0
-
-    def monotonic(self):
-        return self.time
-
-    def now(self):
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    async def sleep(self, seconds):
-        self.waits.append(seconds)
-        self.time += seconds
-        await anyio.lowlevel.checkpoint()
-
-
 def endpoint(server, clock=None, **settings):
     manners = Manners(**{"time_limit": 10.0, **settings.pop("manners", {})})
     return EndpointJudge(
-        "m", base_url=server.url, api_key="k", manners=manners, clock=clock or PatientClock(), **settings
+        "m", base_url=server.url, api_key="k", manners=manners, clock=clock or HurriedClock(), **settings
     )
 
 
@@ -108,22 +89,22 @@ async def test_a_named_model_needs_no_default(monkeypatch):
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
 async def test_what_may_pass_is_tried_again_with_growing_pauses(server, status):
     server.play({"status": status}, {"status": status}, {"status": status}, {"text": "fine"})
-    clock = PatientClock()
+    clock = HurriedClock()
     completion = await endpoint(server, clock, manners={"first_wait": 1.0}).complete(ASKED)
     assert (completion.text, completion.retries) == ("fine", 3)
-    assert completion.latency == sum(clock.waits)
-    for wait, longest in zip(clock.waits, (1.0, 2.0, 4.0), strict=True):
+    assert completion.latency == sum(clock.pauses)
+    for wait, longest in zip(clock.pauses, (1.0, 2.0, 4.0), strict=True):
         assert longest / 2 <= wait <= longest
 
 
 async def test_an_endpoint_that_says_when_to_come_back_is_obeyed_within_reason(server):
     told = [{"status": 429, "headers": {"retry-after": after}} for after in ("7", "9999", "soon", "nan")]
     server.play(*told, {"text": "fine"})
-    clock = PatientClock()
+    clock = HurriedClock()
     await endpoint(server, clock, manners={"longest_wait": 20.0}).complete(ASKED)
-    assert 7 <= clock.waits[0] <= 8
-    assert clock.waits[1] == 20.0
-    assert all(wait <= 4.0 for wait in clock.waits[2:])
+    assert 7 <= clock.pauses[0] <= 8
+    assert clock.pauses[1] == 20.0
+    assert all(wait <= 4.0 for wait in clock.pauses[2:])
 
 
 async def test_an_endpoint_that_never_recovers_is_an_error_that_says_so(server):
@@ -208,7 +189,7 @@ async def test_a_completion_without_a_message_is_an_error(server, body):
 
 async def test_nobody_at_the_address_is_an_error(server):
     judge = EndpointJudge(
-        "m", base_url="http://127.0.0.1:9/v1", manners=Manners(most_retries=1), clock=PatientClock()
+        "m", base_url="http://127.0.0.1:9/v1", manners=Manners(most_retries=1), clock=HurriedClock()
     )
     with pytest.raises(JudgeError, match="failed 2 times"):
         await judge.complete(ASKED)
@@ -221,8 +202,7 @@ async def test_no_more_requests_are_under_way_than_allowed(server):
         async with anyio.create_task_group() as group:
             for _ in range(10):
                 group.start_soon(judge.complete, ASKED)
-            while server.now < 2:  # noqa: ASYNC110  (the server lives in threads)
-                await anyio.sleep(0.01)
+            await anyio.to_thread.run_sync(server.wait_for_requests, 2)
             server.let_go.set()
     assert len(server.asked) == 10
     assert server.most == 2

@@ -53,18 +53,21 @@ class SlowSandbox:
 
     def __init__(self, starved=0):
         self.starved = starved
+        self.started = 0
 
     async def start_fresh(self, argv, **rest):
         if self.starved:
             self.starved -= 1
             raise SandboxStarvedError("the machine is too busy")
+        self.started += 1
         return SlowGit()
 
 
 async def test_a_git_that_the_machine_gives_no_processor_is_waited_for(monkeypatch):
     monkeypatch.setattr(object_store, "TIME_LIMIT", SHORT)
-    async with ObjectStore.open(Evidence(SlowSandbox()), "repo/.git/objects"):
-        pass
+    sandbox = SlowSandbox()
+    async with ObjectStore.open(Evidence(sandbox), "repo/.git/objects"):
+        assert sandbox.started == 1
 
 
 async def test_a_store_is_read_once_more_on_a_machine_that_was_too_busy():
