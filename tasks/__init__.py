@@ -1,1 +1,1 @@
-"""The bundled environments, one folder each; installed as `ors_server_tasks`."""
+"""The bundled environments, one folder each; imported as `ors_server_tasks`, a link to this folder."""
