@@ -53,6 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", "timeout(seconds): most that a test may take")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that ask for PostgreSQL, by its fixture or as one of several parameters."""
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if "postgres" in [*getattr(item, "fixturenames", ()), *parameters]:
+            item.add_marker(pytest.mark.external)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Shares the tests out between processes, where there are several."""

@@ -310,10 +310,12 @@ def running_postgres(*, durable: bool = True, within: Path | None = None) -> Ite
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+def postgres(pytestconfig: pytest.Config) -> Iterator[PostgresServer]:
     """A running server for tests of anything but durability; each process of the tests has one of its own.
 
     Take a database of your own with `postgres.create_database()`, and leave the server running.
     """
+    if "not external" in pytestconfig.getoption("markexpr"):
+        pytest.fail("this test needs PostgreSQL: mark it with pytest.mark.external")
     with running_postgres(durable=False) as server:
         yield server

@@ -5,6 +5,8 @@ import pytest
 
 from tests.postgres import running_postgres
 
+pytestmark = pytest.mark.external
+
 
 def add(url: str, number: int) -> None:
     with psycopg.connect(url) as connection:
