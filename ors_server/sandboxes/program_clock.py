@@ -27,6 +27,8 @@ UNCOUNTED_PATIENCE = 3.0
 """So many times its limit may a program be idle if not all of its waits for a processor are known."""
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
+_NOTHING = 1e-6
+"""Seconds: a shorter rest of the limit counts as none; a clock's reading plus it may be that reading."""
 _GRACE = 0.05
 """Seconds in which what has already arrived is read before the program is called late."""
 
@@ -121,7 +123,7 @@ class ProgramClock:
             self._begin_to_watch()
         processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
-        while left > 0:
+        while left > _NOTHING:
             # At no time that a program could foresee, to be ready to run just then.
             due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (nobody guards a secret with it)
             await clock.sleep(due - clock.monotonic())
@@ -134,7 +136,7 @@ class ProgramClock:
                 patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
                 spent = self._awake - awake
                 left = min(limit - (self._processor - processor), patience * limit - spent)
-            if left > 0 and self._counted >= backstop:
+            if left > _NOTHING and self._counted >= backstop:
                 raise SandboxStarvedError(
                     f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
                     f"{self._counted - began:.0f} seconds: the machine is too busy"
