@@ -146,6 +146,17 @@ async def test_the_server_s_own_delay_is_not_the_program_s(seed: int) -> None:
     assert wall > 4
 
 
+@pytest.mark.parametrize("uptime", [0.0, 40_000.0, 3e8])
+async def test_a_late_server_calls_time_over_however_small_the_rest_is(uptime: float) -> None:
+    outcomes: list[str] = []
+    for _ in range(60):
+        machine = Machine()
+        machine.clock = LateServer()
+        await machine.clock.advance(uptime)
+        outcomes.append((await machine.run(1))[0])
+    assert set(outcomes) == {"OutOfTimeError"}
+
+
 def test_the_longest_wait_of_a_thread_counts_at_each_depth_and_not_their_sum() -> None:
     before = Usage(1.0, 0.0, {(0, 1): 1.0, (2, 5): 4.0, (2, 6): 4.0})
     now = Usage(3.0, 0.0, {(0, 1): 1.5, (2, 5): 5.0, (2, 6): 6.0, (2, 7): 1.0})
