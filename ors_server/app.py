@@ -1,9 +1,10 @@
 """The composition root: the only module that names concrete parts and puts them together."""
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -23,24 +24,37 @@ from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
 from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import NO_SANDBOXES, open_sandboxes
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
+from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.options import Durability, StoreOptions
 from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlDoor
 from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.mcp.http import PATHS, McpHttp
 from ors_server.transports.origins import HostGuard
 from ors_server.transports.ors import OrsDoor
 
+if TYPE_CHECKING:
+    from ors_server.transports.mcp.http import McpHttp
+
 log = get_logger("ors_server.app")
 
-MCP_ROOTS = frozenset(path.split("/")[1] for path in PATHS)
 CONTROL_ROOT = "_ors"
 LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """How an application runs that only clients of this process call; it has no MCP."""
+
+    options: EngineOptions | None = None
+    """In place of what the settings say."""
+    sandboxes: Wanted | Sandboxes | None = None
+    """Which isolation is wanted, or one that was prepared already and is not closed here; the strongest that
+    works here by default."""
 
 
 class App:
@@ -53,6 +67,7 @@ class App:
         *,
         clock: Clock | None = None,
         store: EpisodeStore | None = None,
+        in_process: InProcess | None = None,
     ) -> None:
         """Check the settings; nothing runs yet.
 
@@ -61,6 +76,7 @@ class App:
             settings: The settings.
             clock: The source of time.
             store: Where the record is kept, instead of where the settings say.
+            in_process: Given if only clients of this process call it.
 
         Raises:
             SettingsError: If there are no environments, keys cannot be read, or the server would be open to
@@ -76,6 +92,7 @@ class App:
         self._clock = clock or SystemClock()
         self._given = store
         self._store = store
+        self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
         self.failure: Exception | None = None
@@ -132,10 +149,9 @@ class App:
         """Run every part; leaving the context ends all sessions."""
         settings = self.settings
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(offload.aclose)
-            self.sandboxes = await stack.enter_async_context(
-                open_sandboxes(self._definitions, sandbox_wish(settings), self._clock)
-            )
+            if self._in_process is None:
+                stack.push_async_callback(offload.aclose)
+            self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(
                 settings.record, store_options(settings), clock=self._clock
             )
@@ -144,15 +160,14 @@ class App:
             engine = await stack.enter_async_context(
                 open_local_engine(
                     self._definitions,
-                    engine_options(settings),
+                    (self._in_process and self._in_process.options) or engine_options(settings),
                     clock=self._clock,
                     store=store,
                     sandboxes=self.sandboxes,
                 )
             )
-            mcp = self._mcp = McpHttp(engine, self.keyring, settings)
-            await stack.enter_async_context(mcp.running())
-            self._doors = dict.fromkeys(MCP_ROOTS, mcp)
+            if self._in_process is None:
+                await self._open_mcp(engine, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
             self._doors[CONTROL_ROOT] = ControlDoor(
                 engine,
@@ -174,6 +189,19 @@ class App:
                 self._engine = None
                 self._ors = None
                 self._doors = {}
+
+    def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
+        wanted = sandbox_wish(self.settings) if self._in_process is None else self._in_process.sandboxes
+        if isinstance(wanted, Sandboxes):
+            return nullcontext(wanted)
+        return open_sandboxes(self._definitions, wanted, self._clock)
+
+    async def _open_mcp(self, engine: Engine, stack: AsyncExitStack) -> None:
+        from ors_server.transports.mcp.http import PATHS, McpHttp  # noqa: PLC0415  (a third of all imports)
+
+        mcp = self._mcp = McpHttp(engine, self.keyring, self.settings)
+        await stack.enter_async_context(mcp.running())
+        self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 
     def begin_to_stop(self) -> None:
         """End the streams that go on for as long as somebody reads, before the server waits for them."""
@@ -246,6 +274,34 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     for item in environments:
         definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
     return App(definitions, settings or load_settings())
+
+
+@asynccontextmanager
+async def open_in_process(
+    definitions: Sequence[EnvironmentDefinition],
+    in_process: InProcess | None = None,
+    *,
+    clock: Clock | None = None,
+    store: EpisodeStore | None = None,
+) -> AsyncGenerator[App]:
+    """Run environments for clients of this process, whatever the settings say: `app.client()` plays them.
+
+    Args:
+        definitions: The environments, the default one first.
+        in_process: How.
+        clock: The source of time.
+        store: Where the record is kept, and closed in the end; memory by default.
+
+    Raises:
+        EnvironmentDefinitionError: If two environments share a name.
+        SandboxUnavailableError: If the isolation that was asked for does not work here.
+    """
+    settings = Settings.model_construct(max_body_bytes=sys.maxsize)  # which reads no variables and no file
+    app = App(
+        definitions, settings, clock=clock, store=store or MemoryStore(), in_process=in_process or InProcess()
+    )
+    async with app.running():
+        yield app
 
 
 def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDefinition:

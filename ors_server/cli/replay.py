@@ -134,21 +134,20 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
     if options.against is not None:
         from ors_server.cli.keys import api_key
         from ors_server.cli.remote import is_url
-        from ors_server.replaying.remote import open_remote_stage
+        from ors_server.replaying.stage import open_server_stage
 
         if not is_url(options.against):
             raise typer.BadParameter(
                 f"--against is a server's URL, such as http://127.0.0.1:8080, not {options.against!r}."
             )
-        return open_remote_stage(options.against, api_key=api_key(), environment=options.environment)
-    from ors_server._version import __version__
+        return open_server_stage(options.against, api_key=api_key(), environment=options.environment)
     from ors_server.app import sandbox_wish
     from ors_server.authoring.loading import load_environments
-    from ors_server.replaying.local import open_local_stage
+    from ors_server.replaying.stage import open_local_stage
     from ors_server.settings import load_settings
 
     definitions = [] if options.environment is None else load_environments([options.environment])
-    return open_local_stage(definitions, wanted=sandbox_wish(load_settings()), server_version=__version__)
+    return open_local_stage(definitions, wanted=sandbox_wish(load_settings()))
 
 
 def _show(found: "EpisodeReplay", *, as_json: bool) -> None:

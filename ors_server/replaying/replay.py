@@ -22,7 +22,8 @@ from ors_server.replaying.recorded import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.replaying.stage import ReplaySession, Stage
+from ors_server.replaying.session import ReplaySession
+from ors_server.replaying.stage import Stage
 from ors_server.sessions.manager import hash_task
 from ors_server.trajectory import Step, StepStatus
 

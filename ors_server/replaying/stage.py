@@ -1,59 +1,30 @@
-"""Where a replay is played: one interface, one file per place."""
+"""Where recorded episodes are replayed: in this process or at a running server, by the same client."""
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+from uuid import uuid4
 
-from ors_server.authoring.definition import Blocks
-from ors_server.replaying.recorded import RecordedCall
-from ors_server.trajectory import EpisodeOrigin, Step
+import anyio
+from typing_extensions import override
 
+from ors_server.app import InProcess, open_in_process
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.loading import installed_environments, load_environments
+from ors_server.client.client import AsyncClient
+from ors_server.client.connection import Connection, Patience
+from ors_server.client.options import ClientOptions
+from ors_server.errors import UnknownEnvironmentError
+from ors_server.policy import EpisodePolicy
+from ors_server.replaying.rules import overrides_of, recorded_policy
+from ors_server.replaying.session import ReplaySession, create_session, has_same_task, read_environment
+from ors_server.sandboxes.choose import Wanted
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
+from ors_server.trajectory import EpisodeOrigin
 
-class ReplaySession(Protocol):
-    """A fresh session of a recorded episode's task."""
-
-    @property
-    def origin(self) -> EpisodeOrigin:
-        """Where it comes from: what is otherwise than in the record is told."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the replay should know of the place, one sentence each."""
-        ...
-
-    @property
-    def volatile(self) -> tuple[str, ...]:
-        """Regular expressions of what its environment declares volatile."""
-        ...
-
-    async def prompt(self) -> Blocks:
-        """Return the prompt, after setup.
-
-        Raises:
-            AuthorError: If setup or the environment's method failed.
-            OrsServerError: If the place failed.
-        """
-        ...
-
-    async def setup_error(self) -> str | None:
-        """Say why setup failed, or `None` while it runs or if it did not."""
-        ...
-
-    async def call(self, call: RecordedCall) -> Step | None:
-        """Make a call, and return the step that the session's own record has of it.
-
-        Args:
-            call: The call. Its id is used again, unless the session knows it already.
-
-        Returns:
-            The step; `None` if the episode is over, so that no call is a step any more.
-
-        Raises:
-            AuthorError: If setup failed.
-            OrsServerError: If the place failed; then there is no step.
-        """
-        ...
+REPLAY_OF = "replay_of"
+"""The label that a server's own record of a replay bears: the id of the episode that was replayed."""
 
 
 class Stage(Protocol):
@@ -76,3 +47,145 @@ class Stage(Protocol):
             OrsServerError: If no such session can be made here.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStage(Stage):
+    """Makes sessions at a server; made by `open_server_stage`."""
+
+    connection: Connection
+    environment: str | None
+    """What is played for every environment of the records; that of the same name by default."""
+
+    @asynccontextmanager
+    @override
+    async def open(self, origin: EpisodeOrigin, secrets: Mapping[str, str]) -> AsyncGenerator[ReplaySession]:
+        name = self.environment or origin.environment
+        own = await read_environment(self.connection, name)
+        policy = EpisodePolicy.model_validate(own["policy"])
+        overrides, left = overrides_of(recorded_policy(origin.policy), policy)
+        notes = [f"the server's own {rule} is another, and it cannot be overridden" for rule in left]
+        is_same = await has_same_task(self.connection, name, origin)
+        if is_same is None:
+            notes.append(f"the server's environment has no {_place(origin)}; the recorded one was played")
+        elif not is_same:
+            notes.append(f"{_place(origin)} is another one there; the recorded one was played")
+        changes = {
+            "environment": name,
+            "session_id": uuid4().hex,
+            "secrets": dict(secrets),
+            "policy": overrides,
+            "labels": {REPLAY_OF: origin.episode_id},
+        }
+        session = await create_session(
+            self.connection, origin, changes, volatile=tuple(own.get("volatile", ())), notes=tuple(notes)
+        )
+        try:
+            yield session
+        finally:
+            with anyio.CancelScope(shield=True):
+                await session.delete()
+
+
+@dataclass(slots=True)
+class LocalStage(Stage):
+    """Makes sessions in this process, each in an application of its own; made by `open_local_stage`."""
+
+    definitions: Mapping[str, EnvironmentDefinition]
+    """Environments by the names that records call them by; others are found by their entry points."""
+    wanted: Wanted | None
+    stack: AsyncExitStack
+    instead: EnvironmentDefinition | None = None
+    """What is played for every environment that has no name here."""
+    found: dict[str, EnvironmentDefinition] = field(default_factory=dict[str, EnvironmentDefinition])
+    _sandboxes: Sandboxes | None = None
+
+    @asynccontextmanager
+    @override
+    async def open(self, origin: EpisodeOrigin, secrets: Mapping[str, str]) -> AsyncGenerator[ReplaySession]:
+        definition = self._find(origin.environment)
+        policy = recorded_policy(origin.policy)
+        notes = [
+            f"the environment's own {name} is another now; the recorded one was used"
+            for name in overrides_of(policy, definition.policy)[1]
+        ]
+        in_process = InProcess(sandboxes=await self._prepare(definition))
+        async with (
+            open_in_process([replace(definition, policy=policy)], in_process) as app,
+            app.client() as client,
+        ):
+            connection = client.server.connection
+            is_same = await has_same_task(connection, definition.name, origin)
+            if is_same is None:
+                notes.append(f"the environment has no {_place(origin)} any more; the recorded one was played")
+            elif not is_same:
+                notes.append(f"{_place(origin)} is another one now; the recorded one was played")
+            changes = {
+                "session_id": origin.session_id,
+                "secrets": dict(secrets),
+                "labels": dict(origin.labels),
+            }
+            yield await create_session(
+                connection, origin, changes, volatile=definition.volatile, notes=tuple(notes)
+            )
+
+    def _find(self, name: str) -> EnvironmentDefinition:
+        known = self.definitions.get(name) or self.found.get(name) or self.instead
+        if known is None:
+            installed = installed_environments()
+            if name not in installed:  # a record chooses no module to import
+                raise UnknownEnvironmentError(
+                    f"{name!r} is no installed environment ({', '.join(installed) or 'none'}); give the "
+                    "environment to play, as module:Class or a path"
+                )
+            loaded = load_environments([name])
+            known = next((each for each in loaded if each.name == name), loaded[0])
+            self.found[name] = known
+        return known
+
+    async def _prepare(self, definition: EnvironmentDefinition) -> Sandboxes:
+        if not definition.may_need_sandbox:
+            return NO_SANDBOXES
+        if self._sandboxes is None:
+            self._sandboxes = await self.stack.enter_async_context(open_sandboxes([definition], self.wanted))
+        return self._sandboxes
+
+
+@asynccontextmanager
+async def open_local_stage(
+    environments: Sequence[EnvironmentDefinition] = (), *, wanted: Wanted | None = None
+) -> AsyncGenerator[LocalStage]:
+    """Prepare to replay in this process; leaving the context ends everything.
+
+    Args:
+        environments: What to play; where it is one, it is played for whatever name a record has. Environments
+            that are not among them are found by their entry points.
+        wanted: Which isolation is wanted for what agents ran; the strongest that works here by default.
+
+    Raises:
+        SandboxUnavailableError: Of `open`, if an isolation that was asked for does not work here.
+    """
+    known = {definition.name: definition for definition in environments}
+    async with AsyncExitStack() as stack:
+        yield LocalStage(known, wanted, stack, environments[0] if len(environments) == 1 else None)
+
+
+@asynccontextmanager
+async def open_server_stage(
+    url: str, *, api_key: str | None = None, environment: str | None = None, patience: Patience | None = None
+) -> AsyncGenerator[ServerStage]:
+    """Prepare to replay at a running server; the sessions that are made there are deleted again.
+
+    Args:
+        url: Where it is, for instance `http://127.0.0.1:8080`.
+        api_key: A trainer's key, where it wants one.
+        environment: What to play for every environment of the records; that of the same name by default.
+        patience: How long to insist.
+    """
+    options = ClientOptions(patience=patience or Patience(seconds=60.0))
+    async with AsyncClient(url, api_key, options=options) as client:
+        yield ServerStage(client.server.connection, environment)
+
+
+def _place(origin: EpisodeOrigin) -> str:
+    return f"task {origin.index} of split {origin.split!r}"

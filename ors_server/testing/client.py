@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from ors_server._version import __version__
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
 from ors_server.clock import Clock
@@ -205,6 +206,7 @@ async def open_environment(
         SandboxUnavailableError: If the isolation that was asked for does not work here.
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
+    options = options or EngineOptions(server_version=__version__)
     async with AsyncExitStack() as stack:
         if isinstance(sandbox, Sandboxes):
             sandboxes = sandbox

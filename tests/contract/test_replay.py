@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ors_server.authoring.loading import installed_environments
-from ors_server.replaying.local import open_local_stage
+from ors_server.replaying.stage import open_local_stage
 from ors_server.replaying.outcome import EpisodeReplay, Verdict
 from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.replay import replay_episode

@@ -7,11 +7,11 @@ import pytest
 
 from ors_server import ToolOutput, tool
 from ors_server.errors import OrsServerError, StoreError
-from ors_server.replaying.local import LocalReplaySession
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.outcome import StepVerdict, Verdict
 from ors_server.replaying.recorded import RecordedCall
 from ors_server.replaying.replay import replay_steps
+from ors_server.replaying.session import ReplaySession
 from ors_server.sandboxes.errors import SandboxError
 from ors_server.trajectory import Step, StepStatus
 from tests.unit.replaying.conftest import Casino
@@ -86,7 +86,7 @@ async def test_machinery_that_fails_the_replay_is_no_difference(record, again, c
     assert replay.verdict is Verdict.INCONCLUSIVE
 
 
-class Lost(LocalReplaySession):
+class Lost(ReplaySession):
     """A session whose place fails after some calls."""
 
     def __init__(self, steps: Sequence[Step]) -> None:

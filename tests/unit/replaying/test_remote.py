@@ -9,8 +9,8 @@ import pytest
 
 from ors_server.client.connection import Patience
 from ors_server.replaying.outcome import StepVerdict, Verdict
-from ors_server.replaying.remote import open_remote_stage
 from ors_server.replaying.replay import ReplayWish, replay_episode
+from ors_server.replaying.stage import open_server_stage
 from tests.unit.replaying.conftest import Casino
 
 LIMIT = 30.0
@@ -56,7 +56,7 @@ def there(server):
 
     async def play(episode, url=None, environment=None, **wish):
         with anyio.fail_after(LIMIT):
-            async with open_remote_stage(
+            async with open_server_stage(
                 url or server.url, environment=environment, patience=Patience(seconds=2.0, attempts=1)
             ) as stage:
                 return await replay_episode(episode, stage, ReplayWish(**wish))
