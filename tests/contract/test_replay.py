@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from ors_server.authoring.loading import installed_environments
-from ors_server.replaying.stage import open_local_stage
 from ors_server.replaying.outcome import EpisodeReplay, Verdict
 from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
+from ors_server.replaying.stage import open_local_stage
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.client import CallRefusedError, LocalClient, open_environment
