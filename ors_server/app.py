@@ -29,7 +29,7 @@ from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
-from ors_server.store.options import Durability, StoreOptions
+from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlDoor

@@ -30,7 +30,7 @@ from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.export.writing import write_lines, write_table
 from ors_server.store.base import ALL, EpisodeFilter, RecordReader
 from ors_server.store.open import open_reader, open_store
-from ors_server.store.options import Durability, StoreOptions
+from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition, first_summary
 from ors_server.wire import TextBlock
 
@@ -140,14 +140,14 @@ async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
         origin, played = origin_of(number), list[Step]()
         name = origin.episode_id
         await store.open(origin)
-        store.note_prompt(
+        store.record_prompt(
             name, (TextBlock(text=f"What is {number // ATTEMPTS} + 1? {text_of(number // ATTEMPTS)}"),)
         )
         for place in range(1, steps + 1):
             played.append(step_of(number, place, steps))
             await store.append(name, played[-1], summary_of(origin, played))
         summary = summary_of(origin, played)
-        store.note(name, Transition("end", "finished", "completed", origin.created_at), summary)
+        store.record_transition(name, Transition("end", "finished", "completed", origin.created_at), summary)
         await store.close(name, summary)
 
     async def take(first: int) -> None:

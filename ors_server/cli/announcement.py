@@ -11,7 +11,7 @@ from ors_server.cli.output import say, say_json
 from ors_server.errors import OrsServerError
 from ors_server.sandboxes.tier import Strength
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
-from ors_server.store.place import MEMORY, find_place
+from ors_server.store.location import MEMORY, parse_location
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -77,7 +77,7 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
                 except OrsServerError:
                     continue
         environments.append(Served(definition.name, definition.version, splits))
-    record = find_place(app.settings.record).shown
+    record = parse_location(app.settings.record).display_name
     return Announcement(url, not app.keyring.is_open, environments, app.sandboxes, record)
 
 

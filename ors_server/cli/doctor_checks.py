@@ -19,7 +19,7 @@ from ors_server.errors import OrsServerError
 
 if TYPE_CHECKING:
     from ors_server.settings import Settings
-    from ors_server.store.place import Place
+    from ors_server.store.location import StoreLocation
 
 LEAST_PYTHON = (3, 11)
 EXTRAS = {
@@ -179,13 +179,13 @@ def docker(settings: "Settings") -> Finding:
 
 def store(settings: "Settings") -> Finding:
     """Find out whether the record can be written, and how much room it has."""
-    from ors_server.store.place import PlaceKind, find_place
+    from ors_server.store.location import StoreKind, parse_location
 
     try:
-        place = find_place(settings.record)
-        if place.kind is PlaceKind.POSTGRES:
+        place = parse_location(settings.record)
+        if place.kind is StoreKind.POSTGRES:
             _reach(place)
-            return Finding("store", Outcome.OK, place.shown)
+            return Finding("store", Outcome.OK, place.display_name)
     except OrsServerError as error:
         return Finding("store", Outcome.PROBLEM, str(error), "correct the setting `store`")
     if place.path is None:
@@ -206,13 +206,13 @@ def _nearest_folder(path: Path) -> Path:
     return next(folder for folder in path.parents if folder.is_dir())
 
 
-def _reach(place: "Place") -> None:
+def _reach(place: "StoreLocation") -> None:
     """Connect to a database once."""
-    from ors_server.store.options import DEFAULTS
+    from ors_server.store.sql.components import make_components
     from ors_server.store.sql.database import snapshot
-    from ors_server.store.sql.opening import name_parts
+    from ors_server.store.store_options import DEFAULTS
 
-    database = name_parts(place, DEFAULTS).database
+    database = make_components(place, DEFAULTS).database
     engine = database.reading_engine()
     try:
         with snapshot(database, engine):

@@ -110,8 +110,8 @@ def open_source(options: "SourceOptions") -> AbstractAsyncContextManager[Source]
 
 @asynccontextmanager
 async def _open_store(where: str) -> AsyncGenerator[Source, None]:
+    from ors_server.store.location import MEMORY
     from ors_server.store.open import open_reader
-    from ors_server.store.place import MEMORY
 
     if where == MEMORY:
         raise typer.BadParameter("a record in memory is read at its server only: give --url, or --store.")
@@ -184,7 +184,7 @@ class StoreSource:
     async def follow(self, episode_id: str, start: int) -> "AsyncGenerator[Told, None]":
         """Give an episode's steps as they come, and its final figures last."""
         from ors_server.clock import SystemClock
-        from ors_server.store.following import follow
+        from ors_server.store.episode_updates import follow
 
         async with aclosing(follow(self._reader, episode_id, start=start, clock=SystemClock())) as looks:
             async for news in looks:

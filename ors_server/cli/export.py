@@ -112,8 +112,8 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
     from ors_server.export.forms import FormOptions, make_form
     from ors_server.export.verl import VerlOptions
     from ors_server.settings import load_settings
+    from ors_server.store.location import MEMORY
     from ors_server.store.open import open_reader
-    from ors_server.store.place import MEMORY
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)

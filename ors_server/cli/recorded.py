@@ -66,8 +66,8 @@ async def open_recorded(options: RecordedOptions) -> AsyncGenerator["Episodes"]:
         yield _of_file(options, wanted, names)
         return
     from ors_server.settings import load_settings
+    from ors_server.store.location import MEMORY
     from ors_server.store.open import open_reader
-    from ors_server.store.place import MEMORY
 
     where = options.store or load_settings().record
     if where == MEMORY:

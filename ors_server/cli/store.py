@@ -1,4 +1,4 @@
-"""`ors-server store`: looks after the record that servers write."""
+"""`ors-server store`: manages the episode store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,22 +11,24 @@ from ors_server.cli.options import Command, Group, from_fields
 from ors_server.cli.output import MisuseError, say, say_json
 
 if TYPE_CHECKING:
-    from ors_server.store.place import Place
+    from ors_server.store.location import StoreLocation
 
 store = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Look after the record: figures, room, retention, form, truth."
+    cls=Group,
+    no_args_is_help=True,
+    help="Manage the episode store: statistics, disk space, retention, schema, integrity.",
 )
 
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """What every command of the group can be told."""
+    """Options of every command of the group."""
 
     store: Annotated[
         str | None,
         typer.Option(
             metavar="PATH|URL",
-            help="The record; where the settings say (ORS_STORE) by default.",
+            help="The episode store; by default the setting's (ORS_STORE).",
             show_default=False,
         ),
     ] = None
@@ -35,19 +37,17 @@ class StoreOptions:
 
 @dataclass(frozen=True)
 class PruneOptions(StoreOptions):
-    """What `prune` can be told."""
+    """Options of `prune`."""
 
     retain_episodes: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Closed episodes to keep; as the settings say by default.", show_default=False
-        ),
+        typer.Option(min=0, help="Closed episodes to keep; by default the setting's.", show_default=False),
     ] = None
     retain_days: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Days after an episode's last change; as the settings say by default.",
+            help="Days after an episode's last change; by default the setting's.",
             show_default=False,
         ),
     ] = None
@@ -55,9 +55,9 @@ class PruneOptions(StoreOptions):
 
 def show_stats(options: StoreOptions) -> None:
     """Count episodes, steps, blobs and bytes."""
-    from ors_server.store.sql.upkeep import gather_stats
+    from ors_server.store.sql.maintenance import count_store
 
-    stats = gather_stats(_place(options))
+    stats = count_store(_location(options))
     if options.json:
         say_json(stats.as_json())
         return
@@ -67,28 +67,28 @@ def show_stats(options: StoreOptions) -> None:
 
 
 def run_vacuum(options: StoreOptions) -> None:
-    """Give the room of what was forgotten back to the disk.
+    """Return freed space to the file system (VACUUM).
 
-    SQLite needs the file for itself, and as much room again, while it is packed.
+    SQLite needs exclusive use of the file, and as much free disk space again, while it runs.
     """
-    from ors_server.store.sql.upkeep import vacuum
+    from ors_server.store.sql.maintenance import vacuum
 
-    saved = vacuum(_place(options))
+    saved = vacuum(_location(options))
     if options.json:
         say_json({"bytes": saved})
     else:
-        say(f"{saved:,} bytes given back")
+        say(f"{saved:,} bytes freed")
 
 
 def run_prune(options: PruneOptions) -> None:
-    """Forget what need not be kept: the oldest closed episodes beyond a number, and those of long ago.
+    """Remove the oldest closed episodes beyond a number, and episodes unchanged for some days.
 
-    An episode whose server died was never closed; only --retain-days forgets it.
+    An episode whose server crashed was never closed; only --retain-days removes it.
     """
     from ors_server.clock import SystemClock
     from ors_server.settings import load_settings
+    from ors_server.store.sql.maintenance import prune
     from ors_server.store.sql.pruning import Retention
-    from ors_server.store.sql.upkeep import prune
 
     settings = load_settings()
     retention = Retention(
@@ -96,39 +96,39 @@ def run_prune(options: PruneOptions) -> None:
         settings.retain_days if options.retain_days is None else options.retain_days,
     )
     if retention.is_everything:
-        raise MisuseError("nothing says what to keep: give --retain-episodes or --retain-days")
-    pruned = prune(_place(options), retention, SystemClock().now())
+        raise MisuseError("nothing to prune by: give --retain-episodes or --retain-days")
+    pruned = prune(_location(options), retention, SystemClock().now())
     if options.json:
         say_json({"episodes": pruned.episodes, "blobs": pruned.blobs})
     else:
-        say(f"{pruned.episodes:,} episodes and {pruned.blobs:,} blobs forgotten")
+        say(f"{pruned.episodes:,} episodes and {pruned.blobs:,} blobs removed")
 
 
 def run_migrate(options: StoreOptions) -> None:
-    """Bring a record that an older server wrote to this server's form.
+    """Migrate a store that an older server wrote to this server's schema.
 
-    A server that opens it does the same. Older servers cannot write it afterwards: make a copy first.
+    A server that opens it does the same. Older servers cannot use it afterwards: make a copy first.
     """
-    from ors_server.store.sql.upkeep import bring_forward
+    from ors_server.store.sql.maintenance import migrate_store
 
-    before, after = bring_forward(_place(options))
+    before, after = migrate_store(_location(options))
     if options.json:
         say_json({"before": before, "after": after})
     elif before == after:
-        say(f"nothing to do: the record has the form {after}")
+        say(f"nothing to do: the store has schema {after}")
     else:
-        say(f"brought from form {before or 'none'} to {after}")
+        say(f"migrated from schema {before or 'none'} to {after}")
 
 
 def run_verify(options: StoreOptions) -> None:
-    """Check that the record agrees with itself; the status is 1 where it does not.
+    """Check the episode store for contradictions; the exit status is 1 if there are any.
 
-    Step numbers follow one another, the steps' rewards add up to the summaries, every part can be read, every
-    blob is there and is what was put there, and no row leads nowhere.
+    Step numbers are consecutive, the steps' rewards add up to the summaries, every part can be read, every
+    blob exists and matches its hash, and no row refers to a missing one.
     """
-    from ors_server.store.sql.verifying import verify
+    from ors_server.store.sql.verification import verify
 
-    done = verify(_place(options))
+    done = verify(_location(options))
     if options.json:
         findings = [{"episode_id": found.episode_id, "text": found.text} for found in done.findings]
         counts = {"episodes": done.episodes, "steps": done.steps, "blobs": done.blobs}
@@ -157,11 +157,11 @@ for name, command in COMMANDS.items():
     store.command(name, cls=Command)(from_fields(command))
 
 
-def _place(options: StoreOptions) -> "Place":
+def _location(options: StoreOptions) -> "StoreLocation":
     from ors_server.settings import load_settings
-    from ors_server.store.place import PlaceKind, find_place
+    from ors_server.store.location import StoreKind, parse_location
 
-    place = find_place(options.store or load_settings().record)
-    if place.kind is PlaceKind.MEMORY:
-        raise MisuseError("a record in memory ends with its server; name another one with --store PATH")
-    return place
+    location = parse_location(options.store or load_settings().record)
+    if location.kind is StoreKind.MEMORY:
+        raise MisuseError("a store in memory ends with its server; name a file with --store PATH")
+    return location

@@ -295,7 +295,7 @@ class EpisodeRecorder:
             stop_reason=None if state.stop_reason is None else state.stop_reason.value,
             at=self._wall(self.now),
         )
-        self.services.store.note(self.origin.episode_id, transition, self._sum_up(state))
+        self.services.store.record_transition(self.origin.episode_id, transition, self._sum_up(state))
 
     def _result(self, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float) -> CallResult:
         if entry.error is not None:

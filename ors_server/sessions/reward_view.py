@@ -126,7 +126,7 @@ class RewardView:
         """Record the prompt; only the first one is kept."""
         if self._prompt is None:
             self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-            self._recorder.services.store.note_prompt(self._recorder.origin.episode_id, blocks)
+            self._recorder.services.store.record_prompt(self._recorder.origin.episode_id, blocks)
 
     async def _read_prompt(self) -> str:
         if self._prompt is None:

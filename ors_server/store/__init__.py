@@ -1,1 +1,1 @@
-"""Where the record is kept."""
+"""Stores of episode records: in memory, or in SQLite or PostgreSQL."""

@@ -1,4 +1,4 @@
-"""What the server asks of a store: a pen for the episodes that are played, and eyes for everybody else."""
+"""The interface of an episode store: one writer for each live episode, any number of readers."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ors_server.wire import ImageBlock, TextBlock
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """Which episodes are meant: those that agree with every field that is set."""
+    """Conditions that an episode must meet; a field that is `None` is no condition."""
 
     environment: str | None = None
     split: str | None = None
@@ -22,58 +22,54 @@ class EpisodeFilter:
     stop_reason: str | None = None
     credential_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Labels that the episode must bear; it may bear others."""
+    """Labels that the episode must have; it may have others too."""
     since: datetime | None = None
-    """Created then or later."""
+    """Created at this time or later."""
     until: datetime | None = None
-    """Created before."""
+    """Created before this time."""
     min_return: float | None = None
     max_return: float | None = None
     """Both inclusive."""
     closed: bool | None = None
-    """Whether the session is gone."""
+    """Whether the episode's session has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeTotals:
-    """Figures over a set of episodes."""
+    """Statistics over a set of episodes."""
 
     episodes: int
     steps: int
     mean_return: float | None
-    """`None` without episodes; likewise the two that follow."""
+    """`None` if there are no episodes; so are the next two."""
     least_return: float | None
     greatest_return: float | None
     by_environment: Mapping[str, int]
-    """Episodes by environment."""
+    """Number of episodes by environment."""
     by_phase: Mapping[str, int]
     by_stop_reason: Mapping[str, int]
-    """Those that are over, by reason."""
+    """Number of ended episodes by stop reason."""
 
 
 ALL = EpisodeFilter()
 
 
 class RecordReader(Protocol):
-    """Reads records, whoever wrote them; reading changes nothing.
+    """Read-only access to episode records, whichever server wrote them.
 
     Every method may raise `StoreError`.
     """
 
     async def find(self, name: str) -> EpisodeRecord | None:
-        """Return a record by the episode's id, or the newest one by its session's id.
-
-        Args:
-            name: The whole id.
-        """
+        """Return the record with this episode id, else the newest one with this session id."""
         ...
 
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
-        """Return ids of episodes that begin with a text, in order.
+        """Return ids of episodes that begin with a prefix, in order.
 
         Args:
             prefix: At least one character.
-            limit: Most ids.
+            limit: Most ids to return.
         """
         ...
 
@@ -81,102 +77,82 @@ class RecordReader(Protocol):
         """Return a slice of an episode's steps, in order; empty for an unknown episode.
 
         Args:
-            episode_id: The episode.
             start: First position, from 0.
             stop: Last position, exclusive; `None` for all.
         """
         ...
 
     async def page(
-        self, wanted: EpisodeFilter, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        episode_filter: EpisodeFilter,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
         """Return a page of episodes in the order of their creation, without their transitions.
 
         Args:
-            wanted: Which ones.
-            after: Id of the last episode of the page before; `None` for the first page.
-            limit: Most episodes.
-            newest_first: Whether the newest one comes first.
+            after: Id of the last episode of the previous page; `None` for the first page.
+            limit: Most episodes to return.
 
         Raises:
-            EpisodeNotFoundError: If `after` is the id of no episode.
+            EpisodeNotFoundError: If no episode has the id `after`.
         """
         ...
 
-    def stream(self, wanted: EpisodeFilter = ALL) -> AsyncIterator[tuple[EpisodeRecord, Sequence[Step]]]:
-        """Go through episodes with all their steps, oldest first, holding a few of them at a time.
+    def stream(
+        self, episode_filter: EpisodeFilter = ALL
+    ) -> AsyncIterator[tuple[EpisodeRecord, Sequence[Step]]]:
+        """Yield matching episodes with all their steps, oldest first, with only a few in memory at a time.
 
-        Args:
-            wanted: Which ones; those that come while it runs may be missing.
+        Episodes that are created during the iteration may be missing.
         """
         ...
 
-    async def totals(self, wanted: EpisodeFilter = ALL) -> EpisodeTotals:
-        """Return figures over a set of episodes.
-
-        Args:
-            wanted: Which ones.
-        """
+    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
+        """Return statistics over the matching episodes."""
         ...
 
     async def aclose(self) -> None:
-        """Write what is pending and let go of every resource."""
+        """Write pending data and release every resource."""
         ...
 
 
 class EpisodeStore(RecordReader, Protocol):
-    """Keeps episodes; a step that was appended is readable until the episode is forgotten.
+    """Stores episodes: a step that was appended stays readable until its episode is pruned.
 
-    Every async method may raise `StoreError`; then nothing was written and the caller must not answer. It may
-    be asked the same again: an episode that is opened twice, and a step that is appended twice, are there
-    once. An episode has one writer; several stores may write different episodes to one record.
+    Every async method may raise `StoreError`; then nothing was written, and the caller must not send its
+    answer. Repeating a call is safe: an episode that is opened twice, or a step that is appended twice, is
+    stored once. An episode has one writer; several stores may write different episodes to one database.
     """
 
     async def open(self, origin: EpisodeOrigin) -> None:
-        """Start the record of an episode.
-
-        Args:
-            origin: Where it came from.
-        """
+        """Start the record of an episode."""
         ...
 
     async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
-        """Write one step and the figures after it, both or neither.
+        """Write one step, and the summary after it, in one transaction.
+
+        A step replaces a stored step of the same number: a caller repeats a step if it does not know whether
+        the first attempt succeeded.
 
         Args:
-            episode_id: The episode.
-            step: The step; numbers follow one another from 1. One that has the number of another replaces
-                it: whoever appends it again was not told that the first time succeeded.
-            summary: The figures after the step.
+            step: Its number is at most one more than the last step's; numbers begin at 1.
         """
         ...
 
-    def note(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
-        """Write a transition and the figures after it, soon, and before whatever is asked for later.
+    def record_transition(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
+        """Queue a transition and the summary after it; they are written before any later write.
 
         It neither waits nor fails: what cannot be written now is written with the next step, or at the end.
-
-        Args:
-            episode_id: The episode.
-            transition: The move.
-            summary: The figures after it.
         """
         ...
 
-    def note_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
-        """Write what the agent was told, in the same manner; the first prompt stays.
-
-        Args:
-            episode_id: The episode.
-            blocks: The prompt.
-        """
+    def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
+        """Queue the prompt, as `record_transition` does; the first prompt is kept."""
         ...
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
-        """Write the final figures of an episode whose session is gone.
-
-        Args:
-            episode_id: The episode.
-            summary: The final figures.
-        """
+        """Write the final summary of an episode whose session has ended."""
         ...

@@ -1,4 +1,4 @@
-"""What a filter means, on a record that is at hand."""
+"""Applies a filter to a record in memory."""
 
 from ors_server.store.base import EpisodeFilter
 from ors_server.trajectory import EpisodeRecord
@@ -7,21 +7,16 @@ _OF_ORIGIN = ("environment", "split", "index", "task_hash", "session_id", "crede
 _OF_SUMMARY = ("phase", "stop_reason")
 
 
-def matches(wanted: EpisodeFilter, record: EpisodeRecord) -> bool:
-    """Say whether an episode is meant.
-
-    Args:
-        wanted: Which ones are.
-        record: The episode.
-    """
+def matches(episode_filter: EpisodeFilter, record: EpisodeRecord) -> bool:
+    """Return whether an episode meets every condition of a filter."""
     origin, summary = record.origin, record.summary
     return (
-        all(getattr(wanted, name) in {None, getattr(origin, name)} for name in _OF_ORIGIN)
-        and all(getattr(wanted, name) in {None, getattr(summary, name)} for name in _OF_SUMMARY)
-        and all(origin.labels.get(key) == value for key, value in wanted.labels.items())
-        and (wanted.since is None or origin.created_at >= wanted.since)
-        and (wanted.until is None or origin.created_at < wanted.until)
-        and (wanted.min_return is None or summary.episode_return >= wanted.min_return)
-        and (wanted.max_return is None or summary.episode_return <= wanted.max_return)
-        and wanted.closed in {None, record.is_closed}
+        all(getattr(episode_filter, name) in {None, getattr(origin, name)} for name in _OF_ORIGIN)
+        and all(getattr(episode_filter, name) in {None, getattr(summary, name)} for name in _OF_SUMMARY)
+        and all(origin.labels.get(key) == value for key, value in episode_filter.labels.items())
+        and (episode_filter.since is None or origin.created_at >= episode_filter.since)
+        and (episode_filter.until is None or origin.created_at < episode_filter.until)
+        and (episode_filter.min_return is None or summary.episode_return >= episode_filter.min_return)
+        and (episode_filter.max_return is None or summary.episode_return <= episode_filter.max_return)
+        and episode_filter.closed in {None, record.is_closed}
     )

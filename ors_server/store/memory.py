@@ -1,4 +1,4 @@
-"""A store in this process: fast, and gone with it."""
+"""An episode store in memory, which ends with the process."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -19,7 +19,7 @@ from ors_server.wire import ImageBlock, TextBlock
 
 
 @dataclass(slots=True)
-class _Entry:
+class _StoredEpisode:
     origin: EpisodeOrigin
     summary: EpisodeSummary
     steps: list[Step] = field(default_factory=list[Step])
@@ -34,167 +34,114 @@ class _Entry:
 
 
 class MemoryStore:
-    """Keeps live episodes and the most recent ended ones."""
+    """Keeps live episodes and the most recently closed ones."""
 
     def __init__(self, retain: int = 10_000) -> None:
         """Start empty.
 
         Args:
-            retain: Ended episodes that are kept; older ones are forgotten first.
+            retain: Closed episodes to keep; the oldest are removed first.
         """
         self._retain = retain
-        self._entries: dict[str, _Entry] = {}
-        self._of_session: dict[str, str] = {}
-        self._ended: dict[str, None] = {}
+        self._episodes: dict[str, _StoredEpisode] = {}
+        self._newest_of_session: dict[str, str] = {}
+        self._closed: dict[str, None] = {}
 
     async def open(self, origin: EpisodeOrigin) -> None:
-        """Start the record of an episode.
-
-        Args:
-            origin: Where it came from.
-        """
-        if origin.episode_id not in self._entries:
-            self._entries[origin.episode_id] = _Entry(origin, first_summary(origin))
-            self._of_session[origin.session_id] = origin.episode_id
+        """See `EpisodeStore.open`."""
+        if origin.episode_id not in self._episodes:
+            self._episodes[origin.episode_id] = _StoredEpisode(origin, first_summary(origin))
+            self._newest_of_session[origin.session_id] = origin.episode_id
 
     async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
-        """Keep one step and the figures after it.
-
-        Args:
-            episode_id: The episode.
-            step: The step; one that has the number of another replaces it.
-            summary: The figures after the step.
+        """See `EpisodeStore.append`.
 
         Raises:
             StoreError: If the step does not follow the last one, or the episode was never opened.
         """
-        entry = self._entries.get(episode_id)
-        if entry is None:
+        episode = self._episodes.get(episode_id)
+        if episode is None:
             raise StoreError(f"the episode {episode_id!r} was never opened")
-        if step.number > len(entry.steps) + 1:
-            raise StoreError(f"step {step.number} cannot follow step {len(entry.steps)}")
-        entry.steps[step.number - 1 : step.number] = [step]
-        entry.summary = summary
+        if step.number > len(episode.steps) + 1:
+            raise StoreError(f"step {step.number} cannot follow step {len(episode.steps)}")
+        episode.steps[step.number - 1 : step.number] = [step]
+        episode.summary = summary
 
-    def note(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
-        """Keep a transition and the figures after it.
+    def record_transition(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
+        """See `EpisodeStore.record_transition`; an unknown episode is ignored."""
+        episode = self._episodes.get(episode_id)
+        if episode is not None:
+            episode.transitions.append(transition)
+            episode.summary = summary
 
-        Args:
-            episode_id: The episode; an unknown one is passed over.
-            transition: The move.
-            summary: The figures after it.
-        """
-        entry = self._entries.get(episode_id)
-        if entry is not None:
-            entry.transitions.append(transition)
-            entry.summary = summary
-
-    def note_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
-        """Keep what the agent was told; the first prompt stays.
-
-        Args:
-            episode_id: The episode; an unknown one is passed over.
-            blocks: The prompt.
-        """
-        entry = self._entries.get(episode_id)
-        if entry is not None and entry.prompt is None:
-            entry.prompt = tuple(blocks)
+    def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
+        """See `EpisodeStore.record_prompt`; an unknown episode is ignored."""
+        episode = self._episodes.get(episode_id)
+        if episode is not None and episode.prompt is None:
+            episode.prompt = tuple(blocks)
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
-        """Keep the final figures, and forget the oldest ended episodes beyond the limit.
-
-        Args:
-            episode_id: The episode.
-            summary: The final figures.
-        """
-        entry = self._entries.get(episode_id)
-        if entry is None:
+        """Keep the final summary, and remove the oldest closed episodes beyond the limit."""
+        episode = self._episodes.get(episode_id)
+        if episode is None:
             return
-        entry.summary = summary
-        entry.is_closed = True
-        self._ended[episode_id] = None
-        while len(self._ended) > self._retain:
-            oldest = next(iter(self._ended))
-            del self._ended[oldest]
-            session_id = self._entries.pop(oldest).origin.session_id
-            if self._of_session.get(session_id) == oldest:
-                del self._of_session[session_id]
+        episode.summary = summary
+        episode.is_closed = True
+        self._closed[episode_id] = None
+        while len(self._closed) > self._retain:
+            oldest = next(iter(self._closed))
+            del self._closed[oldest]
+            session_id = self._episodes.pop(oldest).origin.session_id
+            if self._newest_of_session.get(session_id) == oldest:
+                del self._newest_of_session[session_id]
 
     async def find(self, name: str) -> EpisodeRecord | None:
-        """Return a record by the episode's id, or the newest one by its session's id.
-
-        Args:
-            name: The whole id.
-        """
-        entry = self._entries.get(name) or self._entries.get(self._of_session.get(name, ""))
-        return None if entry is None else entry.as_record()
+        """See `RecordReader.find`."""
+        episode = self._episodes.get(name) or self._episodes.get(self._newest_of_session.get(name, ""))
+        return None if episode is None else episode.as_record()
 
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
-        """Return ids of episodes that begin with a text, in order.
-
-        Args:
-            prefix: At least one character.
-            limit: Most ids.
-        """
-        return sorted(episode_id for episode_id in self._entries if episode_id.startswith(prefix))[:limit]
+        """See `RecordReader.resolve`."""
+        return sorted(episode_id for episode_id in self._episodes if episode_id.startswith(prefix))[:limit]
 
     async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
-        """Return a slice of an episode's steps, in order.
-
-        Args:
-            episode_id: The episode.
-            start: First position, from 0.
-            stop: Last position, exclusive.
-        """
-        entry = self._entries.get(episode_id)
-        return () if entry is None else tuple(entry.steps[start:stop])
+        """See `RecordReader.steps`."""
+        episode = self._episodes.get(episode_id)
+        return () if episode is None else tuple(episode.steps[start:stop])
 
     async def page(
-        self, wanted: EpisodeFilter, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        episode_filter: EpisodeFilter,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without their transitions.
-
-        Args:
-            wanted: Which ones.
-            after: Id of the last episode of the page before.
-            limit: Most episodes.
-            newest_first: Whether the newest one comes first.
-
-        Raises:
-            EpisodeNotFoundError: If `after` is the id of no episode.
-        """
-        found = self._matching(wanted)
+        """See `RecordReader.page`."""
+        found = self._matching(episode_filter)
         if newest_first:
             found.reverse()
         if after is not None:
-            if after not in self._entries:
-                raise EpisodeNotFoundError(f"no episode {after!r} is on record, so no page follows it")
-            border = _rank(self._entries[after].origin)
+            if after not in self._episodes:
+                raise EpisodeNotFoundError(f"the store has no episode {after!r}, which `after` names")
+            boundary = _rank(self._episodes[after].origin)
             found = [
                 record
                 for record in found
-                if record.origin.episode_id != after and (_rank(record.origin) < border) == newest_first
+                if record.origin.episode_id != after and (_rank(record.origin) < boundary) == newest_first
             ]
         return [replace(record, transitions=()) for record in found[:limit]]
 
     async def stream(
-        self, wanted: EpisodeFilter = ALL
+        self, episode_filter: EpisodeFilter = ALL
     ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
-        """Go through episodes with all their steps, oldest first.
-
-        Args:
-            wanted: Which ones.
-        """
-        for record in self._matching(wanted):
+        """See `RecordReader.stream`."""
+        for record in self._matching(episode_filter):
             yield record, await self.steps(record.origin.episode_id)
 
-    async def totals(self, wanted: EpisodeFilter = ALL) -> EpisodeTotals:
-        """Return figures over a set of episodes.
-
-        Args:
-            wanted: Which ones.
-        """
-        found = self._matching(wanted)
+    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
+        """See `RecordReader.totals`."""
+        found = self._matching(episode_filter)
         returns = [record.summary.episode_return for record in found]
         return EpisodeTotals(
             episodes=len(found),
@@ -208,12 +155,13 @@ class MemoryStore:
         )
 
     async def aclose(self) -> None:
-        """Nothing is pending here."""
+        """Do nothing: no write is pending."""
 
-    def _matching(self, wanted: EpisodeFilter) -> list[EpisodeRecord]:
-        records = (entry.as_record() for entry in self._entries.values())
+    def _matching(self, episode_filter: EpisodeFilter) -> list[EpisodeRecord]:
+        records = (episode.as_record() for episode in self._episodes.values())
         return sorted(
-            (record for record in records if matches(wanted, record)), key=lambda record: _rank(record.origin)
+            (record for record in records if matches(episode_filter, record)),
+            key=lambda record: _rank(record.origin),
         )
 
 

@@ -1,55 +1,53 @@
-"""Opens the record wherever it is kept: memory, a SQLite file, PostgreSQL."""
+"""Opens an episode store: memory, a SQLite file, or PostgreSQL."""
 
 import anyio.to_thread
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.store.base import EpisodeStore, RecordReader
+from ors_server.store.location import StoreKind, parse_location
 from ors_server.store.memory import MemoryStore
-from ors_server.store.options import DEFAULTS, StoreOptions
-from ors_server.store.place import PlaceKind, find_place
+from ors_server.store.store_options import DEFAULTS, StoreOptions
 
-RETAINED_IN_MEMORY = 10_000
-"""Closed episodes that memory keeps unless a setting says otherwise."""
+MEMORY_EPISODES = 10_000
+"""Closed episodes that a store in memory keeps by default."""
 
 
 async def open_store(
     where: str, options: StoreOptions = DEFAULTS, *, clock: Clock | None = None
 ) -> EpisodeStore:
-    """Open a store to write episodes to; it is made, or brought to this server's form, where need be.
+    """Open a store for writing; creates it, or migrates it to this server's schema, if necessary.
 
     Args:
         where: Path of a SQLite file, `sqlite:///PATH`, `postgresql://...`, or `memory`.
-        options: How it works.
-        clock: The source of time.
 
     Raises:
-        SettingsError: If the place makes no sense, cannot be written, or a newer server wrote it.
+        SettingsError: If the location is not valid or not writable, or a newer server wrote it.
         StoreError: If the database cannot be reached.
     """
-    place = find_place(where)
-    if place.kind is PlaceKind.MEMORY:
+    location = parse_location(where)
+    if location.kind is StoreKind.MEMORY:
         retain = options.retain_episodes
-        return MemoryStore(RETAINED_IN_MEMORY if retain is None else retain)
-    # A server whose record is in memory loads no SQL.
-    from ors_server.store.sql.opening import make_store, prepare  # noqa: PLC0415  (as above)
+        return MemoryStore(MEMORY_EPISODES if retain is None else retain)
+    # A server with a store in memory does not load SQLAlchemy.
+    from ors_server.store.sql.components import make_store, prepare  # noqa: PLC0415  (as above)
 
-    prepared = await anyio.to_thread.run_sync(prepare, place, options)
+    prepared = await anyio.to_thread.run_sync(prepare, location, options)
     return make_store(prepared, options, clock or SystemClock())
 
 
 async def open_reader(where: str) -> RecordReader:
-    """Open a record to read it; nothing is made or changed.
+    """Open a store for reading; creates and changes nothing.
 
     Args:
-        where: As for `open_store`; `memory` is an empty record.
+        where: As for `open_store`; `memory` is an empty store.
 
     Raises:
-        SettingsError: If there is no record, or a newer or an older server wrote it.
+        SettingsError: If there is no store, or a server with another schema wrote it.
         StoreError: If the database cannot be reached.
     """
-    place = find_place(where)
-    if place.kind is PlaceKind.MEMORY:
+    location = parse_location(where)
+    if location.kind is StoreKind.MEMORY:
         return MemoryStore()
-    from ors_server.store.sql.opening import make_reader, prepare_to_read  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.components import make_reader, prepare_to_read  # noqa: PLC0415  (as above)
 
-    return make_reader(await anyio.to_thread.run_sync(prepare_to_read, place))
+    return make_reader(await anyio.to_thread.run_sync(prepare_to_read, location))

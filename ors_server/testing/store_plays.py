@@ -239,11 +239,11 @@ async def _note(store: EpisodeStore) -> None:
     prompt = (TextBlock(text="go"), TextBlock(text=LONG), ImageBlock(data="eA==", mimeType="image/png"))
     await store.open(origin)
     for number, move in enumerate(moves):
-        store.note(origin.episode_id, move, after(origin, 0, ungraded_steps=number))
-    store.note_prompt(origin.episode_id, prompt)
-    store.note_prompt(origin.episode_id, (TextBlock(text="another"),))
-    store.note("nobody", moves[0], after(origin, 0))
-    store.note_prompt("nobody", prompt)
+        store.record_transition(origin.episode_id, move, after(origin, 0, ungraded_steps=number))
+    store.record_prompt(origin.episode_id, prompt)
+    store.record_prompt(origin.episode_id, (TextBlock(text="another"),))
+    store.record_transition("nobody", moves[0], after(origin, 0))
+    store.record_prompt("nobody", prompt)
     record = await store.find(origin.episode_id)
     demand(tuple(moves), record and record.transitions, "the transitions")
     demand(len(moves) - 1, record and record.summary.ungraded_steps, "the figures after the last one")
@@ -257,7 +257,7 @@ async def _close(store: EpisodeStore) -> None:
     record = await store.find(origin.episode_id)
     demand((last, True), record and (record.summary, record.is_closed), "a closed episode")
     demand(3, len(await store.steps(origin.episode_id)), "its steps")
-    store.note(origin.episode_id, Transition("late", "deleted", None, MORNING), last)
+    store.record_transition(origin.episode_id, Transition("late", "deleted", None, MORNING), last)
     record = await store.find(origin.episode_id)
     demand((1, True), record and (len(record.transitions), record.is_closed), "a note after the end")
     await store.close("nobody", last)
@@ -268,7 +268,9 @@ async def _page(store: EpisodeStore) -> None:
     origins += [make_origin(6, session_id="same-time", index=99)]
     for origin in reversed(origins):
         await store.open(origin)
-        store.note(origin.episode_id, Transition("event", "ready", None, MORNING), first_summary(origin))
+        store.record_transition(
+            origin.episode_id, Transition("event", "ready", None, MORNING), first_summary(origin)
+        )
     ids = [
         origin.episode_id
         for origin in sorted(origins, key=lambda origin: (origin.created_at, origin.episode_id))

@@ -14,7 +14,7 @@ from ors_server.clock import Clock
 from ors_server.errors import CapacityError, OrsServerError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.store.base import RecordReader
-from ors_server.store.following import News, follow
+from ors_server.store.episode_updates import EpisodeUpdate, follow
 from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeRecord, EpisodeSummary
 from ors_server.transports.control_models import Problem, StepView
@@ -152,7 +152,7 @@ class EpisodeHandlers:
                     yield event("end", encode(show_figures(told)))
 
 
-def _pieces(news: News, told: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
+def _pieces(news: EpisodeUpdate, told: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
     """Write what a look showed: the steps, and the figures if they have changed; or a sign of life."""
     piece = b""
     for step in news.steps:

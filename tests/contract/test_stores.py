@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from ors_server.errors import StoreError
 from ors_server.store.base import EpisodeStore
+from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
-from ors_server.store.options import Durability, StoreOptions
-from ors_server.store.place import find_place
-from ors_server.store.sql.opening import prepare
+from ors_server.store.sql.components import prepare
+from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.testing.store_plays import PLAYS, after, make_origin, make_step
 from ors_server.testing.store_suite import check_store
 from ors_server.trajectory import Transition
@@ -58,7 +58,7 @@ class Makers:
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "record.db"
-    prepare(find_place(str(path)))
+    prepare(parse_location(str(path)))
     return path
 
 
@@ -105,11 +105,11 @@ async def test_what_is_said_of_an_episode_before_it_is_opened_is_passed_over(
         origin = make_origin(1)
         summary = after(origin, 0)
         move = Transition("setup_done", "ready", None, origin.created_at)
-        store.note(origin.episode_id, move, summary)
+        store.record_transition(origin.episode_id, move, summary)
         await store.open(origin)
         record = await store.find(origin.episode_id)
         assert (record.transitions, record.summary.phase) == ((), "created")
-        store.note(origin.episode_id, move, summary)
+        store.record_transition(origin.episode_id, move, summary)
         await store.open(origin)
         assert len((await store.find(origin.episode_id)).transitions) == 1
     finally:
@@ -166,9 +166,9 @@ class Player:
                 return await self._append(number, make_step(steps + 2), origin)
             case ("move", event):
                 move = Transition(event, "ready", None, origin.created_at)
-                self.store.note(origin.episode_id, move, after(origin, steps))
+                self.store.record_transition(origin.episode_id, move, after(origin, steps))
             case ("prompt", content):
-                self.store.note_prompt(origin.episode_id, content)
+                self.store.record_prompt(origin.episode_id, content)
             case ("close",):
                 await self.store.close(origin.episode_id, after(origin, steps, phase="finished"))
             case _:

@@ -1,1 +1,1 @@
-"""The record in a SQL database: SQLite or PostgreSQL, through SQLAlchemy Core."""
+"""The episode store in SQLite or PostgreSQL, through SQLAlchemy Core."""

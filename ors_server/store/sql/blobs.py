@@ -1,4 +1,4 @@
-"""Long texts of blocks, each kept once under the SHA-256 of its UTF-8, apart from the steps that show it."""
+"""Blobs: long texts of blocks, each stored once under the SHA-256 of its UTF-8."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from sqlalchemy import Connection, delete, select
 
 from ors_server.errors import StoreError
-from ors_server.store.sql.schema import blobs
+from ors_server.store.sql.record_tables import blobs
 from ors_server.wire import ImageBlock, TextBlock
 
 Block: TypeAlias = TextBlock | ImageBlock
@@ -22,55 +22,35 @@ _PRIVATE_FOLDER = 0o700
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """Blocks whose long texts were taken out."""
+class ExtractedTexts:
+    """Blocks without their long texts."""
 
     blocks: tuple[Block, ...]
-    """The blocks; those that were long are empty now."""
-    places: str | None
-    """JSON of `[position, hash]` pairs; `None` where nothing was long."""
+    """The blocks; the long ones are empty."""
+    blob_refs: str | None
+    """JSON of `[position, hash]` pairs; `None` if no block was long."""
     texts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """The long texts in UTF-8, by hash."""
 
 
-class Shelf(Protocol):
-    """Where the long texts stand."""
+class BlobStore(Protocol):
+    """Where blobs are stored."""
 
     def put(self, connection: Connection, texts: Mapping[str, bytes]) -> None:
-        """Keep texts, within the transaction that writes what shows them.
-
-        Args:
-            connection: Whose transaction it is.
-            texts: The texts by hash; those that are there already cost nothing.
-        """
+        """Store texts by hash, in the transaction that writes the rows that refer to them."""
         ...
 
     def get(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
-        """Return texts by hash; those that are missing are left out, and nothing is checked.
-
-        Args:
-            connection: One that reads.
-            names: The hashes.
-        """
+        """Return texts by hash; missing ones are left out, and hashes are not checked."""
         ...
 
     def drop(self, connection: Connection, names: Iterable[str]) -> None:
-        """Let go of texts that nothing shows, within the transaction that found that out.
-
-        Args:
-            connection: Whose transaction it is.
-            names: The hashes.
-        """
+        """Remove texts that no episode refers to, in the transaction that found that out."""
         ...
 
 
 def is_long(blocks: Sequence[Block], limit: int) -> bool:
-    """Say whether one of the blocks may be longer than the limit; that is asked for every step.
-
-    Args:
-        blocks: The blocks.
-        limit: Bytes of UTF-8.
-    """
+    """Return quickly (it runs for every step) whether a block may be longer than the limit in bytes."""
     for block in blocks:
         text = block.data if isinstance(block, ImageBlock) else block.text
         if len(text) * _BYTES_PER_CHARACTER > limit:
@@ -78,15 +58,14 @@ def is_long(blocks: Sequence[Block], limit: int) -> bool:
     return False
 
 
-def shelve(blocks: Sequence[Block], limit: int) -> Shelved:
+def extract_long_texts(blocks: Sequence[Block], limit: int) -> ExtractedTexts:
     """Take the long texts out of blocks.
 
     Args:
-        blocks: The blocks.
-        limit: Bytes of UTF-8 that stay.
+        limit: Bytes of UTF-8 that a block may keep.
     """
     kept: list[Block] = []
-    places: list[tuple[int, str]] = []
+    blob_refs: list[tuple[int, str]] = []
     texts: dict[str, bytes] = {}
     for position, block in enumerate(blocks):
         name, text = _text_of(block)
@@ -96,98 +75,76 @@ def shelve(blocks: Sequence[Block], limit: int) -> Shelved:
             continue
         key = sha256(written).hexdigest()
         texts[key] = written
-        places.append((position, key))
+        blob_refs.append((position, key))
         kept.append(block.model_copy(update={name: ""}))
-    return Shelved(tuple(kept), json.dumps(places) if places else None, texts)
+    return ExtractedTexts(tuple(kept), json.dumps(blob_refs) if blob_refs else None, texts)
 
 
-def names_in(places: str | None) -> list[str]:
-    """Return the hashes that a row names.
-
-    Args:
-        places: What `shelve` made.
-    """
-    return [name for _, name in places_in(places)]
+def blob_names_in(blob_refs: str | None) -> list[str]:
+    """Return the hashes in a row's references."""
+    return [name for _, name in blob_refs_in(blob_refs)]
 
 
-def unshelve(
-    blocks: Sequence[Block], places: str | None, texts: Mapping[str, bytes], what: str
+def restore_long_texts(
+    blocks: Sequence[Block], blob_refs: str | None, texts: Mapping[str, bytes], what: str
 ) -> tuple[Block, ...]:
-    """Put the long texts back.
+    """Put the long texts back into their blocks.
 
     Args:
-        blocks: The blocks as `shelve` left them.
-        places: What `shelve` made.
-        texts: The texts by hash, as they were found.
+        texts: The texts that were found, by hash.
         what: Whose blocks they are, for messages.
 
     Raises:
-        StoreError: If a text is missing or not what was put there.
+        StoreError: If a text is missing or damaged.
     """
-    whole = list(blocks)
-    for position, key in places_in(places):
-        complaint = complaint_about(key, texts.get(key))
-        if complaint is not None:
-            raise StoreError(f"{what}: block {position + 1}: {complaint}")
-        block = whole[position]
-        whole[position] = block.model_copy(update={_text_of(block)[0]: texts[key].decode()})
-    return tuple(whole)
+    restored = list(blocks)
+    for position, key in blob_refs_in(blob_refs):
+        damage = damage_of(key, texts.get(key))
+        if damage is not None:
+            raise StoreError(f"{what}: block {position + 1}: {damage}")
+        block = restored[position]
+        restored[position] = block.model_copy(update={_text_of(block)[0]: texts[key].decode()})
+    return tuple(restored)
 
 
-def complaint_about(name: str, text: bytes | None) -> str | None:
-    """Say what is wrong with a blob; `None` if nothing is.
-
-    Args:
-        name: Its hash.
-        text: What was found; `None` for nothing.
-    """
+def damage_of(name: str, text: bytes | None) -> str | None:
+    """Return what is wrong with a blob's text; `None` if nothing is."""
     if text is None:
         return f"the blob {name} is missing"
     if sha256(text).hexdigest() != name:
-        return f"the blob {name} is damaged: what stands there has another hash"
+        return f"the blob {name} is damaged: its content has another hash"
     return None
 
 
-def places_in(places: str | None) -> list[tuple[int, str]]:
-    """Return the positions and hashes that a row names.
-
-    Args:
-        places: What `shelve` made.
-    """
-    return [] if places is None else [(position, name) for position, name in json.loads(places)]
+def blob_refs_in(blob_refs: str | None) -> list[tuple[int, str]]:
+    """Return the positions and hashes in a row's references."""
+    return [] if blob_refs is None else [(position, name) for position, name in json.loads(blob_refs)]
 
 
 def _text_of(block: Block) -> tuple[str, str]:
     return ("data", block.data) if isinstance(block, ImageBlock) else ("text", block.text)
 
 
-class FileShelf:
-    """Files beside a SQLite database, `ab/abcdef...` for the hash `abcdef...`."""
+class FileBlobStore:
+    """Files beside a SQLite database; `ab/abcdef...` for the hash `abcdef...`."""
 
     def __init__(self, folder: Path, insert: str) -> None:
-        """Name the folder; it is made with the first blob.
+        """Use a folder, which the first blob creates.
 
         Args:
-            folder: Where the files are.
-            insert: The statement that adds a row of `blobs` unless it is there.
+            insert: The statement that inserts a row of `blobs` unless it exists.
         """
         self.folder = folder
         self._insert = insert
 
     def path_of(self, name: str) -> Path:
-        """Return where a blob is.
-
-        Args:
-            name: Its hash.
-        """
+        """Return the file of a blob."""
         return self.folder / name[:2] / name
 
     def put(self, connection: Connection, texts: Mapping[str, bytes]) -> None:
-        """Keep texts: each is on the disk before the row that names it.
+        """Store texts; each is on the disk before the row that names it.
 
-        Args:
-            connection: Whose transaction it is; it keeps everybody else from removing files meanwhile.
-            texts: The texts by hash.
+        The transaction keeps every other process from removing files meanwhile.
 
         Raises:
             OSError: If a file cannot be written.
@@ -197,12 +154,7 @@ class FileShelf:
             connection.exec_driver_sql(self._insert, (name, len(text), None))
 
     def get(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
-        """Return texts by hash; those that are missing are left out.
-
-        Args:
-            connection: Not used.
-            names: The hashes.
-        """
+        """See `BlobStore.get`."""
         del connection
         found: dict[str, bytes] = {}
         for name in names:
@@ -213,36 +165,28 @@ class FileShelf:
     def drop(self, connection: Connection, names: Iterable[str]) -> None:
         """Remove texts.
 
-        Whoever wants one of them again waits for the transaction to end, and then writes it again; should the
-        transaction fail, a row is left that nothing shows.
-
-        Args:
-            connection: Whose transaction it is.
-            names: The hashes.
+        A writer that needs one of them again waits for the transaction, and then writes it again. If the
+        transaction fails, rows without a file are left, which no episode refers to.
         """
         gone = list(names)
         connection.execute(delete(blobs).where(blobs.c.sha256.in_(gone)))
         for name in gone:
             self.path_of(name).unlink(missing_ok=True)
 
-    def sweep(self, named: Collection[str]) -> int:
-        """Remove files that no row names, as a crash leaves them; returns their bytes.
+    def remove_unreferenced(self, named: Collection[str]) -> int:
+        """Remove files that no row names, such as after a crash; returns their bytes.
 
         Args:
-            named: The hashes of all rows, which must not become more meanwhile.
+            named: The hashes of all rows; none may be added meanwhile.
         """
         gone = 0
-        for path in self.strays(named):
+        for path in self.unreferenced_files(named):
             gone += path.stat().st_size
             path.unlink()
         return gone
 
-    def strays(self, named: Collection[str]) -> list[Path]:
-        """Return the files that no row names, in order.
-
-        Args:
-            named: The hashes of all rows.
-        """
+    def unreferenced_files(self, named: Collection[str]) -> list[Path]:
+        """Return the files that no row names, in order."""
         return sorted(
             path
             for path in self.folder.glob("*/*")
@@ -268,7 +212,7 @@ class FileShelf:
 
 
 def _sync_folder(folder: Path) -> None:
-    # A new name is on the disk once its folder is (fsync(2)).
+    # A new name is on the disk only after its folder was synced (fsync(2)).
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -276,44 +220,25 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class TableShelf:
-    """A table of the database itself, which every server reaches."""
+class TableBlobStore:
+    """A table of the database, which every server reaches."""
 
     def __init__(self, insert: str) -> None:
-        """Keep the statement.
-
-        Args:
-            insert: The statement that adds a row of `blobs` unless it is there.
-        """
+        """Remember the statement that inserts a row of `blobs` unless it exists."""
         self._insert = insert
 
     def put(self, connection: Connection, texts: Mapping[str, bytes]) -> None:
-        """Keep texts.
-
-        Args:
-            connection: Whose transaction it is.
-            texts: The texts by hash.
-        """
+        """See `BlobStore.put`."""
         for name, text in texts.items():
             connection.exec_driver_sql(self._insert, (name, len(text), text))
 
     def get(self, connection: Connection, names: Sequence[str]) -> dict[str, bytes]:
-        """Return texts by hash; those that are missing are left out.
-
-        Args:
-            connection: One that reads.
-            names: The hashes.
-        """
+        """See `BlobStore.get`."""
         rows = connection.execute(
             select(blobs.c.sha256, blobs.c.data).where(blobs.c.sha256.in_(names), blobs.c.data.is_not(None))
         )
         return {row.sha256: bytes(row.data) for row in rows}
 
     def drop(self, connection: Connection, names: Iterable[str]) -> None:
-        """Remove texts.
-
-        Args:
-            connection: Whose transaction it is.
-            names: The hashes.
-        """
+        """See `BlobStore.drop`."""
         connection.execute(delete(blobs).where(blobs.c.sha256.in_(list(names))))

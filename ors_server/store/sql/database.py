@@ -1,4 +1,4 @@
-"""What the store asks of a database beside SQL: connections, and what its errors mean."""
+"""What the store needs of a database beside SQL: connections, locks, and the meaning of errors."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,103 +13,81 @@ from ors_server.errors import StoreError
 Result = TypeVar("Result")
 
 
-class Failure(Enum):
-    """What may be done about a failed write."""
+class WriteFailure(Enum):
+    """What to do about a failed write."""
 
     RETRY = auto()
-    """It may work in a moment: a lock, a lost connection."""
-    TELL = auto()
-    """Somebody has to do something: the disk is full."""
+    """Try again: a lock, a lost connection."""
+    REPORT = auto()
+    """Give the callers an error: someone has to act, such as when the disk is full."""
     SPLIT = auto()
-    """One of the batch's entries is at fault; the others must not pay for it."""
+    """Write one by one: one write of the batch is invalid, and must not fail the others."""
 
 
 class Database(Protocol):
-    """One database, and what is particular about it."""
+    """One database."""
 
-    begin: str
-    """The statement that begins a transaction that writes."""
-    mark: str
-    """How a statement marks the place of a value."""
+    begin_statement: str
+    """The statement that begins a writing transaction."""
+    placeholder: str
+    """The placeholder of a value in a statement."""
     has_files: bool
-    """Whether long blocks stand in files beside it."""
+    """Whether blobs are files beside the database."""
 
     @property
-    def shown(self) -> str:
-        """How it is told to people."""
+    def display_name(self) -> str:
+        """The location for people and logs, without its password."""
         ...
 
     def check(self) -> None:
-        """See whether the database is where it was, which costs next to nothing.
+        """Check quickly that the database still exists.
 
         Raises:
-            StoreError: If it is gone.
+            StoreError: If it does not.
         """
         ...
 
     def writing_engine(self) -> Engine:
-        """Make the engine of the one thread that writes; transactions are begun and ended by statements."""
+        """Make the engine of the writer thread; statements begin and end its transactions."""
         ...
 
     def reading_engine(self) -> Engine:
-        """Make the engine of the threads that read; a connection is one snapshot of the record."""
+        """Make the engine of the reading threads; each connection is one snapshot."""
         ...
 
     def lock(self, connection: Connection) -> None:
-        """Keep every other server from changing the tables until the transaction ends.
-
-        Args:
-            connection: One whose transaction has begun.
-        """
+        """Keep other servers from changing the tables until this transaction ends."""
         ...
 
-    def sort(self, error: BaseException) -> Failure:
-        """Say what may be done about a failed write.
-
-        Args:
-            error: What the driver, or the file system, raised.
-        """
+    def classify(self, error: BaseException) -> WriteFailure:
+        """Return what to do about a failed write."""
         ...
 
     def interrupt(self, connection: Connection) -> None:
-        """End, from another thread, whatever a connection waits for; it is of no use afterwards.
-
-        Args:
-            connection: The connection.
-        """
+        """Abort a connection's current operation, from another thread; the connection is unusable after."""
         ...
 
 
 def explain(error: BaseException) -> str:
-    """Say what a driver said, in one line, without the statement's values.
-
-    Args:
-        error: What was raised.
-    """
+    """Return a driver's message in one line, without the statement's values."""
     inner = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return " ".join(str(inner).split()) or type(inner).__name__
 
 
 def as_store_error(database: Database, error: BaseException, what: str) -> StoreError:
-    """Return the error that the store's users know.
+    """Return an error as a `StoreError`.
 
     Args:
-        database: Where it happened.
-        error: What was raised.
-        what: What could not be done: "written", "read".
+        what: What failed, as a participle: "written", "read".
     """
     if isinstance(error, StoreError):
         return error
-    return StoreError(f"the record in {database.shown} could not be {what}: {explain(error)}")
+    return StoreError(f"the episode store {database.display_name} could not be {what}: {explain(error)}")
 
 
 @contextmanager
 def snapshot(database: Database, engine: Engine) -> Generator[Connection]:
-    """Read in one snapshot of the record.
-
-    Args:
-        database: The database.
-        engine: Its reading engine.
+    """Open one snapshot of the database for reading.
 
     Raises:
         StoreError: If it cannot be read.
@@ -124,13 +102,8 @@ def snapshot(database: Database, engine: Engine) -> Generator[Connection]:
 
 @contextmanager
 def transaction(database: Database, connection: Connection) -> Generator[None]:
-    """Write in one transaction: all of it or, if anything is raised, nothing.
-
-    Args:
-        database: The database.
-        connection: One of its writing engine.
-    """
-    connection.exec_driver_sql(database.begin)
+    """Run the block in one writing transaction; an exception rolls it back."""
+    connection.exec_driver_sql(database.begin_statement)
     try:
         yield
         connection.exec_driver_sql("COMMIT")
@@ -143,16 +116,12 @@ def _roll_back(connection: Connection) -> None:
     try:
         connection.exec_driver_sql("ROLLBACK")
     except SQLAlchemyError:
-        # The transaction is over already, or the connection is; either way nothing of it stays.
+        # The transaction or the connection has ended already; either way nothing was written.
         connection.invalidate()
 
 
 def is_about_values(error: BaseException) -> bool:
-    """Say whether one entry's values are to blame, not the database.
-
-    Args:
-        error: What was raised.
-    """
+    """Return whether a value in the batch caused an error, not the database."""
     return isinstance(error, IntegrityError) or (
         isinstance(error, DBAPIError) and type(error).__name__ in {"DataError", "ProgrammingError"}
     )

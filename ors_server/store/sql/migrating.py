@@ -1,4 +1,4 @@
-"""Brings a database to this server's form, in this process and in one transaction."""
+"""Migrates a database to this server's schema, in this process and in one transaction."""
 
 from pathlib import Path
 
@@ -6,76 +6,60 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import SettingsError
-from ors_server.store.sql.database import Database, Failure, as_store_error, transaction
+from ors_server.store.sql.database import Database, WriteFailure, as_store_error, transaction
 
 REVISIONS = ("0001", "0002", "0003")
-"""Every form that the tables have had, oldest first; a test compares them with the migrations."""
+"""Every version of the schema, oldest first; a test compares them with the migrations."""
 NEWEST = REVISIONS[-1]
 FOLDER = Path(__file__).parent / "migrations"
 _VERSIONS = "alembic_version"
 
 
 def revision_of(connection: Connection) -> str | None:
-    """Return the form of a database's tables; `None` where there are none.
-
-    Args:
-        connection: A connection.
-    """
+    """Return the schema version of a database; `None` if it has no tables."""
     if not inspect(connection).has_table(_VERSIONS):
         return None
     return connection.execute(text(f"SELECT version_num FROM {_VERSIONS}")).scalar()  # noqa: S608  (ours)
 
 
 def check_revision(database: Database, revision: str | None) -> None:
-    """Refuse what this server does not know.
-
-    Args:
-        database: Whose it is.
-        revision: The form.
+    """Reject a schema that this server does not know.
 
     Raises:
         SettingsError: If a newer server made it.
     """
     if revision is not None and revision not in REVISIONS:
         raise SettingsError(
-            f"a newer server keeps its record in {database.shown} (form {revision}, this server knows up to "
-            f"{NEWEST}); run that server's version, or name another place with --store PATH"
+            f"a newer server wrote the episode store {database.display_name} (schema {revision}; this server "
+            f"knows up to {NEWEST}); run that server's version, or name another store with --store PATH"
         )
 
 
 def check_readable(database: Database, connection: Connection) -> None:
-    """Refuse to read what is not in this server's form.
-
-    Args:
-        database: The database.
-        connection: A connection.
+    """Reject a database without this server's schema.
 
     Raises:
-        SettingsError: If there is no record, or its form is older or newer.
+        SettingsError: If there is no store, or its schema is older or newer.
     """
     revision = revision_of(connection)
     check_revision(database, revision)
     if revision is None:
-        raise SettingsError(f"there is no record in {database.shown}")
+        raise SettingsError(f"there is no episode store in {database.display_name}")
     if revision != NEWEST:
         raise SettingsError(
-            f"the record in {database.shown} has the older form {revision}; "
-            f"run: ors-server store migrate --store {database.shown}"
+            f"the episode store {database.display_name} has the older schema {revision}; "
+            f"run: ors-server store migrate --store {database.display_name}"
         )
 
 
 def migrate(database: Database, engine: Engine) -> str | None:
-    """Bring a database to this server's form; servers that start at once do it one after another.
-
-    Args:
-        database: The database.
-        engine: Its writing engine.
+    """Migrate a database to this server's schema; servers that start together take turns.
 
     Returns:
-        The form that it had; `None` if it was empty.
+        The schema version before; `None` if the database was empty.
 
     Raises:
-        SettingsError: If a newer server made it, or its owner does not let us.
+        SettingsError: If a newer server made it, or the user may not change it.
         StoreError: If it cannot be reached.
     """
     try:
@@ -90,15 +74,15 @@ def migrate(database: Database, engine: Engine) -> str | None:
             return found
     except (SQLAlchemyError, OSError) as error:
         wrong = as_store_error(database, error, "opened")
-        if database.sort(error) is not Failure.TELL:
+        if database.classify(error) is not WriteFailure.REPORT:
             raise wrong from error
         raise SettingsError(
-            f"{wrong}; name another place with --store PATH, or keep it in memory with --store memory"
+            f"{wrong}; name another store with --store PATH, or use memory with --store memory"
         ) from error
 
 
 def _upgrade(connection: Connection) -> None:
-    # Only who changes tables pays for loading Alembic.
+    # Alembic is loaded only for a migration.
     from alembic import command  # noqa: PLC0415  (slow to load)
     from alembic.config import Config  # noqa: PLC0415  (as above)
 

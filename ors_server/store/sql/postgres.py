@@ -1,4 +1,4 @@
-"""The record in PostgreSQL, through psycopg: many servers, one record."""
+"""An episode store in PostgreSQL, through psycopg; several servers can share it."""
 
 import importlib.util
 import os
@@ -10,56 +10,55 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ors_server.errors import SettingsError
-from ors_server.store.options import Durability
-from ors_server.store.place import Place
-from ors_server.store.sql.database import Failure, is_about_values
+from ors_server.store.location import StoreLocation
+from ors_server.store.sql.database import WriteFailure, is_about_values
+from ors_server.store.store_options import Durability
 
 READERS = 8
-"""Most connections that read at once."""
+"""Most reading connections."""
 LOCK = 0x6F72735F
-"""Number of the advisory lock that a server takes to change the tables; any number that nobody else takes."""
+"""Number of the advisory lock that a server takes to change the tables (arbitrary)."""
 FULL = frozenset({"53100", "53200", "53400", "25006", "42501", "28P01", "3D000"})
-"""States that do not pass by themselves: disk full, out of memory, read only, no right, password, database
-(appendix A of PostgreSQL's manual)."""
+"""SQLSTATEs that a retry does not help: disk full, out of memory, read only, no permission, password,
+database (appendix A of PostgreSQL's manual).
+"""
 
 
 class PostgresDatabase:
     """One database of a PostgreSQL server."""
 
-    begin = "BEGIN"
-    mark = "%s"
+    begin_statement = "BEGIN"
+    placeholder = "%s"
     has_files = False
 
-    def __init__(self, place: Place, durability: Durability, write_seconds: float) -> None:
-        """Name the database; nothing is opened.
+    def __init__(self, location: StoreLocation, durability: Durability, write_seconds: float) -> None:
+        """Remember the settings; opens nothing.
 
         Args:
-            place: Where it is.
-            durability: What is on the server's disk after a commit.
-            write_seconds: Seconds that one statement of a write may take.
+            write_seconds: Seconds that one writing statement may take.
 
         Raises:
             SettingsError: If the driver is not installed.
         """
         if importlib.util.find_spec("psycopg") is None:
             raise SettingsError(
-                "a record in PostgreSQL needs the package psycopg, which is not installed; "
+                "an episode store in PostgreSQL needs the package psycopg, which is not installed; "
                 "run: pip install 'ors-server[postgres]'"
             )
-        self._place = place
+        self._location = location
         self._durability = durability
         self._seconds = write_seconds
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The URL without its password."""
-        return self._place.shown
+        return self._location.display_name
 
     def check(self) -> None:
-        """Do nothing: the connection tells."""
+        """Do nothing: the connection fails by itself."""
 
     def writing_engine(self) -> Engine:
-        """Make the engine of the thread that writes."""
+        """See `Database.writing_engine`."""
         limit = max(1, int(self._seconds * 1000))
         settings: dict[str, Any] = {
             "statement_timeout": limit,
@@ -68,7 +67,7 @@ class PostgresDatabase:
         if self._durability is Durability.NONE:
             settings["synchronous_commit"] = "off"
         return create_engine(
-            self._place.url,
+            self._location.url,
             connect_args=self._connecting(settings),
             pool_size=1,
             max_overflow=0,
@@ -77,9 +76,9 @@ class PostgresDatabase:
         )
 
     def reading_engine(self) -> Engine:
-        """Make the engine of the threads that read."""
+        """See `Database.reading_engine`."""
         return create_engine(
-            self._place.url,
+            self._location.url,
             connect_args=self._connecting({"default_transaction_read_only": "on"}),
             pool_size=READERS,
             max_overflow=0,
@@ -90,33 +89,21 @@ class PostgresDatabase:
         )
 
     def lock(self, connection: Connection) -> None:
-        """Wait until no other server changes the tables, and keep them from it until the transaction ends.
-
-        Args:
-            connection: One whose transaction has begun.
-        """
+        """See `Database.lock`."""
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
 
-    def sort(self, error: BaseException) -> Failure:
-        """Say what may be done about a failed write.
-
-        Args:
-            error: What the driver raised.
-        """
+    def classify(self, error: BaseException) -> WriteFailure:
+        """See `Database.classify`."""
         if is_about_values(error):
-            return Failure.SPLIT
+            return WriteFailure.SPLIT
         inner = error.orig if isinstance(error, DBAPIError) else error
         state = getattr(inner, "sqlstate", None)
         if isinstance(error, DBAPIError | PoolTimeoutError) and state not in FULL:
-            return Failure.RETRY
-        return Failure.TELL
+            return WriteFailure.RETRY
+        return WriteFailure.REPORT
 
     def interrupt(self, connection: Connection) -> None:
-        """Shut the connection's socket, so that whoever waits for the server's answer waits no longer.
-
-        Args:
-            connection: The connection.
-        """
+        """Shut the connection's socket down, so that its thread no longer waits for the server."""
         inner: Any = connection.connection.driver_connection
         if inner is None or inner.closed:
             return

@@ -1,4 +1,4 @@
-"""Forgets episodes: the oldest closed ones beyond a number, and those that nothing was added to for long."""
+"""Removes the oldest closed episodes beyond a number, and episodes unchanged for some days."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,48 +6,44 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
-from ors_server.store.sql.blobs import Shelf
+from ors_server.store.sql.blobs import BlobStore
+from ors_server.store.sql.column_values import to_microseconds
 from ors_server.store.sql.database import Database, transaction
-from ors_server.store.sql.schema import blob_uses, blobs, episodes, standings
-from ors_server.store.sql.stamps import stamp
+from ors_server.store.sql.record_tables import blob_uses, blobs, episodes, standings
 
-AT_ONCE = 50
-"""Most episodes, or blobs, that one transaction forgets: it must not keep players waiting."""
+BATCH_SIZE = 50
+"""Most episodes or blobs that one transaction removes, so that it does not delay live episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept."""
+    """Which episodes are kept."""
 
     episodes: int | None = None
-    """Closed episodes; `None` for all."""
+    """Number of closed episodes; `None` for all."""
     days: float | None = None
-    """Days after the last change; `None` for ever."""
+    """Days after the last change; `None` for no limit."""
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is ever forgotten."""
+        """Whether every episode is kept for ever."""
         return self.episodes is None and self.days is None
 
 
-def forget_some(
+def prune_episodes(
     database: Database,
     connection: Connection,
     retention: Retention,
     now: datetime,
     live: Collection[int] = (),
 ) -> int:
-    """Forget a few of the episodes that need not be kept, in one transaction.
+    """Remove a few of the episodes that the retention does not keep, in one transaction.
 
     Args:
-        database: The database.
-        connection: One of its writing engine.
-        retention: What is kept.
-        now: The time.
         live: Rows of episodes that are being played.
 
     Returns:
-        How many; fewer than `AT_ONCE` means that there are no more.
+        How many; fewer than `BATCH_SIZE` means that none are left.
     """
     if retention.is_everything:
         return 0
@@ -56,30 +52,25 @@ def forget_some(
         if due is None:
             return 0
         query = select(standings.c.episode).where(due, standings.c.episode.not_in(list(live)))
-        keys = list(connection.execute(query.order_by(standings.c.episode).limit(AT_ONCE)).scalars())
+        keys = list(connection.execute(query.order_by(standings.c.episode).limit(BATCH_SIZE)).scalars())
         if keys:
             connection.execute(delete(episodes).where(episodes.c.key.in_(keys)))
     return len(keys)
 
 
-def drop_some_blobs(database: Database, connection: Connection, shelf: Shelf) -> int:
-    """Drop a few of the blobs that no episode shows any more, in one transaction.
-
-    Args:
-        database: The database.
-        connection: One of its writing engine.
-        shelf: Where they are.
+def prune_blobs(database: Database, connection: Connection, blob_store: BlobStore) -> int:
+    """Remove a few of the blobs that no episode refers to, in one transaction.
 
     Returns:
-        How many; fewer than `AT_ONCE` means that there are no more.
+        How many; fewer than `BATCH_SIZE` means that none are left.
     """
     unused = select(blobs.c.sha256).where(
         ~select(blob_uses.c.sha256).where(blob_uses.c.sha256 == blobs.c.sha256).exists()
     )
     with transaction(database, connection):
-        names = list(connection.execute(unused.limit(AT_ONCE)).scalars())
+        names = list(connection.execute(unused.limit(BATCH_SIZE)).scalars())
         if names:
-            shelf.drop(connection, names)
+            blob_store.drop(connection, names)
     return len(names)
 
 
@@ -87,7 +78,7 @@ def _due(connection: Connection, retention: Retention, now: datetime) -> ColumnE
     closed_at = standings.c.closed_at
     limits: list[ColumnElement[bool]] = []
     if retention.days is not None:
-        oldest = stamp(now - timedelta(days=retention.days))
+        oldest = to_microseconds(now - timedelta(days=retention.days))
         limits += (closed_at < oldest, closed_at.is_(None) & (standings.c.touched_at < oldest))
     if retention.episodes is not None:
         query = (

@@ -1,71 +1,63 @@
-"""What a filter means in SQL."""
+"""SELECT statements for episodes and their statistics."""
 
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, false, func, select, tuple_
 
 from ors_server.store.base import EpisodeFilter
-from ors_server.store.sql.schema import episodes, labels, standings
-from ors_server.store.sql.stamps import searchable, stamp, whole
+from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
+from ors_server.store.sql.record_tables import episodes, labels, standings
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 
 
-def conditions(wanted: EpisodeFilter) -> list[ColumnElement[bool]]:
-    """Return what must hold of an episode's two rows.
-
-    Args:
-        wanted: Which episodes are meant.
-    """
+def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
+    """Return a filter as conditions on an episode's rows in `episodes` and `standings`."""
     texts = (
-        (episodes.c.environment, wanted.environment),
-        (episodes.c.split, wanted.split),
-        (episodes.c.task_hash, wanted.task_hash),
-        (episodes.c.session_id, wanted.session_id),
-        (episodes.c.credential_id, wanted.credential_id),
-        (standings.c.phase, wanted.phase),
-        (standings.c.stop_reason, wanted.stop_reason),
+        (episodes.c.environment, episode_filter.environment),
+        (episodes.c.split, episode_filter.split),
+        (episodes.c.task_hash, episode_filter.task_hash),
+        (episodes.c.session_id, episode_filter.session_id),
+        (episodes.c.credential_id, episode_filter.credential_id),
+        (standings.c.phase, episode_filter.phase),
+        (standings.c.stop_reason, episode_filter.stop_reason),
     )
     found: list[ColumnElement[bool]] = [
-        column == searchable(value) for column, value in texts if value is not None
+        column == as_search_text(value) for column, value in texts if value is not None
     ]
-    if wanted.index is not None:
-        index = whole(wanted.index)
+    if episode_filter.index is not None:
+        index = as_bigint(episode_filter.index)
         found.append(false() if index is None else episodes.c.task_index == index)
-    if wanted.closed is not None:
+    if episode_filter.closed is not None:
         closed = standings.c.closed_at.is_not(None)
-        found.append(closed if wanted.closed else ~closed)
-    found += [_bears(name, value) for name, value in wanted.labels.items()]
-    return [*found, *_limits(wanted)]
+        found.append(closed if episode_filter.closed else ~closed)
+    found += [_has_label(name, value) for name, value in episode_filter.labels.items()]
+    return [*found, *_limits(episode_filter)]
 
 
-def _limits(wanted: EpisodeFilter) -> list[ColumnElement[bool]]:
+def _limits(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
-    if wanted.since is not None:
-        found.append(episodes.c.created_at >= stamp(wanted.since))
-    if wanted.until is not None:
-        found.append(episodes.c.created_at < stamp(wanted.until))
-    if wanted.min_return is not None:
-        found.append(standings.c.episode_return >= wanted.min_return)
-    if wanted.max_return is not None:
-        found.append(standings.c.episode_return <= wanted.max_return)
+    if episode_filter.since is not None:
+        found.append(episodes.c.created_at >= to_microseconds(episode_filter.since))
+    if episode_filter.until is not None:
+        found.append(episodes.c.created_at < to_microseconds(episode_filter.until))
+    if episode_filter.min_return is not None:
+        found.append(standings.c.episode_return >= episode_filter.min_return)
+    if episode_filter.max_return is not None:
+        found.append(standings.c.episode_return <= episode_filter.max_return)
     return found
 
 
-def _bears(name: str, value: str) -> ColumnElement[bool]:
+def _has_label(name: str, value: str) -> ColumnElement[bool]:
     return exists().where(
         labels.c.episode == episodes.c.key,
-        labels.c.name == searchable(name),
-        labels.c.value == searchable(value),
+        labels.c.name == as_search_text(name),
+        labels.c.value == as_search_text(value),
     )
 
 
 def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
-    """Select episodes with their figures.
-
-    Args:
-        *also: What must hold of them.
-    """
+    """Select episodes with their summaries."""
     return (
         select(
             episodes.c.key,
@@ -81,29 +73,22 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
 
 
 def pages(
-    wanted: EpisodeFilter, after: tuple[int, str] | None, limit: int, *, newest_first: bool
+    episode_filter: EpisodeFilter, after: tuple[int, str] | None, limit: int, *, newest_first: bool
 ) -> Select[*tuple[Any, ...]]:
     """Select one page of episodes in the order of their creation.
 
     Args:
-        wanted: Which ones.
-        after: Time and id of the last episode of the page before.
-        limit: Most episodes.
-        newest_first: Whether the newest one comes first.
+        after: Time and id of the last episode of the previous page.
     """
-    query = records(*conditions(wanted)).limit(limit)
+    query = records(*conditions(episode_filter)).limit(limit)
     if after is not None:
-        place, border = tuple_(*_ORDER), tuple_(*after)
-        query = query.where(place < border if newest_first else place > border)
+        position, boundary = tuple_(*_ORDER), tuple_(*after)
+        query = query.where(position < boundary if newest_first else position > boundary)
     return query.order_by(*(column.desc() if newest_first else column.asc() for column in _ORDER))
 
 
-def figures(wanted: EpisodeFilter) -> Select[*tuple[Any, ...]]:
-    """Select sums over episodes, apart by environment, phase and stop reason.
-
-    Args:
-        wanted: Which ones.
-    """
+def figures(episode_filter: EpisodeFilter) -> Select[*tuple[Any, ...]]:
+    """Select statistics by environment, phase and stop reason."""
     kinds = (episodes.c.environment, standings.c.phase, standings.c.stop_reason)
     value = standings.c.episode_return
     return (
@@ -116,6 +101,6 @@ def figures(wanted: EpisodeFilter) -> Select[*tuple[Any, ...]]:
             func.max(value).label("greatest"),
         )
         .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
-        .where(*conditions(wanted))
+        .where(*conditions(episode_filter))
         .group_by(*kinds)
     )

@@ -1,4 +1,4 @@
-"""The record in one SQLite file, in WAL mode: one writes, and whoever reads does not stop it."""
+"""An episode store in one SQLite file, in WAL mode: readers do not block the one writer."""
 
 import os
 import sqlite3
@@ -11,42 +11,40 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from ors_server.errors import SettingsError, StoreError
-from ors_server.store.options import Durability
-from ors_server.store.sql.database import Failure, is_about_values
+from ors_server.store.sql.database import WriteFailure, is_about_values
+from ors_server.store.store_options import Durability
 
 READERS = 8
-"""Most connections that read at once."""
+"""Most reading connections."""
 PRIVATE = 0o600
-"""The file holds tasks with their answers: its owner's eyes only."""
+"""File mode: only the owner may read the file, which holds tasks with their answers."""
 
 
 class SqliteDatabase:
-    """One file."""
+    """One SQLite file."""
 
-    begin = "BEGIN IMMEDIATE"
-    mark = "?"
+    begin_statement = "BEGIN IMMEDIATE"
+    placeholder = "?"
     has_files = True
 
     def __init__(self, path: Path, durability: Durability, write_seconds: float) -> None:
-        """Name the file; nothing is opened.
+        """Remember the settings; opens nothing.
 
         Args:
-            path: The file.
-            durability: What is on the disk after a commit.
-            write_seconds: Seconds that a transaction may wait for another process to end its own.
+            write_seconds: Seconds that a transaction may wait for another process's.
         """
         self.path = path
         self._durability = durability
-        self._patience = max(1, int(write_seconds * 1000))
+        self._wait_seconds = max(1, int(write_seconds * 1000))
         self._identity: tuple[int, int] | None = None
 
     @property
-    def shown(self) -> str:
-        """The file's path."""
+    def display_name(self) -> str:
+        """The path of the file."""
         return str(self.path)
 
-    def make(self) -> None:
-        """Make the file, and its folder, if they are not there.
+    def create_file(self) -> None:
+        """Create the file and its folder unless they exist.
 
         Raises:
             SettingsError: If it cannot be written.
@@ -56,43 +54,46 @@ class SqliteDatabase:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
         except OSError as error:
             raise SettingsError(
-                f"the record cannot be kept in {self.path}: {error.strerror}; "
-                "name another file with --store PATH, or keep it in memory with --store memory"
+                f"the episode store {self.path} cannot be written: {error.strerror}; "
+                "name another file with --store PATH, or use memory with --store memory"
             ) from error
 
-    def demand(self) -> None:
-        """See that the file is there.
+    def require_file(self) -> None:
+        """Check that the file exists.
 
         Raises:
-            SettingsError: If it is not.
+            SettingsError: If it does not.
         """
         if not self.path.is_file():
-            raise SettingsError(f"there is no record in {self.path}; name another one with --store PATH")
+            raise SettingsError(
+                f"there is no episode store in {self.path}; name another one with --store PATH"
+            )
 
     def size(self) -> int:
-        """Return the bytes of the file and its log on the disk."""
+        """Return the bytes of the file and its write-ahead log on the disk."""
         return sum(path.stat().st_size for path in (self.path, self._log) if path.exists())
 
     def check(self) -> None:
-        """See whether the file is the one that was opened first.
+        """Check that the file is still the one that was opened first.
 
         Raises:
-            StoreError: If it is gone, or another one stands in its place.
+            StoreError: If it is gone or was replaced.
         """
         try:
             status = os.stat(self.path)  # noqa: PTH116  (before every batch; pathlib costs twice as much)
         except OSError as error:
-            raise StoreError(f"the record's file {self.path} is gone: {error.strerror}") from error
+            raise StoreError(f"the episode store's file {self.path} is gone: {error.strerror}") from error
         identity = (status.st_dev, status.st_ino)
         if self._identity is None:
             self._identity = identity
         if identity != self._identity:
             raise StoreError(
-                f"another file stands where the record {self.path} was; put the old one back, or start again"
+                f"another file has replaced the episode store {self.path}; "
+                "restore the old one, or restart the server"
             )
 
     def writing_engine(self) -> Engine:
-        """Make the engine of the thread that writes."""
+        """See `Database.writing_engine`."""
         # In WAL mode a commit waits for the disk only if synchronous is FULL (sqlite.org/pragma.html).
         synchronous = "NORMAL" if self._durability is Durability.NONE else "FULL"
         engine = create_engine(
@@ -108,7 +109,7 @@ class SqliteDatabase:
         return engine
 
     def reading_engine(self) -> Engine:
-        """Make the engine of the threads that read."""
+        """See `Database.reading_engine`."""
         engine = create_engine(
             "sqlite://",
             creator=self._connect_to_read,
@@ -121,37 +122,29 @@ class SqliteDatabase:
         return engine
 
     def lock(self, connection: Connection) -> None:
-        """Do nothing: a transaction that writes is alone already.
+        """Do nothing: a writing transaction is exclusive already."""
 
-        Args:
-            connection: Not used.
-        """
-
-    def sort(self, error: BaseException) -> Failure:
-        """Say what may be done about a failed write.
-
-        Args:
-            error: What the driver, or the file system, raised.
-        """
+    def classify(self, error: BaseException) -> WriteFailure:
+        """See `Database.classify`."""
         if is_about_values(error):
-            return Failure.SPLIT
+            return WriteFailure.SPLIT
         inner = error.orig if isinstance(error, DBAPIError) else error
         code = getattr(inner, "sqlite_errorcode", 0) & 0xFF
-        return Failure.RETRY if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED} else Failure.TELL
+        return (
+            WriteFailure.RETRY
+            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+            else WriteFailure.REPORT
+        )
 
     def interrupt(self, connection: Connection) -> None:
-        """End what a connection waits for, as far as SQLite lets one: not a sync of the disk.
-
-        Args:
-            connection: The connection.
-        """
+        """Abort a connection's current operation, as far as SQLite can: not a sync of the disk."""
         inner: Any = connection.connection.driver_connection
         if inner is not None:
             inner.interrupt()
 
     def _connect_to_read(self) -> sqlite3.Connection:
-        # A folder that only others may write: SQLite can make no shared memory there, and needs none where
-        # no log is left.
+        # In a folder without write permission SQLite cannot create its shared memory, and does not need it if
+        # there is no write-ahead log.
         if os.access(self.path.parent, os.W_OK) or self._log.exists():
             return self._connect("ro")
         return self._connect("ro&immutable=1")
@@ -170,7 +163,7 @@ class SqliteDatabase:
         )
         _set(
             connection,
-            f"busy_timeout = {self._patience}",
+            f"busy_timeout = {self._wait_seconds}",
             f"synchronous = {synchronous}",
             "foreign_keys = ON",
             "cache_size = -32768",
@@ -183,7 +176,7 @@ def _use_wal(connection: Any, _record: object) -> None:
 
 
 def _set(connection: sqlite3.Connection, *pragmas: str) -> None:
-    """Set up a connection, or close it: nobody else knows of it yet."""
+    """Configure a connection, or close it on failure: no other code has it yet."""
     try:
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")

@@ -99,9 +99,9 @@ async def copy(episodes: list[tuple[EpisodeRecord, Sequence[Step]]], where: str)
     for record, steps in episodes:
         episode_id = record.origin.episode_id
         await store.open(record.origin)
-        store.note_prompt(episode_id, record.prompt or ())
+        store.record_prompt(episode_id, record.prompt or ())
         for transition in record.transitions:
-            store.note(episode_id, transition, record.summary)
+            store.record_transition(episode_id, transition, record.summary)
         for step in steps:
             await store.append(episode_id, step, record.summary)
         await store.close(episode_id, record.summary)

@@ -13,7 +13,7 @@ import pytest
 
 from ors_server.cli.main import main
 from ors_server.store.open import open_store
-from ors_server.store.options import StoreOptions
+from ors_server.store.store_options import StoreOptions
 from ors_server.testing.client import open_environment
 from ors_server.testing.store_plays import after, make_origin, make_step
 from ors_server.trajectory import Transition
@@ -29,17 +29,21 @@ async def write(path: Path) -> None:
         await store.open(origin)
         times = {"started_at": origin.created_at}
         ready = Transition("setup_done", "ready", None, origin.created_at)
-        store.note(origin.episode_id, ready, after(origin, 0, phase="ready", **times))
-        store.note_prompt(origin.episode_id, (LONG, TextBlock(text=str(number))))
+        store.record_transition(origin.episode_id, ready, after(origin, 0, phase="ready", **times))
+        store.record_prompt(origin.episode_id, (LONG, TextBlock(text=str(number))))
         for step in (1, 2, 3):
             began = origin.created_at + timedelta(seconds=step)
             figures = after(origin, step, **times, last_call_at=began + timedelta(seconds=0.25))
             await store.append(origin.episode_id, make_step(step, blocks=(LONG,), started_at=began), figures)
             if step == 1:
-                store.note(origin.episode_id, Transition("step", "playing", None, began), figures)
+                store.record_transition(
+                    origin.episode_id, Transition("step", "playing", None, began), figures
+                )
         if number:
             last = replace(figures, phase="deleted", stop_reason="deleted", finished_at=began)
-            store.note(origin.episode_id, Transition("delete", "deleted", "deleted", began), last)
+            store.record_transition(
+                origin.episode_id, Transition("delete", "deleted", "deleted", began), last
+            )
             await store.close(origin.episode_id, last)
     await store.aclose()
 
@@ -108,8 +112,8 @@ def test_a_sound_record_is_called_sound(record, run):
 @pytest.mark.parametrize(
     ("statement", "finding"),
     [
-        ("DELETE FROM steps WHERE episode = 2 AND number = 2", "step 3 stands where step 2 should"),
-        ("DELETE FROM steps WHERE episode = 2 AND number = 3", "counts 3 steps, on record are 2"),
+        ("DELETE FROM steps WHERE episode = 2 AND number = 2", "step 3 is at the position of step 2"),
+        ("DELETE FROM steps WHERE episode = 2 AND number = 3", "states 3 steps, the store has 2"),
         (
             (
                 "UPDATE steps SET body = replace(body, '\"reward\":0.1', '\"reward\":5.0') "
@@ -117,22 +121,22 @@ def test_a_sound_record_is_called_sound(record, run):
             ),
             "rewards add up to 5.1999",
         ),
-        ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns say other things"),
+        ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns differ from its body"),
         ("UPDATE steps SET body = '{}' WHERE episode = 2 AND number = 1", "step 1: this is no step"),
-        ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of the figures"),
+        ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of its summary differ"),
         ("UPDATE standings SET body = 'x' WHERE episode = 2", "no summary of an episode"),
         ("UPDATE episodes SET body = '[]' WHERE key = 2", "no origin of an episode"),
-        ("DELETE FROM standings WHERE episode = 2", "there are no figures"),
-        ("DELETE FROM blob_uses WHERE episode = 2", "is not held for the episode"),
+        ("DELETE FROM standings WHERE episode = 2", "its summary is missing"),
+        ("DELETE FROM blob_uses WHERE episode = 2", "is not listed for the episode"),
         ("UPDATE prompts SET body = '7' WHERE episode = 2", "the prompt: this is no list of blocks"),
-        ("DELETE FROM episodes WHERE key = 2", "leads to no row of episodes"),
-        ("UPDATE standings SET phase = 'finished' WHERE episode = 2", "columns of the figures"),
-        ("UPDATE standings SET stop_reason = 'completed' WHERE episode = 2", "columns of the figures"),
-        ("UPDATE episodes SET task_hash = 'x' WHERE key = 2", "the columns task_hash say other things"),
-        ("UPDATE episodes SET task_index = 9 WHERE key = 2", "the columns task_index say other things"),
+        ("DELETE FROM episodes WHERE key = 2", "refers to a missing row of episodes"),
+        ("UPDATE standings SET phase = 'finished' WHERE episode = 2", "columns of its summary differ"),
+        ("UPDATE standings SET stop_reason = 'completed' WHERE episode = 2", "columns of its summary differ"),
+        ("UPDATE episodes SET task_hash = 'x' WHERE key = 2", "the columns task_hash differ"),
+        ("UPDATE episodes SET task_index = 9 WHERE key = 2", "the columns task_index differ"),
         (
             "UPDATE episodes SET body = replace(body, '\"size\":1', '\"size\":7') WHERE key = 2",
-            "the task is not the one that its hash was made of",
+            "the task does not match its hash",
         ),
         (
             "UPDATE steps SET body = replace(body, '\"tool\":0.3', '\"tool\":0.4') WHERE episode = 2",
@@ -150,7 +154,7 @@ def test_a_sound_record_is_called_sound(record, run):
                 "UPDATE steps SET body = replace(body, '\"finished\":false', '\"finished\":true') "
                 "WHERE episode = 2 AND number = 3"
             ),
-            "the last step ended the episode, and the summary does not say so",
+            "the last step ended the episode, and the summary has another stop reason",
         ),
         (
             (
@@ -158,7 +162,7 @@ def test_a_sound_record_is_called_sound(record, run):
                 'body = replace(body, \'"stop_reason":"deleted"\', \'"stop_reason":"completed"\') '
                 "WHERE episode = 2"
             ),
-            "its last step does not say so",
+            "its last step does not",
         ),
     ],
     ids=[
@@ -211,19 +215,19 @@ def test_a_damaged_file_is_found_or_refused(record, run):
 
 def test_pruning_keeps_what_it_is_told_to_keep(record, run):
     assert (
-        run("prune", "--store", str(record), "--retain-episodes", "1") == "2 episodes and 0 blobs forgotten\n"
+        run("prune", "--store", str(record), "--retain-episodes", "1") == "2 episodes and 0 blobs removed\n"
     )
     said = json.loads(run("prune", "--store", str(record), "--retain-episodes", "0", "--json"))
     assert said == {"episodes": 1, "blobs": 0}
     assert json.loads(run("stats", "--store", str(record), "--json"))["episodes"] == 1
     run("verify", "--store", str(record))
-    assert "nothing says what to keep" in run("prune", "--store", str(record), status=2)
+    assert "nothing to prune by" in run("prune", "--store", str(record), status=2)
 
 
 def test_pruning_takes_the_settings_word(record, run, monkeypatch):
     monkeypatch.setenv("ORS_STORE", str(record))
     monkeypatch.setenv("ORS_RETAIN_EPISODES", "2")
-    assert run("prune") == "1 episodes and 0 blobs forgotten\n"
+    assert run("prune") == "1 episodes and 0 blobs removed\n"
 
 
 def test_packing_gives_room_back(record, run):
@@ -232,12 +236,12 @@ def test_packing_gives_room_back(record, run):
     stray.parent.mkdir()
     stray.write_text("x" * 500)
     assert json.loads(run("vacuum", "--store", str(record), "--json"))["bytes"] >= 500
-    assert run("vacuum", "--store", str(record)) == "0 bytes given back\n"
+    assert run("vacuum", "--store", str(record)) == "0 bytes freed\n"
     run("verify", "--store", str(record))
 
 
 def test_migrating_says_what_it_did(record, run):
-    assert run("migrate", "--store", str(record)) == "nothing to do: the record has the form 0003\n"
+    assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0003\n"
     harm(
         record,
         "DROP TABLE blob_uses",
@@ -251,27 +255,27 @@ def test_migrating_says_what_it_did(record, run):
         "UPDATE alembic_version SET version_num = '0001'",
     )
     assert "store migrate" in run("verify", "--store", str(record), status=2)
-    assert run("migrate", "--store", str(record)) == "brought from form 0001 to 0003\n"
+    assert run("migrate", "--store", str(record)) == "migrated from schema 0001 to 0003\n"
     assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0003", "after": "0003"}
 
 
 def test_every_command_works_on_postgresql(postgres, run):
     where = postgres.create_database()
-    assert "there is no record" in run("stats", "--store", where, status=2)
-    assert run("migrate", "--store", where) == "brought from form none to 0003\n"
+    assert "there is no episode store" in run("stats", "--store", where, status=2)
+    assert run("migrate", "--store", where) == "migrated from schema none to 0003\n"
     anyio.run(write, where)
     password = where.partition("ors:")[2].partition("@")[0]
     said = run("stats", "--store", where)
     assert "steps           12" in said.splitlines()
     assert password not in said
     assert run("verify", "--store", where) == "4 episodes, 12 steps, 1 blobs: sound\n"
-    assert run("prune", "--store", where, "--retain-days", "0") == "4 episodes and 1 blobs forgotten\n"
-    assert "bytes given back" in run("vacuum", "--store", where)
+    assert run("prune", "--store", where, "--retain-days", "0") == "4 episodes and 1 blobs removed\n"
+    assert "bytes freed" in run("vacuum", "--store", where)
 
 
 @pytest.mark.parametrize("command", ["stats", "vacuum", "migrate", "verify"])
 def test_a_record_that_is_not_there_is_said_and_not_made(tmp_path, run, command):
-    assert "there is no record in" in run(command, "--store", str(tmp_path / "x.db"), status=2)
+    assert "there is no episode store in" in run(command, "--store", str(tmp_path / "x.db"), status=2)
     assert list(tmp_path.iterdir()) == []
     assert "ends with its server" in run(command, status=2)
 

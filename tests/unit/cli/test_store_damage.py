@@ -17,11 +17,11 @@ import pytest
 from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.cli.main import main
 from ors_server.errors import OrsServerError
+from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
-from ors_server.store.options import StoreOptions
-from ors_server.store.place import find_place
-from ors_server.store.sql.schema import metadata
-from ors_server.store.sql.verifying import verify
+from ors_server.store.sql.record_tables import metadata
+from ors_server.store.sql.verification import verify
+from ors_server.store.store_options import StoreOptions
 from ors_server.testing.client import LocalClient, open_environment
 
 SHORT_LIMIT = 1024
@@ -149,7 +149,7 @@ def test_forks_are_sound(tmp_path):
 
 
 def findings_of(path: Path) -> list[str]:
-    found = verify(find_place(str(path)))
+    found = verify(parse_location(str(path)))
     return [finding.text for finding in found.findings] + list(found.leftovers)
 
 
@@ -339,7 +339,7 @@ def test_texts_that_nothing_shows_are_reported_and_contradict_nothing(written, t
     held = next(path for path in Path(f"{target}.blobs").rglob("*") if path.is_file() and path != stray)
     name = "f" * 64
     assert apply(written, target, f"INSERT INTO blobs (sha256, size) VALUES ('{name}', 3)")
-    found = verify(find_place(str(target)))
+    found = verify(parse_location(str(target)))
     assert [text for text in found.leftovers if name in text or str(stray) in text] == list(found.leftovers)
     assert len(found.leftovers) == 2
     assert [finding.text for finding in found.findings] == [f"the blob {name} is missing"]

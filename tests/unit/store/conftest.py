@@ -16,13 +16,13 @@ from sqlalchemy.exc import OperationalError
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import StoreError
-from ors_server.store.options import StoreOptions
-from ors_server.store.place import find_place
-from ors_server.store.sql.blobs import FileShelf
-from ors_server.store.sql.opening import blob_folder, prepare
+from ors_server.store.location import parse_location
+from ors_server.store.sql.blobs import FileBlobStore
+from ors_server.store.sql.components import blob_folder, prepare
+from ors_server.store.sql.sql_store import SqlStore
 from ors_server.store.sql.sqlite import SqliteDatabase
-from ors_server.store.sql.statements import BLOBS
-from ors_server.store.sql.store import SqlStore
+from ors_server.store.sql.upserts import BLOBS
+from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_plays import after, make_origin, make_step
 
 LIMIT = 20.0
@@ -99,7 +99,7 @@ class Records:
     async def open(self, *, clock: Clock | None = None, **wishes: Any) -> SqlStore:
         options = StoreOptions(**{"write_seconds": 5.0, **wishes})
         self.database = FailingDatabase(self.path, options)
-        shelf = FileShelf(self.blobs, BLOBS.text(1, "?"))
+        shelf = FileBlobStore(self.blobs, BLOBS.text(1, "?"))
         store = SqlStore(self.database, shelf, options, clock or SystemClock())
         self.stack.push_async_callback(store.aclose)
         return store
@@ -115,7 +115,7 @@ class Records:
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("record") / "empty.db"
-    prepare(find_place(str(path)))
+    prepare(parse_location(str(path)))
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()

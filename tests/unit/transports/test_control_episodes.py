@@ -11,7 +11,7 @@ from ors_server.clock import SystemClock
 from ors_server.engines.base import Engine
 from ors_server.errors import StoreError
 from ors_server.settings import Settings
-from ors_server.store.following import BATCH
+from ors_server.store.episode_updates import BATCH
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
 from ors_server.trajectory import (
@@ -206,10 +206,10 @@ async def test_changed_figures_are_sent(reading, store, clock):
     reader = await reading()
     moved = Transition(event="setup_done", phase="ready", stop_reason=None, at=NOW)
     changed = first_summary(ORIGIN)
-    store.note(ID, moved, changed)
+    store.record_transition(ID, moved, changed)
     await clock.advance(1)
     assert reader.names == ["summary"]
-    store.note(ID, moved, type(changed)(**{**_fields(changed), "phase": "ready"}))
+    store.record_transition(ID, moved, type(changed)(**{**_fields(changed), "phase": "ready"}))
     await clock.advance(1)
     assert reader.names == ["summary", "summary"]
     assert '"phase":"ready"' in reader.text

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from ors_server.store.sql.schema import metadata
+from ors_server.store.sql.record_tables import metadata
 
 
 def run() -> None:

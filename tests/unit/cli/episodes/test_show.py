@@ -102,7 +102,9 @@ def test_an_episode_is_found_by_a_prefix_and_by_its_session(episodes, short_one)
 def test_what_is_not_there_is_status_1_and_one_line(episodes, words):
     ran = episodes(*words)
     assert (ran.status, ran.out) == (1, "")
-    assert re.fullmatch("ors-server: .*(no episode 'never' is on record|none has the number 99).*\n", ran.err)
+    assert re.fullmatch(
+        "ors-server: .*(the store has no episode .never.|none has the number 99).*\n", ran.err
+    )
 
 
 def test_nobody_who_reads_is_a_quiet_end(start, record, long_one):

@@ -6,7 +6,7 @@ import pytest
 
 from ors_server.errors import StoreError
 from ors_server.store.open import open_reader
-from ors_server.store.sql.blobs import is_long, shelve, unshelve
+from ors_server.store.sql.blobs import extract_long_texts, is_long, restore_long_texts
 from ors_server.testing.store_plays import after, make_step
 from ors_server.wire import ImageBlock, TextBlock
 
@@ -31,10 +31,10 @@ def files(records) -> list:
     ids=["at-the-limit", "beyond", "wide-at-the-limit", "wide-beyond"],
 )
 def test_the_limit_counts_bytes(text, limit, long):
-    shelved = shelve([TextBlock(text=text)], limit)
-    assert bool(shelved.texts) == long
+    cut = extract_long_texts([TextBlock(text=text)], limit)
+    assert bool(cut.texts) == long
     assert is_long([TextBlock(text=text)], limit)
-    assert unshelve(shelved.blocks, shelved.places, shelved.texts, "x") == (TextBlock(text=text),)
+    assert restore_long_texts(cut.blocks, cut.blob_refs, cut.texts, "x") == (TextBlock(text=text),)
 
 
 def test_short_blocks_are_not_even_looked_at():
@@ -61,7 +61,7 @@ async def test_a_blob_that_is_not_what_it_was_is_told(records, play, harm):
     store = await records.open(blob_bytes=1024)
     origin = await play(store)
     await store.append(origin.episode_id, make_step(2, blocks=(TEXT,)), after(origin, 2))
-    store.note_prompt(origin.episode_id, (IMAGE,))
+    store.record_prompt(origin.episode_id, (IMAGE,))
     assert (await store.find(origin.episode_id)).prompt == (IMAGE,)
     for path in files(records):
         path.unlink() if harm == "missing" else path.write_bytes(b"x" * path.stat().st_size)

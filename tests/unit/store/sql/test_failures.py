@@ -9,8 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from ors_server.errors import StoreError
-from ors_server.store.options import Durability
-from ors_server.store.sql import line, scribe
+from ors_server.store.sql import write_queue, writer_thread
+from ors_server.store.store_options import Durability
 from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
 from ors_server.trajectory import Transition
 from ors_server.wire import TextBlock
@@ -112,7 +112,7 @@ async def test_a_lost_connection_is_tried_again_before_anybody_is_told(records, 
     records.database.code = sqlite3.SQLITE_BUSY
     records.database.silent_commits = 3
     origin = await play(store)
-    store.note(origin.episode_id, MOVE, after(origin, 1))
+    store.record_transition(origin.episode_id, MOVE, after(origin, 1))
     records.database.silent_commits = 2
     await store.append(origin.episode_id, make_step(2), after(origin, 2))
     assert await numbers(store, origin) == [1, 2]
@@ -125,7 +125,7 @@ async def test_notes_wait_for_the_disk_and_come_first_when_it_is_back(records, p
     records.database.gone = True
     moves = [replace(MOVE, event=str(number)) for number in range(3)]
     for move in moves:
-        store.note(origin.episode_id, move, after(origin, 1))
+        store.record_transition(origin.episode_id, move, after(origin, 1))
     await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "the disk is gone")
     await fails(store.close(origin.episode_id, after(origin, 1, phase="deleted")), "the disk is gone")
     records.database.gone = False
@@ -160,9 +160,9 @@ async def test_what_is_no_json_is_refused_where_it_is_appended(records, play):
     origin = await play(store)
     await fails(
         store.append(origin.episode_id, make_step(2, error="\ud800"), after(origin, 2)),
-        "cannot be put on record",
+        "cannot be written as JSON",
     )
-    store.note_prompt(origin.episode_id, (TextBlock(text="\ud800"),))
+    store.record_prompt(origin.episode_id, (TextBlock(text="\ud800"),))
     assert await numbers(store, origin) == [1]
     assert (await store.find(origin.episode_id)).prompt is None
 
@@ -194,12 +194,12 @@ async def test_a_disk_that_fails_in_the_midst_of_single_entries_loses_none_of_th
 
 
 async def test_nobody_waits_for_ever_for_a_disk_that_hangs(records, play, monkeypatch):
-    monkeypatch.setattr(line, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(line, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(write_queue, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(write_queue, "GRACE_SECONDS", 0.1)
     store = await records.open(write_seconds=0.1)
     origin = await play(store)
     records.database.holding = threading.Event()
-    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "no write ended within")
+    await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "finished no write within")
     assert records.database.interrupted >= 1
     records.database.holding.set()
     with anyio.fail_after(LIMIT):
@@ -226,11 +226,9 @@ async def test_a_line_that_is_full_is_waited_for_and_then_refused(records, play)
     records.database.gone = True
     for number in (2, 3, 4):
         await store.append(origin.episode_id, make_step(number), after(origin, number))
-    await fails(
-        store.append(origin.episode_id, make_step(5), after(origin, 5)), "wait for the record already"
-    )
-    store.note(origin.episode_id, MOVE, after(origin, 4))
-    store.note_prompt(origin.episode_id, make_step(1).blocks)
+    await fails(store.append(origin.episode_id, make_step(5), after(origin, 5)), "queue is full")
+    store.record_transition(origin.episode_id, MOVE, after(origin, 4))
+    store.record_prompt(origin.episode_id, make_step(1).blocks)
     records.database.gone = False
     with anyio.fail_after(LIMIT):
         await store.append(origin.episode_id, make_step(5), after(origin, 5))
@@ -243,12 +241,12 @@ async def test_a_store_that_cannot_write_closes_all_the_same(records, play):
     store = await records.open()
     origin = await play(store)
     records.database.gone = True
-    store.note(origin.episode_id, MOVE, after(origin, 1))
+    store.record_transition(origin.episode_id, MOVE, after(origin, 1))
     with anyio.fail_after(LIMIT):
         await store.aclose()
         await store.aclose()
     await fails(store.append(origin.episode_id, make_step(2), after(origin, 2)), "closed")
-    store.note(origin.episode_id, MOVE, after(origin, 1))
+    store.record_transition(origin.episode_id, MOVE, after(origin, 1))
     assert not [thread for thread in threading.enumerate() if thread.name == "ors-store"]
 
 
@@ -267,11 +265,11 @@ async def test_an_episode_that_could_not_be_opened_may_be_opened_again(records, 
 async def test_forgetting_that_fails_is_tried_again(records, play):
     store = await records.open(retain_days=1.0)
     origin = await play(store)
-    thread = store._line.scribe
+    thread = store._queue.writer
     records.database.silent_commits = 1
     with anyio.fail_after(LIMIT):
         while records.database.silent_commits:
-            thread.has_chore = True
+            thread.needs_maintenance = True
             thread.wake.set()
             await anyio.lowlevel.checkpoint()
     await store.append(origin.episode_id, make_step(2), after(origin, 2))
@@ -279,7 +277,7 @@ async def test_forgetting_that_fails_is_tried_again(records, play):
 
 
 async def test_a_failure_of_housekeeping_is_survived(records, play, monkeypatch):
-    monkeypatch.setattr(scribe, "CHORE_SECONDS", 0.0)
+    monkeypatch.setattr(writer_thread, "MAINTENANCE_SECONDS", 0.0)
     store = await records.open(retain_episodes=0)
     origin = await play(store)
     records.database.gone = True

@@ -18,21 +18,21 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from ors_server.errors import SettingsError, StoreError
+from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_reader, open_store
-from ors_server.store.options import StoreOptions
-from ors_server.store.place import find_place
+from ors_server.store.sql.components import make_components, prepare
 from ors_server.store.sql.migrating import FOLDER, NEWEST, REVISIONS
-from ors_server.store.sql.opening import name_parts, prepare
-from ors_server.store.sql.schema import metadata
-from ors_server.store.sql.verifying import verify
+from ors_server.store.sql.record_tables import metadata
+from ors_server.store.sql.verification import verify
+from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_plays import after, make_origin, make_step
 
 pytestmark = pytest.mark.anyio
 
 
 def differences(where: str) -> list:
-    prepared = prepare(find_place(where))
+    prepared = prepare(parse_location(where))
     engine = prepared.database.writing_engine()
     try:
         with engine.connect() as connection:
@@ -138,11 +138,11 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
 
 
 async def test_reading_makes_nothing(tmp_path):
-    with pytest.raises(SettingsError, match="there is no record"):
+    with pytest.raises(SettingsError, match="there is no episode store"):
         await open_reader(str(tmp_path / "record.db"))
     assert list(tmp_path.iterdir()) == []
     sqlite3.connect(tmp_path / "empty.db").execute("CREATE TABLE other (x)").connection.close()
-    with pytest.raises(SettingsError, match="there is no record"):
+    with pytest.raises(SettingsError, match="there is no episode store"):
         await open_reader(str(tmp_path / "empty.db"))
 
 
@@ -170,7 +170,7 @@ async def test_a_record_in_a_folder_that_only_others_may_write_is_read(records, 
 async def test_a_record_of_a_newer_server_is_refused(records):
     set_revision(records.path, "9999")
     for opening in (open_store, open_reader):
-        with pytest.raises(SettingsError, match=r"a newer server keeps its record in .*9999"):
+        with pytest.raises(SettingsError, match=r"a newer server wrote the episode store .*9999"):
             await opening(str(records.path))
     assert records.rows("SELECT version_num FROM alembic_version") == [("9999",)]
 
@@ -197,11 +197,11 @@ def make_old(path) -> None:
 async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in_it(records, play):
     store = await records.open()
     origin = await play(store, steps=3)
-    store.note_prompt(origin.episode_id, make_step(1).blocks)
+    store.record_prompt(origin.episode_id, make_step(1).blocks)
     before = (await store.find(origin.episode_id), await store.steps(origin.episode_id))
     await store.aclose()
     make_old(records.path)
-    with pytest.raises(SettingsError, match=r"older form 0001.*ors-server store migrate"):
+    with pytest.raises(SettingsError, match=r"older schema 0001.*ors-server store migrate"):
         await open_reader(str(records.path))
     store = await open_store(str(records.path))
     try:
@@ -217,13 +217,13 @@ async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in
         0,
         24,
     ]
-    found = verify(find_place(str(records.path))).findings
+    found = verify(parse_location(str(records.path))).findings
     assert not [finding for finding in found if "edited" in finding.text]
 
 
 def open_all_at_once(where: str) -> None:
     with ThreadPoolExecutor(6) as pool:
-        done = [pool.submit(prepare, find_place(where)) for _ in range(6)]
+        done = [pool.submit(prepare, parse_location(where)) for _ in range(6)]
     assert [future.exception() for future in done] == [None] * 6
 
 
@@ -258,7 +258,7 @@ async def test_a_database_that_cannot_be_reached_is_told_without_its_password(po
 
 def test_memory_has_no_parts():
     with pytest.raises(SettingsError, match="no database"):
-        name_parts(find_place("memory"), StoreOptions())
+        make_components(parse_location("memory"), StoreOptions())
 
 
 async def test_a_record_that_another_process_writes_is_read_meanwhile(records, play):

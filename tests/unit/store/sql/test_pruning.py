@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from ors_server.clock import SystemClock
+from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
-from ors_server.store.options import StoreOptions
-from ors_server.store.place import find_place
 from ors_server.store.sql import pruning
+from ors_server.store.sql.maintenance import count_store, prune, vacuum
 from ors_server.store.sql.pruning import Retention
-from ors_server.store.sql.upkeep import gather_stats, prune, vacuum
+from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_plays import after, make_origin, make_step
 from ors_server.testing.store_plays import play as play_whole
 from ors_server.wire import TextBlock
@@ -74,7 +74,7 @@ async def test_days_after_its_last_change_an_episode_goes_closed_or_not(records,
     await play_whole(store, make_origin(1), 1)
     await play(store, 2)
     await store.aclose()
-    place = find_place(str(records.path))
+    place = parse_location(str(records.path))
     assert prune(place, Retention(days=2.0), NOW + timedelta(days=1)).episodes == 0
     store = await records.open(retain_days=1.0)
     await play_whole(store, make_origin(3), 1)
@@ -89,8 +89,8 @@ async def test_a_live_episode_is_not_too_old_for_its_own_server(records, play, m
     store = await records.open(retain_days=1e-9)
     origin = await play(store, 1, steps=1)
     await play_whole(store, make_origin(2), 1)
-    store._line.scribe.has_chore = True
-    store._line.scribe.wake.set()
+    store._queue.writer.needs_maintenance = True
+    store._queue.writer.wake.set()
     await until(store, [1])
     await store.append(origin.episode_id, make_step(2), after(origin, 2))
 
@@ -109,13 +109,13 @@ async def test_blobs_go_with_the_last_episode_that_shows_them(records, request, 
         await store.open(origin)
         await store.append(origin.episode_id, make_step(1, blocks=(shared, own)), after(origin, 1))
         await store.close(origin.episode_id, after(origin, 1))
-    place = find_place(where)
-    assert gather_stats(place).blobs == 6
+    place = parse_location(where)
+    assert count_store(place).blobs == 6
     pruned = prune(place, Retention(episodes=1), NOW)
     assert (pruned.episodes, pruned.blobs) == (4, 4)
     assert (await store.steps(make_origin_id(await store.page(_all()))))[0].blocks[0] == shared
     await store.aclose()
-    stats = gather_stats(place)
+    stats = count_store(place)
     assert (stats.episodes, stats.blobs, stats.open_episodes) == (1, 2, 0)
     if backend == "sqlite":
         assert len([path for path in records.blobs.rglob("*") if path.is_file()]) == 2
@@ -146,8 +146,8 @@ async def test_packing_gives_room_back_and_removes_files_that_no_row_names(recor
     stray = records.blobs / "ab" / ("ab" + "0" * 62)
     stray.parent.mkdir(exist_ok=True)
     stray.write_bytes(b"x" * 5000)
-    place = find_place(str(records.path))
+    place = parse_location(str(records.path))
     assert vacuum(place) >= 5000
     assert not stray.exists()
-    assert gather_stats(place).blobs == 1
+    assert count_store(place).blobs == 1
     assert len([path for path in records.blobs.rglob("*") if path.is_file()]) == 1

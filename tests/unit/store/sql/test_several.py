@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from ors_server.errors import StoreError
+from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
-from ors_server.store.options import Durability, StoreOptions
-from ors_server.store.place import find_place
-from ors_server.store.sql.database import Failure
-from ors_server.store.sql.opening import prepare
+from ors_server.store.sql.components import prepare
+from ors_server.store.sql.database import WriteFailure
+from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
 from ors_server.testing.store_plays import play as play_whole
 from ors_server.trajectory import Transition
@@ -55,7 +55,7 @@ async def test_two_stores_write_one_record_at_once(backend, records, request):
 async def test_an_episode_whose_server_died_is_readable_and_never_closed(records, play):
     dead = await records.open()
     origin = await play(dead, steps=2)
-    dead.note(origin.episode_id, Transition("event", "ready", None, MORNING), after(origin, 2))
+    dead.record_transition(origin.episode_id, Transition("event", "ready", None, MORNING), after(origin, 2))
     await dead.find(origin.episode_id)
     alive = await open_store(str(records.path))
     try:
@@ -63,10 +63,14 @@ async def test_an_episode_whose_server_died_is_readable_and_never_closed(records
         assert (record.is_closed, record.summary.steps, len(record.transitions)) == (False, 2, 1)
         await alive.append(origin.episode_id, make_step(3), after(origin, 3))
         for event in ("one", "two"):
-            alive.note(origin.episode_id, Transition(event, "ready", None, MORNING), after(origin, 3))
+            alive.record_transition(
+                origin.episode_id, Transition(event, "ready", None, MORNING), after(origin, 3)
+            )
         await alive.close(origin.episode_id, after(origin, 3))
         for event in ("three", "four"):
-            alive.note(origin.episode_id, Transition(event, "ready", None, MORNING), after(origin, 3))
+            alive.record_transition(
+                origin.episode_id, Transition(event, "ready", None, MORNING), after(origin, 3)
+            )
         record = await alive.find(origin.episode_id)
         assert [move.event for move in record.transitions] == ["event", "one", "two", "three", "four"]
         with pytest.raises(StoreError, match="step 5 cannot follow step 3"):
@@ -150,7 +154,7 @@ async def test_postgresql_ends_every_connection_and_the_store_goes_on(postgres):
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
                     )
-                store.note(
+                store.record_transition(
                     origin.episode_id, Transition("event", "ready", None, MORNING), after(origin, number)
                 )
                 await store.append(origin.episode_id, make_step(number), after(origin, number))
@@ -161,7 +165,7 @@ async def test_postgresql_ends_every_connection_and_the_store_goes_on(postgres):
 
 
 async def test_a_statement_that_postgresql_does_not_answer_is_interrupted(postgres):
-    prepared = prepare(find_place(postgres.create_database()), StoreOptions(write_seconds=60.0))
+    prepared = prepare(parse_location(postgres.create_database()), StoreOptions(write_seconds=60.0))
     engine = prepared.database.writing_engine()
     try:
         with engine.connect() as connection:
@@ -174,7 +178,7 @@ async def test_a_statement_that_postgresql_does_not_answer_is_interrupted(postgr
                         prepared.database.interrupt(connection)
                     await anyio.lowlevel.checkpoint()
             asleep.join(LIMIT)
-            assert prepared.database.sort(told[0]) is Failure.RETRY
+            assert prepared.database.classify(told[0]) is WriteFailure.RETRY
     finally:
         engine.dispose()
 
@@ -187,10 +191,10 @@ def sleep(connection, told: list) -> None:
 
 
 async def test_a_postgresql_that_hangs_is_given_up(postgres, monkeypatch):
-    from ors_server.store.sql import line  # noqa: PLC0415  (only this test turns its screws)
+    from ors_server.store.sql import write_queue  # noqa: PLC0415  (only this test changes its limits)
 
-    monkeypatch.setattr(line, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(line, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(write_queue, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(write_queue, "GRACE_SECONDS", 0.1)
     where = postgres.create_database()
     store = await open_store(where, StoreOptions(write_seconds=1.0))
     origin = make_origin(1)

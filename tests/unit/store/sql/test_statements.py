@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.store.sql.statements import STEPS, sizes_of
+from ors_server.store.sql.upserts import STEPS, sizes_of
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 37, 63, 64, 65, 200, 1024])

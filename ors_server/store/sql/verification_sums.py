@@ -1,4 +1,4 @@
-"""Adds up an episode's steps again and compares every sum with what the record states."""
+"""Recomputes an episode's sums from its steps and compares them with its summary."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -10,34 +10,33 @@ from ors_server.policy import WITHHELD
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
 
 TOLERANCE = 1e-9
-"""Relative difference that two sums of the same floats may have; absolute, of the greatest sum of
-magnitudes, and of 1 at least."""
+"""Relative difference that two sums of the same floats may have; the absolute one is this times the sum of
+their magnitudes, or times 1 if that is less.
+"""
 _CLOCK = timedelta(milliseconds=1)
-"""Difference that two times of one moment may have: durations are floats."""
+"""Difference that two times of one event may have, because durations are floats."""
 _BY_STEP = frozenset({StopReason.COMPLETED, StopReason.BLOCKED, StopReason.STEP_LIMIT, StopReason.TIME_LIMIT})
 _UNPAID = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
 _UNEVENTFUL = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 def is_same(one: float, other: float, scale: float = 1.0) -> bool:
-    """Say whether two sums are the same but for rounding.
+    """Return whether two sums are equal but for rounding.
 
     Args:
-        one: A sum.
-        other: Another.
-        scale: Sum of the magnitudes that they are made of.
+        scale: Sum of the magnitudes of their terms.
     """
     return isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE * max(1.0, scale))
 
 
-class Sums:
+class StepSums:
     """The sums over an episode's steps, added in step order."""
 
     def __init__(self, origin: EpisodeOrigin) -> None:
-        """Begin with nothing.
+        """Start with zero.
 
         Args:
-            origin: Where the episode comes from; its policy says how rewards are paid and discounted.
+            origin: Its policy defines how rewards are paid and discounted.
         """
         self._origin = origin
         discount = origin.policy.get("discount", 1.0)
@@ -58,37 +57,29 @@ class Sums:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last step says that the episode is over."""
+        """Whether the last step ended the episode."""
         return self._last is not None and self._last.finished
 
     def add(self, step: Step) -> Iterator[str]:
-        """Count a step, and tell what of it does not agree.
-
-        Args:
-            step: The next one.
-        """
+        """Add the next step, and yield its contradictions."""
         where = f"step {step.number}"
         if self.is_finished:
             yield f"{where} follows one that ended the episode"
         withheld = step.components.get(WITHHELD)
         if withheld is not None and not self._is_same(withheld, self._held or 0.0):
-            yield f"{where}: it pays {withheld!r} of earlier steps, held back were {self._held or 0.0!r}"
+            yield f"{where}: it pays {withheld!r} of earlier steps, which had withheld {self._held or 0.0!r}"
         self._count(step)
         yield from (f"{where}: {complaint}" for complaint in _contradictions(step))
         yield from (f"{where}: {complaint}" for complaint in self._check_time(step))
-        told = (step.metadata or {}).get("episode")
-        if isinstance(told, dict):
-            yield from self._check_told(step, cast("dict[str, Any]", told))
+        stated = (step.metadata or {}).get("episode")
+        if isinstance(stated, dict):
+            yield from self._check_stated(step, cast("dict[str, Any]", stated))
         self._last = step
 
     def differences(self, summary: EpisodeSummary) -> Iterator[str]:
-        """Tell which figures of a summary the steps do not come to.
-
-        Args:
-            summary: The figures.
-        """
+        """Yield every figure of a summary that differs from the steps."""
         if summary.steps != self.steps:
-            yield f"the summary counts {summary.steps} steps, on record are {self.steps}"
+            yield f"the summary states {summary.steps} steps, the store has {self.steps}"
         if not self._is_same(summary.episode_return, self.total):
             stated = summary.episode_return
             yield f"the summary's return is {stated!r}, the steps' rewards add up to {self.total!r}"
@@ -103,15 +94,15 @@ class Sums:
         ]
         if self._discount is None:
             discount = self._origin.policy.get("discount")
-            yield f"the policy's discount is {discount!r}, expected a number above 0 and 1 at most"
+            yield f"the policy's discount is {discount!r}, expected a number in (0, 1]"
         else:
             sums.append(("discounted return", summary.discounted_return, self._discounted))
         for name, claimed, counted in sums:
             if not self._agrees(claimed, counted):
-                yield f"the summary's {name} is {claimed!r}, the steps come to {counted!r}"
+                yield f"the summary's {name} is {claimed!r}, the steps add up to {counted!r}"
         if not self._are_same(summary.penalties, self._penalties):
             named = dict(summary.penalties)
-            yield f"the summary's penalties are {named!r}, the steps come to {self._penalties!r}"
+            yield f"the summary's penalties are {named!r}, the steps add up to {self._penalties!r}"
         yield from self._check_end(summary)
         yield from self._check_times(summary)
 
@@ -139,15 +130,15 @@ class Sums:
         self._failed += step.status is StepStatus.FAILED
 
     def _check_time(self, step: Step) -> Iterator[str]:
-        if self._origin.forked_from is not None:  # copies of another episode's steps keep their times
+        if self._origin.forked_from is not None:  # steps copied from another episode keep their times
             return
         if step.started_at < self._origin.created_at - _CLOCK:
             yield "it began before the episode was created"
         if self._last is not None and _end(step) < _end(self._last) - _CLOCK:
             yield f"it ended before step {self._last.number}"
 
-    def _check_told(self, step: Step, told: Mapping[str, Any]) -> Iterator[str]:
-        """Compare the standing that the step's answer stated, as far as it stated one."""
+    def _check_stated(self, step: Step, stated: Mapping[str, Any]) -> Iterator[str]:
+        """Compare the figures that the step's answer contained with the sums."""
         counted = {
             "step": float(step.number),
             "return": self.total,
@@ -155,25 +146,25 @@ class Sums:
             "penalty_sum": sum(self._penalties.values(), 0.0),
         }
         wrong = [
-            name for name, sum_ in counted.items() if name in told and not self._agrees(told[name], sum_)
+            name for name, sum_ in counted.items() if name in stated and not self._agrees(stated[name], sum_)
         ]
         maps = {"penalties": self._penalties, "components": step.components}
         wrong += [
-            name for name, sums in maps.items() if name in told and not self._are_same(told[name], sums)
+            name for name, sums in maps.items() if name in stated and not self._are_same(stated[name], sums)
         ]
-        if "stop_reason" in told and (told["stop_reason"] is not None) != step.finished:
+        if "stop_reason" in stated and (stated["stop_reason"] is not None) != step.finished:
             wrong.append("stop_reason")
         if wrong:
-            yield f"step {step.number}: its answer stated another {', '.join(wrong)} than the steps come to"
+            yield f"step {step.number}: its answer stated another {', '.join(wrong)} than the steps add up to"
 
     def _check_end(self, summary: EpisodeSummary) -> Iterator[str]:
         if summary.stop_reason == StopReason.COMPLETED and not self.is_finished:
-            yield "the episode was completed, and its last step does not say so"
+            yield "the summary says that the episode was completed, and its last step does not"
         if self.is_finished and summary.stop_reason not in _BY_STEP:
-            yield "the last step ended the episode, and the summary does not say so"
+            yield "the last step ended the episode, and the summary has another stop reason"
         is_over = summary.phase not in {*PLAYABLE, Phase.CREATED}
         if is_over != (summary.stop_reason is not None) or is_over != (summary.finished_at is not None):
-            yield f"the phase is {summary.phase!r}, the stop reason or the time of the end says otherwise"
+            yield f"the phase {summary.phase!r} contradicts the stop reason or the time of the end"
         if self.steps and summary.phase == Phase.CREATED:
             yield f"there are steps, and the phase is {summary.phase!r}"
 
@@ -182,7 +173,7 @@ class Sums:
             yield "the summary and the origin disagree about when the episode was created"
         last = self._last
         if (summary.last_call_at is not None) != (last is not None) or (last and summary.started_at is None):
-            yield "the summary's times of the beginning and of the last call do not fit the steps"
+            yield "the summary's times of the start and of the last call do not match the steps"
         if self._origin.forked_from is not None:
             return
         if last and summary.last_call_at and abs(summary.last_call_at - _end(last)) > _CLOCK:
@@ -214,14 +205,14 @@ def _end(step: Step) -> datetime:
 
 
 def _contradictions(step: Step) -> Iterator[str]:
-    """Tell which fields of one step do not go together."""
+    """Yield the contradictions within one step."""
     parts = sum(step.components.values())
     scale = sum(abs(amount) for amount in step.components.values())
     if step.reward is not None and not is_same(step.reward, parts, scale):
         yield f"its reward is {step.reward!r}, its components add up to {parts!r}"
     if step.status in _UNPAID and (step.reward is not None or step.components):
-        yield f"it is {step.status.value} and pays"
+        yield f"its status is {step.status.value}, and it has a reward"
     if step.status in _UNEVENTFUL and (step.status is StepStatus.UNGRADED) != (step.earned is None):
-        yield f"it is {step.status.value}, its components say otherwise"
+        yield f"its status {step.status.value} contradicts its components"
     if (step.status not in _UNEVENTFUL or step.error is not None) and step.error_code is None:
-        yield "it failed or was refused, and has no code of its error"
+        yield "it failed or was refused, and has no error code"

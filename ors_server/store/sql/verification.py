@@ -1,4 +1,4 @@
-"""Goes through a whole record and tells what does not agree."""
+"""Checks a whole store and reports contradictions within it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import RecordError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, task_digest
-from ors_server.store.place import Place
-from ors_server.store.sql.batch import episode_columns, label_columns
-from ors_server.store.sql.blobs import Block, FileShelf, complaint_about, places_in
+from ors_server.store.location import StoreLocation
+from ors_server.store.sql.batch_writer import episode_columns, label_columns
+from ors_server.store.sql.blobs import Block, FileBlobStore, blob_refs_in, damage_of
+from ors_server.store.sql.column_values import is_edited
+from ors_server.store.sql.components import StoreComponents, prepare_to_read
 from ors_server.store.sql.database import snapshot
-from ors_server.store.sql.opening import Prepared, prepare_to_read
-from ors_server.store.sql.schema import blob_uses, blobs, episodes, labels, moves, prompts, standings, steps
+from ors_server.store.sql.record_tables import (
+    blob_uses,
+    blobs,
+    episodes,
+    labels,
+    moves,
+    prompts,
+    standings,
+    steps,
+)
 from ors_server.store.sql.sqlite import SqliteDatabase
-from ors_server.store.sql.stamps import is_edited
-from ors_server.store.sql.verifying_figures import Sums
-from ors_server.store.sql.verifying_moves import check_moves
+from ors_server.store.sql.verification_sums import StepSums
+from ors_server.store.sql.verification_transitions import check_moves
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import ImageBlock
 
@@ -28,50 +37,48 @@ _COLUMNS = [column.name for column in episodes.c if column.name not in {"key", "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that does not agree."""
+class StoreFinding:
+    """One contradiction in a store."""
 
     episode_id: str | None
-    """`None` for what is not about one episode."""
+    """`None` if it is not about one episode."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a look at everything came to."""
+    """The result of checking a store."""
 
     episodes: int
     steps: int
     blobs: int
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreFinding, ...]
     leftovers: tuple[str, ...] = ()
-    """Long texts that nothing shows, as a crash or an interrupted `prune` leaves them: they cost room, and
-    contradict nothing."""
+    """Blobs that no episode refers to, such as after a crash or an interrupted `prune`: they take disk space
+    and contradict nothing.
+    """
 
 
-def verify(place: Place) -> Verification:
-    """Check one snapshot of a record; servers may go on writing meanwhile. Blocks.
-
-    Args:
-        place: Where the record is.
+def verify(place: StoreLocation) -> Verification:
+    """Check one snapshot of a store; servers may keep writing. Blocks.
 
     Raises:
-        SettingsError: If there is none, or it has another form.
+        SettingsError: If there is no store, or it has another schema.
         StoreError: If it cannot be read.
     """
-    prepared = prepare_to_read(place)
-    engine = prepared.database.reading_engine()
+    components = prepare_to_read(place)
+    engine = components.database.reading_engine()
     try:
-        with snapshot(prepared.database, engine) as connection:
-            return _verify(prepared, connection)
+        with snapshot(components.database, engine) as connection:
+            return _verify(components, connection)
     finally:
         engine.dispose()
 
 
-def _verify(prepared: Prepared, connection: Connection) -> Verification:
-    findings = [Finding(None, complaint) for complaint in _complaints_of(prepared, connection)]
-    count, wrong, leftovers = _check_blobs(prepared, connection)
-    findings += (Finding(None, complaint) for complaint in wrong)
+def _verify(components: StoreComponents, connection: Connection) -> Verification:
+    findings = [StoreFinding(None, complaint) for complaint in _complaints_of(components, connection)]
+    count, wrong, leftovers = _check_blobs(components, connection)
+    findings += (StoreFinding(None, complaint) for complaint in wrong)
     played = 0
     seen = 0
     query = (
@@ -89,12 +96,12 @@ def _verify(prepared: Prepared, connection: Connection) -> Verification:
         seen += 1
         own = {table: groups.of(row.key) for table, groups in parts.items()}
         played += len(own[steps])
-        findings += (Finding(row.episode_id, complaint) for complaint in _check_episode(row, own))
+        findings += (StoreFinding(row.episode_id, complaint) for complaint in _check_episode(row, own))
     return Verification(seen, played, count, tuple(findings), tuple(leftovers))
 
 
 class _Groups:
-    """The rows of a table, episode by episode, read side by side with the episodes."""
+    """The rows of a table, grouped by episode, read in step with the episodes."""
 
     def __init__(self, connection: Connection, table: Table) -> None:
         rows = _rows(connection, select(table).order_by(*table.primary_key.columns))
@@ -102,8 +109,10 @@ class _Groups:
         self._next = next(self._groups, None)
 
     def of(self, key: int) -> list[Any]:
-        """Return the rows of an episode; keys only become greater."""
-        while self._next is not None and self._next[0] < key:  # rows of no episode, which is told above
+        """Return the rows of an episode; the keys of successive calls increase."""
+        while (
+            self._next is not None and self._next[0] < key
+        ):  # rows without an episode, which were reported above
             self._next = next(self._groups, None)
         if self._next is None or self._next[0] != key:
             return []
@@ -112,52 +121,52 @@ class _Groups:
         return found
 
 
-def _complaints_of(prepared: Prepared, connection: Connection) -> Iterator[str]:
-    """Ask the database itself; PostgreSQL never lets a foreign key lead nowhere."""
-    if not isinstance(prepared.database, SqliteDatabase):
+def _complaints_of(components: StoreComponents, connection: Connection) -> Iterator[str]:
+    """Run the database's own checks; PostgreSQL always enforces foreign keys."""
+    if not isinstance(components.database, SqliteDatabase):
         return
     try:
         for (verdict,) in connection.exec_driver_sql("PRAGMA quick_check"):
             if verdict != "ok":
                 yield f"the file is damaged: {verdict}"
         for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-            yield f"row {row} of {table} leads to no row of {parent}"
+            yield f"row {row} of {table} refers to a missing row of {parent}"
     except SQLAlchemyError as error:
         yield f"the file is damaged: {error}"
 
 
-def _check_blobs(prepared: Prepared, connection: Connection) -> tuple[int, list[str], list[str]]:
+def _check_blobs(components: StoreComponents, connection: Connection) -> tuple[int, list[str], list[str]]:
     rows = connection.execute(select(blobs.c.sha256, blobs.c.size).order_by(blobs.c.sha256)).all()
     used = set(connection.execute(select(blob_uses.c.sha256).distinct()).scalars())
     complaints: list[str] = []
     for name, size in rows:
-        text = prepared.shelf.get(connection, [name]).get(name)
-        complaint = complaint_about(name, text)
+        text = components.blob_store.get(connection, [name]).get(name)
+        complaint = damage_of(name, text)
         if complaint is not None:
             complaints.append(complaint)
         elif text is not None and len(text) != size:
-            complaints.append(f"the blob {name} has {len(text)} bytes, its row says {size}")
+            complaints.append(f"the blob {name} has {len(text)} bytes; its row states {size}")
     leftovers = [
-        f"no episode shows the blob {name}: `prune` drops it" for name, _ in rows if name not in used
+        f"no episode refers to the blob {name}: `prune` removes it" for name, _ in rows if name not in used
     ]
-    if isinstance(prepared.shelf, FileShelf):
+    if isinstance(components.blob_store, FileBlobStore):
         filled = connection.execute(select(blobs.c.sha256).where(blobs.c.data.is_not(None))).scalars()
         complaints += (
-            f"the row of the blob {name} has a text, which belongs into its file" for name in filled
+            f"the row of the blob {name} has a text, which should be in its file" for name in filled
         )
-        strays = prepared.shelf.strays({name for name, _ in rows})
-        leftovers += (f"no row names the file {path}: `vacuum` removes it" for path in strays)
+        unreferenced = components.blob_store.unreferenced_files({name for name, _ in rows})
+        leftovers += (f"no row names the file {path}: `vacuum` removes it" for path in unreferenced)
     return len(rows), complaints, leftovers
 
 
 def _rows(connection: Connection, query: Any) -> Iterator[Any]:
-    """Read row by row: a whole record does not fit into memory."""
+    """Yield row by row: a whole store does not fit into memory."""
     yield from connection.execution_options(yield_per=_ROWS).execute(query)
 
 
 def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     if row.episode is None:
-        yield "there are no figures"
+        yield "its summary is missing"
         return
     try:
         origin: EpisodeOrigin = ORIGIN.read(row.origin)
@@ -167,75 +176,75 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
         return
     yield from _check_origin(row, origin, own[labels])
     if is_edited(row.digest, row.body):
-        yield "its figures were edited"
+        yield "its summary was edited"
     figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
     if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
-        yield "the columns of the figures say other things than their body"
-    shown: set[str] = set()
-    sums = Sums(origin)
-    yield from _check_steps(own[steps], sums, shown)
+        yield "the columns of its summary differ from the body"
+    referenced: set[str] = set()
+    sums = StepSums(origin)
+    yield from _check_steps(own[steps], sums, referenced)
     yield from sums.differences(summary)
-    yield from _check_prompts(own[prompts], shown)
+    yield from _check_prompts(own[prompts], referenced)
     used = {use.sha256 for use in own[blob_uses]}
-    yield from (f"the blob {name} is not held for the episode" for name in sorted(shown - used))
+    yield from (f"the blob {name} is not listed for the episode" for name in sorted(referenced - used))
     yield from (
-        f"the blob {name} is held for the episode, and neither a step nor the prompt shows it"
-        for name in sorted(used - shown)
+        f"the blob {name} is listed for the episode, and neither a step nor the prompt refers to it"
+        for name in sorted(used - referenced)
     )
     yield from check_moves(own[moves], origin, summary, is_closed=row.closed_at is not None)
 
 
-def _check_prompts(rows: Iterable[Any], shown: set[str]) -> Iterator[str]:
+def _check_prompts(rows: Iterable[Any], referenced: set[str]) -> Iterator[str]:
     for row in rows:
         if is_edited(row.digest, row.body, row.blobs):
             yield "the prompt was edited"
         try:
-            shown |= _check_blocks(BLOCKS.read(row.body), row.blobs)
+            referenced |= _check_blocks(BLOCKS.read(row.body), row.blobs)
         except RecordError as error:
             yield f"the prompt: {error}"
 
 
-def _check_steps(rows: Iterable[Any], sums: Sums, shown: set[str]) -> Iterator[str]:
+def _check_steps(rows: Iterable[Any], sums: StepSums, referenced: set[str]) -> Iterator[str]:
     expected = 1
     for row in rows:
         if row.number != expected:
-            yield f"step {row.number} stands where step {expected} should"
+            yield f"step {row.number} is at the position of step {expected}"
         expected = row.number + 1
         if is_edited(row.digest, row.body, row.blobs):
             yield f"step {row.number} was edited"
         try:
             step: Step = STEP.read(row.body)
-            shown |= _check_blocks(step.blocks, row.blobs)
+            referenced |= _check_blocks(step.blocks, row.blobs)
         except RecordError as error:
             yield f"step {row.number}: {error}"
             continue
         if (step.number, step.reward) != (row.number, row.reward):
-            yield f"step {row.number}: its columns say other things than its body"
+            yield f"step {row.number}: its columns differ from its body"
         yield from sums.add(step)
 
 
-def _check_blocks(blocks: Sequence[Block], places: str | None) -> set[str]:
-    """Return the blobs that blocks show; raises `RecordError` unless each has an emptied block of its own."""
+def _check_blocks(blocks: Sequence[Block], blob_refs: str | None) -> set[str]:
+    """Return the hashes of a row's blobs; raises `RecordError` unless each has an empty block."""
     try:
-        found = places_in(places)
+        found = blob_refs_in(blob_refs)
         empty = [not (block.data if isinstance(block, ImageBlock) else block.text) for block in blocks]
         positions = [position for position, _ in found]
         is_sound = len(set(positions)) == len(positions) and all(empty[position] for position in positions)
     except (ValueError, TypeError, IndexError):
         is_sound, found = False, []
     if not is_sound:
-        raise RecordError("its list of blobs does not fit its blocks")
+        raise RecordError("its list of blobs does not match its blocks")
     return {name for _, name in found}
 
 
 def _check_origin(row: Any, origin: EpisodeOrigin, named: Iterable[Any]) -> Iterator[str]:
     if is_edited(row.origin_digest, row.origin):
         yield "its origin was edited"
-    wanted = dict(zip(_COLUMNS, episode_columns(origin), strict=True))
-    wrong = [name for name, value in wanted.items() if getattr(row, name) != value]
+    expected = dict(zip(_COLUMNS, episode_columns(origin), strict=True))
+    wrong = [name for name, value in expected.items() if getattr(row, name) != value]
     if wrong:
-        yield f"the columns {', '.join(wrong)} say other things than the origin"
+        yield f"the columns {', '.join(wrong)} differ from the origin"
     if task_digest(origin.task_spec) != origin.task_hash:
-        yield "the task is not the one that its hash was made of"
+        yield "the task does not match its hash"
     if label_columns(origin) != {label.name: label.value for label in named}:
-        yield "the rows of its labels say other things than the origin"
+        yield "the rows of its labels differ from the origin"

@@ -1,6 +1,6 @@
-"""The few statements that are run for every batch: many rows each, so that the driver is called rarely.
+"""The INSERT statements that run for every batch, with many rows each, so that the driver is rarely called.
 
-Between two of these calls the driver gives up the interpreter's lock and has to wait for it again, up to 5 ms
+Between two such calls the driver releases the interpreter's lock and has to wait for it again, up to 5 ms
 if the event loop is busy (`sys.getswitchinterval`); row by row, a batch would take seconds.
 """
 
@@ -12,22 +12,21 @@ from typing import Any
 from sqlalchemy import Connection
 
 _MOST_ROWS = 64
-"""Rows of one statement at most."""
+"""Most rows of one statement."""
 _POWERS = (64, 32, 16, 8, 4, 2, 1)
-"""Rows of PostgreSQL's statements: few different numbers, for psycopg keeps 100 of them prepared."""
+"""Numbers of rows in PostgreSQL's statements: few, because psycopg keeps 100 of them prepared."""
 
 
 class Upsert:
-    """Inserts rows, and says what becomes of those that are there."""
+    """Inserts rows, and optionally updates rows that exist."""
 
     def __init__(self, table: str, columns: str, conflict: str, change: str | None = None) -> None:
         """Describe the statement.
 
         Args:
-            table: Its name.
             columns: Their names, separated by commas.
-            conflict: The columns that tell rows apart.
-            change: What is set of a row that is there; `None` leaves it alone; `*` sets every other column.
+            conflict: The columns that identify a row.
+            change: The SET clause for a row that exists; `None` leaves it alone; `*` sets every other column.
         """
         self._names = [name.strip() for name in columns.split(",")]
         if change == "*":
@@ -38,45 +37,37 @@ class Upsert:
         self._tail = f" ON CONFLICT ({conflict}) DO {action}"
 
     @cache  # noqa: B019  (there are as many as this module has statements)
-    def text(self, rows: int, mark: str) -> str:
-        """Return the statement for a number of rows.
-
-        Args:
-            rows: How many.
-            mark: How a value's place is marked.
-        """
-        row = f"({', '.join([mark] * len(self._names))})"
+    def text(self, rows: int, placeholder: str) -> str:
+        """Return the statement for a number of rows."""
+        row = f"({', '.join([placeholder] * len(self._names))})"
         return f"{self._head}{', '.join([row] * rows)}{self._tail}"
 
-    def run(self, connection: Connection, mark: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def run(self, connection: Connection, placeholder: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run it.
 
         Args:
-            connection: In whose transaction.
-            mark: How a value's place is marked.
-            rows: The rows, no two of which are told to be the same by `conflict`.
+            rows: The rows; no two may have the same values in the columns of `conflict`.
         """
         start = 0
-        for size in sizes_of(len(rows), mark):
+        for size in sizes_of(len(rows), placeholder):
             values = tuple(chain.from_iterable(rows[start : start + size]))
-            connection.exec_driver_sql(self.text(size, mark), values)
+            connection.exec_driver_sql(self.text(size, placeholder), values)
             start += size
 
 
 @cache
-def sizes_of(rows: int, mark: str) -> tuple[int, ...]:
-    """Return how many rows each statement has that writes a number of rows.
+def sizes_of(rows: int, placeholder: str) -> tuple[int, ...]:
+    """Return the number of rows of each statement that together write `rows` rows.
 
-    SQLite prepares a statement in no time and its connections keep 256 of them, so that one statement takes
-    all that it may.
+    SQLite prepares statements quickly and its connections cache 256 of them, so each takes as many rows as it
+    may.
 
     Args:
-        rows: How many.
-        mark: How a value's place is marked, which tells the database.
+        placeholder: Of a value, which identifies the database.
     """
     sizes = list[int]()
     while rows > 0:
-        step = min(rows, _MOST_ROWS) if mark == "?" else next(size for size in _POWERS if size <= rows)
+        step = min(rows, _MOST_ROWS) if placeholder == "?" else next(size for size in _POWERS if size <= rows)
         sizes.append(step)
         rows -= step
     return tuple(sizes)

@@ -1,4 +1,4 @@
-"""Reads a record out of a SQL database, on threads of its own, one snapshot for every answer."""
+"""Reads episodes from a SQL database on its own threads, each answer from one snapshot."""
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -12,19 +12,19 @@ from sqlalchemy import Connection, Engine, Table, select
 from ors_server.errors import EpisodeNotFoundError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
-from ors_server.store.sql.blobs import Shelf, names_in, unshelve
+from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
+from ors_server.store.sql.column_values import as_search_text
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.queries import figures, pages, records
-from ors_server.store.sql.schema import episodes, moves, prompts, steps
-from ors_server.store.sql.stamps import searchable
+from ors_server.store.sql.record_tables import episodes, moves, prompts, steps
 from ors_server.trajectory import EpisodeRecord, Step, Transition
 
 Result = TypeVar("Result")
 
 THREADS = 4
-"""Most threads that read at once."""
+"""Most threads that read at the same time."""
 HELD = 32
-"""Episodes that a stream holds at a time."""
+"""Episodes that a stream keeps in memory at a time."""
 _AT_ONCE = 500
 """Most episodes that one statement names."""
 _LAST = "\U0010ffff"
@@ -33,117 +33,60 @@ _LAST = "\U0010ffff"
 class SqlReader:
     """Reads one database."""
 
-    def __init__(self, database: Database, engine: Engine, shelf: Shelf) -> None:
-        """Name what to read.
-
-        Args:
-            database: The database.
-            engine: Its reading engine; it is let go of with the reader.
-            shelf: Where long texts are.
-        """
+    def __init__(self, database: Database, engine: Engine, blob_store: BlobStore) -> None:
+        """Read through an engine that `aclose` disposes of."""
         self._database = database
         self._engine = engine
-        self._shelf = shelf
+        self._blob_store = blob_store
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def find(self, name: str) -> EpisodeRecord | None:
-        """Return a record by the episode's id, or the newest one by its session's id.
-
-        Args:
-            name: The whole id.
-
-        Raises:
-            StoreError: If the record cannot be read.
-        """
+        """See `RecordReader.find`."""
         return await self._read(self._find, name)
 
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
-        """Return ids of episodes that begin with a text, in order.
-
-        Args:
-            prefix: At least one character.
-            limit: Most ids.
-
-        Raises:
-            StoreError: If the record cannot be read.
-        """
+        """See `RecordReader.resolve`."""
         return await self._read(_resolve, prefix, limit)
 
     async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
-        """Return a slice of an episode's steps, in order; empty for an unknown episode.
-
-        Args:
-            episode_id: The episode.
-            start: First position, from 0.
-            stop: Last position, exclusive; `None` for all.
-
-        Raises:
-            StoreError: If the record, or a blob that it names, cannot be read.
-        """
+        """See `RecordReader.steps`; also fails if a blob is missing or damaged."""
         return await self._read(self._slice, episode_id, start, stop)
 
     async def page(
-        self, wanted: EpisodeFilter, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        episode_filter: EpisodeFilter,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without their transitions.
+        """See `RecordReader.page`."""
 
-        Args:
-            wanted: Which ones.
-            after: Id of the last episode of the page before; `None` for the first page.
-            limit: Most episodes.
-            newest_first: Whether the newest one comes first.
-
-        Raises:
-            EpisodeNotFoundError: If `after` is the id of no episode.
-            StoreError: If the record cannot be read.
-        """
-
-        def turn(connection: Connection) -> list[EpisodeRecord]:
-            border = None if after is None else _border(connection, after)
-            query = pages(wanted, border, limit, newest_first=newest_first)
+        def read_page(connection: Connection) -> list[EpisodeRecord]:
+            boundary = None if after is None else _boundary(connection, after)
+            query = pages(episode_filter, boundary, limit, newest_first=newest_first)
             return self._records(connection, connection.execute(query).all(), with_moves=False)
 
-        return await self._read(turn)
+        return await self._read(read_page)
 
     async def stream(
-        self, wanted: EpisodeFilter = ALL
+        self, episode_filter: EpisodeFilter = ALL
     ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
-        """Go through episodes with all their steps, oldest first, holding a few of them at a time.
-
-        Args:
-            wanted: Which ones; those that come while it runs may be missing.
-
-        Raises:
-            StoreError: If the record, or a blob that it names, cannot be read.
-        """
-        border: tuple[int, str] | None = None
+        """See `RecordReader.stream`; also fails if a blob is missing or damaged."""
+        boundary: tuple[int, str] | None = None
         while True:
-            border, chunk = await self._read(self._chunk, wanted, border)
+            boundary, chunk = await self._read(self._chunk, episode_filter, boundary)
             for pair in chunk:
                 yield pair
-            if border is None:
+            if boundary is None:
                 return
 
-    async def totals(self, wanted: EpisodeFilter = ALL) -> EpisodeTotals:
-        """Return figures over a set of episodes.
-
-        Args:
-            wanted: Which ones.
-
-        Raises:
-            StoreError: If the record cannot be read.
-        """
-        return await self._read(_totals, wanted)
+    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
+        """See `RecordReader.totals`."""
+        return await self._read(_totals, episode_filter)
 
     async def last_step(self, episode_id: str) -> int | None:
-        """Return the number of an episode's last step; `None` if it was never opened.
-
-        Args:
-            episode_id: The episode.
-
-        Raises:
-            StoreError: If the record cannot be read.
-        """
+        """Return the number of an episode's last step; `None` if it was never opened."""
         return await self._read(_last_step, episode_id)
 
     async def aclose(self) -> None:
@@ -160,7 +103,7 @@ class SqlReader:
     def _find(self, connection: Connection, name: str) -> EpisodeRecord | None:
         row = connection.execute(records(episodes.c.episode_id == name)).first()
         if row is None:
-            query = records(episodes.c.session_id == searchable(name)).order_by(episodes.c.key.desc())
+            query = records(episodes.c.session_id == as_search_text(name)).order_by(episodes.c.key.desc())
             row = connection.execute(query.limit(1)).first()
         return None if row is None else self._records(connection, [row], with_moves=True)[0]
 
@@ -176,9 +119,9 @@ class SqlReader:
         return [step for _, step in self._whole_steps(connection, connection.execute(query).all())]
 
     def _chunk(
-        self, connection: Connection, wanted: EpisodeFilter, border: tuple[int, str] | None
+        self, connection: Connection, episode_filter: EpisodeFilter, boundary: tuple[int, str] | None
     ) -> tuple[tuple[int, str] | None, list[tuple[EpisodeRecord, Sequence[Step]]]]:
-        rows = connection.execute(pages(wanted, border, HELD, newest_first=False)).all()
+        rows = connection.execute(pages(episode_filter, boundary, HELD, newest_first=False)).all()
         found = self._records(connection, rows, with_moves=True)
         played: dict[int, list[Step]] = defaultdict(list)
         shown = list(_of_episodes(connection, steps, [row.key for row in rows]))
@@ -191,15 +134,17 @@ class SqlReader:
         self, connection: Connection, rows: Sequence[Any], *, with_moves: bool
     ) -> list[EpisodeRecord]:
         keys = [row.key for row in rows]
-        told = {row.episode: row for row in _of_episodes(connection, prompts, keys)}
-        texts = self._texts(connection, [row.blobs for row in told.values()])
+        prompt_rows = {row.episode: row for row in _of_episodes(connection, prompts, keys)}
+        texts = self._texts(connection, [row.blobs for row in prompt_rows.values()])
         moved = _moves(connection, keys) if with_moves else {}
         found: list[EpisodeRecord] = []
         for row in rows:
-            prompt = told.get(row.key)
+            prompt = prompt_rows.get(row.key)
             blocks = None if prompt is None else BLOCKS.read(prompt.body)
             if blocks is not None and prompt is not None and prompt.blobs is not None:
-                blocks = unshelve(blocks, prompt.blobs, texts, f"the prompt of the episode {row.episode_id}")
+                blocks = restore_long_texts(
+                    blocks, prompt.blobs, texts, f"the prompt of the episode {row.episode_id}"
+                )
             found.append(
                 EpisodeRecord(
                     ORIGIN.read(row.origin),
@@ -217,12 +162,12 @@ class SqlReader:
             step = STEP.read(row.body)
             if row.blobs is not None:
                 what = f"step {row.number} of the episode in row {row.episode}"
-                step = replace(step, blocks=unshelve(step.blocks, row.blobs, texts, what))
+                step = replace(step, blocks=restore_long_texts(step.blocks, row.blobs, texts, what))
             yield row.episode, step
 
-    def _texts(self, connection: Connection, places: Iterable[str | None]) -> dict[str, bytes]:
-        names = sorted({name for place in places for name in names_in(place)})
-        return self._shelf.get(connection, names) if names else {}
+    def _texts(self, connection: Connection, blob_refs: Iterable[str | None]) -> dict[str, bytes]:
+        names = sorted({name for place in blob_refs for name in blob_names_in(place)})
+        return self._blob_store.get(connection, names) if names else {}
 
 
 def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
@@ -231,11 +176,11 @@ def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _border(connection: Connection, episode_id: str) -> tuple[int, str]:
+def _boundary(connection: Connection, episode_id: str) -> tuple[int, str]:
     query = select(episodes.c.created_at, episodes.c.episode_id).where(episodes.c.episode_id == episode_id)
     row = connection.execute(query).first()
     if row is None:
-        raise EpisodeNotFoundError(f"no episode {episode_id!r} is on record, so no page follows it")
+        raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}, which `after` names")
     return row.created_at, row.episode_id
 
 
@@ -248,7 +193,7 @@ def _last_step(connection: Connection, episode_id: str) -> int | None:
 
 
 def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> Iterable[Any]:
-    """Read the rows of a table that belong to episodes, those of one episode in order."""
+    """Yield a table's rows of these episodes; each episode's rows in order."""
     for start in range(0, len(keys), _AT_ONCE):
         query = select(table).where(table.c.episode.in_(keys[start : start + _AT_ONCE]))
         yield from connection.execute(query.order_by(*table.primary_key.columns))
@@ -261,8 +206,8 @@ def _moves(connection: Connection, keys: Sequence[int]) -> dict[int, list[Transi
     return found
 
 
-def _totals(connection: Connection, wanted: EpisodeFilter) -> EpisodeTotals:
-    rows = connection.execute(figures(wanted)).all()
+def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:
+    rows = connection.execute(figures(episode_filter)).all()
     count = sum(row.episodes for row in rows)
     return EpisodeTotals(
         episodes=count,

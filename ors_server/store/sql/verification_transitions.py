@@ -1,4 +1,4 @@
-"""Follows an episode's transitions through the table of its life, to where it stands."""
+"""Checks an episode's transitions against the table of phases, and their end against the summary."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any
 from ors_server.episode import TRANSITIONS, EpisodeEvent, Phase
 from ors_server.errors import RecordError
 from ors_server.recording import TRANSITION
-from ors_server.store.sql.stamps import is_edited
+from ors_server.store.sql.column_values import is_edited
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Transition
 
 _CLOCK = timedelta(milliseconds=1)
-_GONE = frozenset({Phase.DELETED, Phase.EXPIRED})
+_SESSION_ENDED = frozenset({Phase.DELETED, Phase.EXPIRED})
 _TABLE = {(before.value, event.value): after.value for (before, event), after in TRANSITIONS.items()}
 
 
@@ -21,7 +21,7 @@ class _Standing:
     """Where the transitions so far lead."""
 
     phase: str | None
-    """`None` where a fork begins: its first transition does not say where it went on from."""
+    """`None` at the start of a fork: its first transition has no recorded phase before it."""
     stop_reason: str | None = None
     at: datetime | None = None
 
@@ -29,13 +29,11 @@ class _Standing:
 def check_moves(
     rows: Iterable[Any], origin: EpisodeOrigin, summary: EpisodeSummary, *, is_closed: bool
 ) -> Iterator[str]:
-    """Tell which transitions are missing, out of order, or lead elsewhere than the summary.
+    """Yield transitions that are missing, out of order, or lead elsewhere than the summary.
 
     Args:
         rows: The episode's rows of `moves`, in order.
-        origin: Where it comes from.
-        summary: Its figures.
-        is_closed: Whether its session is gone, so that nothing will be added.
+        is_closed: Whether its session has ended, so that nothing will be added.
     """
     is_fork = origin.forked_from is not None
     standing = _Standing(None if is_fork else Phase.CREATED.value, at=None if is_fork else origin.created_at)
@@ -53,17 +51,17 @@ def check_moves(
             yield f"transition {row.position}: {error}"
             return
         yield from (f"transition {row.position}: {text}" for text in _follow(standing, transition))
-    if is_closed and summary.phase not in _GONE:
-        yield f"its session is gone, and the phase is {summary.phase!r}"
+    if is_closed and summary.phase not in _SESSION_ENDED:
+        yield f"its session has ended, and the phase is {summary.phase!r}"
     if is_closed and not count:
         yield "all transitions are missing"
     elif standing.phase is None or _may_precede(standing, summary, is_closed=is_closed):
         return
     else:
-        ended = "was closed" if is_closed else "stands"
+        state = "final state" if is_closed else "current state"
         yield (
-            f"it {ended} as {_shown(summary.phase, summary.stop_reason)}, its transitions lead to "
-            f"{_shown(standing.phase, standing.stop_reason)}"
+            f"its {state} is {_describe(summary.phase, summary.stop_reason)}, its transitions lead to "
+            f"{_describe(standing.phase, standing.stop_reason)}"
         )
 
 
@@ -77,9 +75,9 @@ def _follow(standing: _Standing, transition: Transition) -> Iterator[str]:
     if standing.stop_reason not in {None, transition.stop_reason}:
         yield f"the stop reason was {standing.stop_reason!r} and became {transition.stop_reason!r}"
     if (transition.stop_reason is None) != (transition.event in {EpisodeEvent.SETUP_DONE, EpisodeEvent.STEP}):
-        yield f"{transition.event!r} with the stop reason {transition.stop_reason!r}"
+        yield f"{transition.event!r} has the stop reason {transition.stop_reason!r}"
     if standing.at is not None and transition.at < standing.at - _CLOCK:
-        yield "it happened before the one that it follows"
+        yield "it happened before the previous one"
     standing.phase, standing.stop_reason, standing.at = (
         transition.phase,
         transition.stop_reason,
@@ -88,7 +86,7 @@ def _follow(standing: _Standing, transition: Transition) -> Iterator[str]:
 
 
 def _may_precede(standing: _Standing, summary: EpisodeSummary, *, is_closed: bool) -> bool:
-    """Say whether the transitions lead to the summary: a crash may have lost the one after the last step."""
+    """Return whether the summary may follow: a crash may have lost the transition after the last step."""
     if (standing.phase, standing.stop_reason) == (summary.phase, summary.stop_reason):
         return True
     if is_closed or standing.phase is None:
@@ -101,5 +99,5 @@ def _may_precede(standing: _Standing, summary: EpisodeSummary, *, is_closed: boo
     return is_first and standing.phase != summary.phase and summary.phase in by_step
 
 
-def _shown(phase: str, stop_reason: str | None) -> str:
+def _describe(phase: str, stop_reason: str | None) -> str:
     return phase if stop_reason is None else f"{phase} ({stop_reason})"

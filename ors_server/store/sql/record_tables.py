@@ -1,9 +1,9 @@
-"""The tables of the record, as the newest migration leaves them.
+"""The database tables, as the newest migration leaves them.
 
-An episode is split by how often its parts change: what it came from is written once (`episodes`), its
-figures with every step (`standings`), its steps are only added. Whatever is not searched for stands in a
-`body` of JSON as `ors_server.recording` writes it, with a `digest` of its text (`stamps.digest_of`; empty in
-rows of older servers). Times are microseconds since 1970 in UTC, which a signed 64-bit number holds exactly.
+An episode is split by how often its parts change: its origin is written once (`episodes`), its summary with
+every step (`standings`), its steps are only added. What is not searched for is in a `body` of JSON, as
+`ors_server.recording` writes it, with a `digest` of its text (`column_values.row_digest`; empty in rows of
+older servers). Times are microseconds since 1970 in UTC, which a signed 64-bit number holds exactly.
 """
 
 from sqlalchemy import (
@@ -20,9 +20,9 @@ from sqlalchemy import (
 )
 
 Whole = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits; SQLite numbers rows by themselves in a column of this very type only."""
+"""A 64-bit integer; SQLite assigns row numbers only to a column of exactly this type."""
 Name = Text().with_variant(Text(collation="C"), "postgresql")
-"""A text that is compared code point by code point, wherever the database lives."""
+"""A text that is compared code point by code point, on every database."""
 
 metadata = MetaData()
 
@@ -50,7 +50,7 @@ episodes = Table(
     Index("episodes_by_session", "session_id", "key"),
     Index("episodes_by_task", "task_hash", "created_at"),
 )
-"""What never changes of an episode."""
+"""The parts of an episode that never change."""
 
 
 def _episode() -> Column[int]:
@@ -77,8 +77,9 @@ standings = Table(
     _digest(),
     Index("standings_by_closing", "closed_at"),
 )
-"""The latest figures of an episode. `closed_at` is when its session was gone, and empty until then; it is
-later than that of every episode that was closed before, whatever the clock does."""
+"""The latest summary of an episode. `closed_at` is the time when its session ended, empty before; it is later
+than that of every episode that was closed before, even if the clock is set back.
+"""
 
 steps = Table(
     "steps",
@@ -90,7 +91,7 @@ steps = Table(
     _digest(),
     Column("blobs", Text),
 )
-"""One row for every tool call; `blobs` says which blocks' texts stand elsewhere."""
+"""One row for every tool call; `blobs` names the blocks whose texts are blobs."""
 
 moves = Table(
     "moves",
@@ -110,7 +111,7 @@ prompts = Table(
     _digest(),
     Column("blobs", Text),
 )
-"""What the agent was told."""
+"""The prompts of the agents."""
 
 labels = Table(
     "labels",
@@ -120,7 +121,7 @@ labels = Table(
     Column("value", Name, nullable=False),
     Index("labels_by_value", "name", "value"),
 )
-"""What whoever created the session calls the episode."""
+"""The labels that the creator of the session gave the episode."""
 
 blobs = Table(
     "blobs",
@@ -129,7 +130,7 @@ blobs = Table(
     Column("size", BigInteger, nullable=False),
     Column("data", LargeBinary),
 )
-"""Long texts by the hash of their UTF-8; `data` is empty where they stand in files."""
+"""Long texts by the hash of their UTF-8; `data` is empty where they are files."""
 
 blob_uses = Table(
     "blob_uses",
@@ -138,4 +139,4 @@ blob_uses = Table(
     Column("sha256", Name, ForeignKey("blobs.sha256"), primary_key=True),
     Index("blob_uses_by_blob", "sha256"),
 )
-"""Which episodes read which blobs."""
+"""Which episodes refer to which blobs."""

@@ -1,0 +1,72 @@
+"""Follows an episode while it is played, in this process or another.
+
+The store is polled, because another process that shares the store may play the episode. The pauses between
+polls grow while nothing happens. No resource is held between polls.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+from ors_server.clock import Clock
+from ors_server.errors import EpisodeNotFoundError
+from ors_server.store.base import RecordReader
+from ors_server.trajectory import EpisodeRecord, Step
+
+BATCH = 100
+"""Most steps of one update."""
+
+SHORTEST_PAUSE = 0.1
+"""Seconds between two polls while the episode has new steps."""
+
+LONGEST_PAUSE = 1.0
+"""Seconds between two polls, at most."""
+
+GROWTH = 1.5
+"""Factor by which the pause grows after each poll without new steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeUpdate:
+    """The result of one poll."""
+
+    record: EpisodeRecord
+    """The record just before the steps were read."""
+    steps: Sequence[Step]
+    """Steps that no earlier update contained, in order; empty if there were no new ones."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the record is closed and every step has been returned."""
+        return self.record.is_closed and len(self.steps) < BATCH
+
+
+async def follow(
+    reader: RecordReader, episode_id: str, *, start: int = 0, clock: Clock
+) -> AsyncGenerator[EpisodeUpdate, None]:
+    """Yield the recorded steps, then new ones as they are written, until the record is closed.
+
+    Every poll yields an update, even one without new steps; polls are at most a second (and the store's
+    response time) apart. The last update has the closed record.
+
+    Args:
+        start: First position, from 0.
+
+    Raises:
+        EpisodeNotFoundError: If the store has no such episode, or it was pruned meanwhile.
+        StoreError: If the store failed.
+    """
+    position, pause = start, SHORTEST_PAUSE
+    while True:
+        record = await reader.find(episode_id)
+        if record is None:
+            raise EpisodeNotFoundError(f"the store has no episode {episode_id!r}; it may have been pruned")
+        steps = await reader.steps(episode_id, position, position + BATCH)
+        position += len(steps)
+        update = EpisodeUpdate(record, steps)
+        yield update
+        if update.is_last:
+            return
+        if len(steps) == BATCH:
+            continue
+        pause = SHORTEST_PAUSE if steps else min(pause * GROWTH, LONGEST_PAUSE)
+        await clock.sleep(pause)

@@ -1,0 +1,45 @@
+"""Converts values to and from their form in database columns."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FURTHEST = 2**63 - 1
+_DIGEST_BYTES = 12
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return a time with a zone as microseconds since 1970 in UTC, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(stamped: int) -> datetime:
+    """Return the time of a number of microseconds since 1970, in UTC."""
+    return _EPOCH + stamped * _MICROSECOND
+
+
+def as_search_text(text: str) -> str:
+    """Return a text for a searched column: PostgreSQL allows no NUL. The body keeps the exact text."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
+
+
+def as_bigint(number: int | None) -> int | None:
+    """Return a number that fits a 64-bit column, else `None`."""
+    return number if number is not None and abs(number) <= _FURTHEST else None
+
+
+def row_digest(body: bytes, blob_refs: str | None = None) -> str:
+    """Return 24 hex digits of a BLAKE2b hash, which shows whether a row's texts were edited.
+
+    Args:
+        body: The row's JSON in UTF-8.
+        blob_refs: The row's references to blobs, if any.
+    """
+    text = body if blob_refs is None else body + b"\0" + blob_refs.encode()
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def is_edited(digest: str, body: str, blob_refs: str | None = None) -> bool:
+    """Return whether a row differs from its digest; false if an older server wrote it without one."""
+    return bool(digest) and digest != row_digest(body.encode(), blob_refs)

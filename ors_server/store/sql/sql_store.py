@@ -1,0 +1,287 @@
+"""The episode store in a SQL database; used on the event loop."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from pydantic_core import PydanticSerializationError
+from sqlalchemy import Connection
+
+from ors_server.clock import Clock
+from ors_server.errors import StoreError
+from ors_server.logs import get_logger
+from ors_server.recording import BLOCKS, ORIGIN, STEP, TRANSITION
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.sql import pruning
+from ors_server.store.sql.batch_writer import BatchWriter
+from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
+from ors_server.store.sql.database import Database
+from ors_server.store.sql.pending_writes import (
+    PendingClose,
+    PendingOpen,
+    PendingPrompt,
+    PendingStep,
+    PendingTransition,
+    WriteState,
+)
+from ors_server.store.sql.pruning import Retention, prune_blobs, prune_episodes
+from ors_server.store.sql.sql_reader import SqlReader
+from ors_server.store.sql.write_queue import WriteQueue
+from ors_server.store.sql.writer_thread import ReportBatch, WriterThread
+from ors_server.store.store_options import Durability, StoreOptions
+from ors_server.trajectory import (
+    EpisodeOrigin,
+    EpisodeRecord,
+    EpisodeSummary,
+    Step,
+    Transition,
+    first_summary,
+)
+from ors_server.wire import ImageBlock, TextBlock
+
+log = get_logger("ors_server.store")
+
+Part = TypeVar("Part")
+
+OVERHEAD = 1024
+"""Approximate bytes that a pending write takes in memory beside its text."""
+
+
+class SqlStore:
+    """Keeps episodes in one database; made by `open_store`, for the event loop that runs then."""
+
+    def __init__(
+        self, database: Database, blob_store: BlobStore, options: StoreOptions, clock: Clock
+    ) -> None:
+        """Start the writer thread."""
+        self._database = database
+        self._blob_store = blob_store
+        self._options = options
+        self._clock = clock
+        self._retention = Retention(options.retain_episodes, options.retain_days)
+        self._waits = options.durability is Durability.STEP
+        self._states: dict[str, WriteState] = {}
+        self._reader = SqlReader(database, database.reading_engine(), blob_store)
+        self._engine = database.writing_engine()
+        self._queue = WriteQueue(options)
+        self._queue.start(self._make_writer)
+
+    def _make_writer(self, report: ReportBatch) -> WriterThread:
+        return WriterThread(
+            self._database,
+            self._engine,
+            BatchWriter(self._database, self._blob_store, self._clock),
+            report,
+            write_seconds=self._options.write_seconds,
+            maintenance=None if self._retention.is_everything else self._prune,
+        )
+
+    async def open(self, origin: EpisodeOrigin) -> None:
+        """See `EpisodeStore.open`; the record is on the disk when this returns."""
+        known = self._states.get(origin.episode_id)
+        state = known or WriteState(origin.episode_id)
+        self._states[state.episode_id] = state
+        body = _serialise(ORIGIN.write, origin)
+        try:
+            await self._queue.write(
+                PendingOpen(
+                    state=state,
+                    origin=origin,
+                    body=body,
+                    summary=first_summary(origin),
+                    size=len(body) + OVERHEAD,
+                )
+            )
+        except BaseException:
+            if known is None:
+                self._states.pop(state.episode_id, None)
+            raise
+        state.steps = max(state.steps, state.found)
+
+    async def append(self, episode_id: str, step: Step, summary: EpisodeSummary) -> None:
+        """See `EpisodeStore.append`.
+
+        Raises:
+            StoreError: If it could not be written, does not follow the last step, or the episode was never
+                opened.
+        """
+        state = self._states.get(episode_id) or await self._load_state(episode_id)
+        number = step.number
+        if number > state.steps + 1:
+            raise StoreError(f"step {number} cannot follow step {state.steps}")
+        entry = self._pending_step(state, step, summary)
+        if self._queue.is_full:
+            await self._queue.wait_for_space()
+        is_new = number > state.steps
+        if is_new:
+            state.steps = number
+        if not self._waits:
+            self._queue.put(entry)
+            return
+        try:
+            await self._queue.write(entry)
+        except BaseException:
+            if is_new:
+                state.withdraw(number)
+            raise
+
+    def record_transition(self, episode_id: str, transition: Transition, summary: EpisodeSummary) -> None:
+        """See `EpisodeStore.record_transition`; an unknown episode is ignored."""
+        if self._accepts(episode_id):
+            body = TRANSITION.write(transition)
+            self._queue.put(
+                PendingTransition(
+                    state=self._state_of(episode_id), body=body, summary=summary, size=len(body) + OVERHEAD
+                )
+            )
+
+    def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
+        """See `EpisodeStore.record_prompt`; an unknown episode is ignored."""
+        if not self._accepts(episode_id):
+            return
+        try:
+            extracted = extract_long_texts(blocks, self._options.blob_bytes)
+            body = BLOCKS.write(extracted.blocks)
+        except (PydanticSerializationError, UnicodeError) as error:
+            log.warning("store_prompt_rejected", episode_id=episode_id, error=str(error))
+            return
+        size = len(body) + sum(map(len, extracted.texts.values())) + OVERHEAD
+        state = self._state_of(episode_id)
+        self._queue.put(
+            PendingPrompt(
+                state=state, body=body, blob_refs=extracted.blob_refs, texts=extracted.texts, size=size
+            )
+        )
+
+    async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
+        """See `EpisodeStore.close`; after a failure the store retries by itself.
+
+        Raises:
+            StoreError: If it could not be written yet.
+        """
+        state = self._state_of(episode_id)
+        entry = PendingClose(state=state, summary=summary, size=OVERHEAD)
+        try:
+            await self._queue.write(entry)
+        finally:
+            self._states.pop(episode_id, None)
+        if self._retention.episodes is not None:
+            self._queue.writer.needs_maintenance = True
+            self._queue.writer.wake.set()
+
+    async def find(self, name: str) -> EpisodeRecord | None:
+        """See `RecordReader.find`."""
+        await self._queue.flush()
+        return await self._reader.find(name)
+
+    async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
+        """See `RecordReader.resolve`."""
+        return await self._reader.resolve(prefix, limit)
+
+    async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
+        """See `RecordReader.steps`; also fails if a blob is missing or damaged."""
+        await self._queue.flush()
+        return await self._reader.steps(episode_id, start, stop)
+
+    async def page(
+        self,
+        episode_filter: EpisodeFilter,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
+    ) -> Sequence[EpisodeRecord]:
+        """See `RecordReader.page`."""
+        await self._queue.flush()
+        return await self._reader.page(episode_filter, after=after, limit=limit, newest_first=newest_first)
+
+    async def stream(
+        self, episode_filter: EpisodeFilter = ALL
+    ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
+        """See `RecordReader.stream`; also fails if a blob is missing or damaged."""
+        await self._queue.flush()
+        async with aclosing(self._reader.stream(episode_filter)) as pairs:
+            async for pair in pairs:
+                yield pair
+
+    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
+        """See `RecordReader.totals`."""
+        await self._queue.flush()
+        return await self._reader.totals(episode_filter)
+
+    async def aclose(self) -> None:
+        """Write what is pending, end the writer thread, close connections; repeating it is safe."""
+        writer = self._queue.end()
+        if writer is None:
+            return
+        with anyio.CancelScope(shield=True):
+            await (
+                self._reader.aclose()
+            )  # first: SQLite's last connection merges the log, and must be able to write
+            await anyio.to_thread.run_sync(writer.end)
+            await anyio.lowlevel.checkpoint()  # lets the thread's last report be handled
+            self._queue.cancel_timers()
+            await anyio.to_thread.run_sync(self._engine.dispose)
+
+    def _state_of(self, episode_id: str) -> WriteState:
+        state = self._states.get(episode_id)
+        return WriteState(episode_id) if state is None else state
+
+    async def _load_state(self, episode_id: str) -> WriteState:
+        """Look up an episode that another store, or an earlier one, opened."""
+        await self._queue.flush()
+        number = await self._reader.last_step(episode_id)
+        if number is None:
+            raise StoreError(f"the episode {episode_id!r} was never opened")
+        return self._states.setdefault(episode_id, WriteState(episode_id, steps=number))
+
+    def _pending_step(self, state: WriteState, step: Step, summary: EpisodeSummary) -> PendingStep:
+        if not is_long(step.blocks, self._options.blob_bytes):
+            body = _serialise(STEP.write, step)
+            return PendingStep(
+                state=state,
+                number=step.number,
+                reward=step.reward,
+                body=body,
+                summary=summary,
+                size=len(body) + OVERHEAD,
+            )
+        extracted = extract_long_texts(step.blocks, self._options.blob_bytes)
+        body = _serialise(STEP.write, replace(step, blocks=extracted.blocks))
+        return PendingStep(
+            state=state,
+            number=step.number,
+            reward=step.reward,
+            body=body,
+            summary=summary,
+            blob_refs=extracted.blob_refs,
+            texts=extracted.texts,
+            size=len(body) + sum(map(len, extracted.texts.values())) + OVERHEAD,
+        )
+
+    def _accepts(self, episode_id: str) -> bool:
+        if not self._queue.is_full and not self._queue.is_closed:
+            return True
+        log.warning(
+            "store_write_dropped", episode_id=episode_id, hint="the store is closed, or its queue is full"
+        )
+        return False
+
+    def _prune(self, connection: Connection) -> bool:
+        """Prune a few episodes and blobs; runs on the writer thread. Returns whether there are more."""
+        live = [state.key for state in list(self._states.values()) if state.key is not None]
+        gone = prune_episodes(self._database, connection, self._retention, self._clock.now(), live)
+        if gone == pruning.BATCH_SIZE:
+            return True
+        return prune_blobs(self._database, connection, self._blob_store) == pruning.BATCH_SIZE
+
+
+def _serialise(write: Callable[[Part], bytes], part: Part) -> bytes:
+    try:
+        return write(part)
+    except (PydanticSerializationError, UnicodeError) as error:
+        raise StoreError(f"this cannot be written as JSON: {error}") from error
