@@ -96,7 +96,7 @@ class ScriptedStore(MemoryStore):
             await self.append(ID, make_step(number, **changes), first_summary(ORIGIN))
 
     def forget(self):
-        self._entries.clear()
+        self._episodes.clear()
 
 
 class Reader:

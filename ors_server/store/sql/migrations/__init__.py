@@ -1,1 +1,1 @@
-"""How a database of an older server becomes one of this server; `env` is run by Alembic, not imported."""
+"""Alembic migrations from every older schema; Alembic runs `env`, which is not imported."""

@@ -1,4 +1,4 @@
-"""What Alembic runs for every command: it works on the connection that it was handed."""
+"""Alembic's environment: runs migrations on the caller's connection."""
 
 from alembic import context
 

@@ -219,7 +219,7 @@ async def test_an_episode_that_is_forgotten_is_told_no_more():
     record = Record()
     await record.open("a")
     await record.watch.begin()
-    record.store._entries.clear()
+    record.store._episodes.clear()
     assert await record.told() == []
     assert record.watch._seen == {}
 

@@ -1,1 +1,1 @@
-"""One file for every form that the tables have had."""
+"""One file for every version of the schema."""

@@ -1,4 +1,4 @@
-"""The record: episodes, their figures, steps, transitions, prompts and labels."""
+"""The first schema: episodes, their figures, steps, transitions, prompts and labels."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -21,7 +21,7 @@ def _episode() -> "sa.Column[int]":
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "episodes",
         sa.Column("key", _whole, primary_key=True, autoincrement=True),

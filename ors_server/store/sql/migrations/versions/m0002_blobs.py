@@ -1,4 +1,4 @@
-"""Long blocks stand apart from the steps that show them, each of them once."""
+"""Long blocks are stored once, apart from the steps that refer to them."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ _name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Add the blobs; what stands in the steps already stays there."""
+    """Add the tables of blobs; texts that are in steps stay there."""
     op.add_column("steps", sa.Column("blobs", sa.Text))
     op.add_column("prompts", sa.Column("blobs", sa.Text))
     op.create_table(
