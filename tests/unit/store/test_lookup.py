@@ -48,7 +48,7 @@ async def test_a_prefix_of_several_says_which(store):
 
 @pytest.mark.parametrize("name", ["", "fedcb", "FEDCBA", "fedcb%", "nothing", "fedcba1"])
 async def test_anything_else_is_not_found(store, name):
-    with pytest.raises(EpisodeNotFoundError, match="at least 6 digits"):
+    with pytest.raises(EpisodeNotFoundError, match="first 6 digits"):
         await find_episode(store, name)
 
 

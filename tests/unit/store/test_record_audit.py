@@ -45,7 +45,7 @@ class Changed(MemoryStore):
     """Reads what another store holds, changed."""
 
     def __init__(self, store, change):
-        self._entries, self._of_session = store._entries, store._of_session
+        self._episodes, self._newest_of_session = store._episodes, store._newest_of_session
         self._change = change
 
     async def steps(self, episode_id, start=0, stop=None):

@@ -257,7 +257,7 @@ async def test_a_database_that_cannot_be_reached_is_told_without_its_password(po
 
 
 def test_memory_has_no_parts():
-    with pytest.raises(SettingsError, match="no database"):
+    with pytest.raises(SettingsError, match="not a SQL database"):
         make_components(parse_location("memory"), StoreOptions())
 
 
