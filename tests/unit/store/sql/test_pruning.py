@@ -97,7 +97,7 @@ async def test_a_live_episode_is_not_too_old_for_its_own_server(records, play, m
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 async def test_blobs_go_with_the_last_episode_that_shows_them(records, request, backend, monkeypatch):
-    monkeypatch.setattr(pruning, "AT_ONCE", 2)
+    monkeypatch.setattr(pruning, "BATCH_SIZE", 2)
     where = str(records.path)
     if backend == "postgres":
         where = request.getfixturevalue("postgres").create_database()
