@@ -181,6 +181,13 @@ class CallClock:
             self._timer = None if self._pauses else self._loop.call_at(self._due, self._ring)
         return self._scope
 
+    @property
+    def cancel_scope(self) -> anyio.CancelScope:
+        """The scope of the code that is counted now."""
+        if self._scope is None:
+            raise AssertionError("the clock counts no code now")
+        return self._scope
+
     def stop(self) -> None:
         """Never ring."""
         self._loop = self._scope = None

@@ -35,6 +35,9 @@ Instance: TypeAlias = Any
 Lifecycle: TypeAlias = Callable[[Instance, LingeringThread], Awaitable[None]]
 """Setup or teardown of an instance; the second argument is told of the worker thread of a blocking one."""
 
+GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
+"""Scores the rollouts of one task."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
@@ -97,7 +100,7 @@ class Hooks:
     task_tools: Callable[[Instance], Awaitable[list[ToolSpec | ToolDefinition]]] | None
     """The task's own tools, in order: announcements of the class's, or whole ones that only the task has;
     `None` when the class names none."""
-    score_group: Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]] | None
+    score_group: GroupScorer | None
     save: Callable[[Instance], Awaitable[JSONObject]] | None = None
     """What the instance remembers; `None` when it cannot be copied."""
     load: Callable[[Instance, JSONObject], Awaitable[None]] | None = None

@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,6 +12,7 @@ from ors_server.authoring.boundary import call_hook, describe, describe_authors,
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
+    GroupScorer,
     Hooks,
     Instance,
     Lifecycle,
@@ -52,8 +53,6 @@ from ors_server.wire import (
 from ors_server.workers import LingeringThread
 
 SPLIT_TYPES = ("train", "validation", "test")
-
-GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
 
 
 def define_native(cls: type[Environment]) -> EnvironmentDefinition:

@@ -1,4 +1,4 @@
-"""Plays one call: legality, arguments, turn, tool, count. Knows nothing of creation, expiry or deletion."""
+"""Runs the calls of one session: setup and turn, arguments, the tool in its time limit, the step."""
 
 import asyncio
 import math
@@ -8,249 +8,356 @@ from typing import TypeAlias
 
 import anyio
 
+from ors_server.authoring.boundary import AuthorRaisedError, call_author
 from ors_server.authoring.context import CallContext, running_call
-from ors_server.authoring.definition import ToolDefinition
-from ors_server.call_clock import CallClock
+from ors_server.call_clock import CallClock, counting, make_scope
 from ors_server.episode import CallOutcome, OutcomeKind
-from ors_server.errors import EnvironmentFailedError, OrsServerError
+from ors_server.errors import EnvironmentFailedError, OrsServerError, ShuttingDownError
 from ors_server.logs import get_logger
-from ors_server.loop_watch import AuthorCode, author_code
+from ors_server.loop_watch import author_code
+from ors_server.sessions.call_table import CallTable
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
-from ors_server.sessions.session_call import Call, CallResult, Refusal, RefusalReason
-from ors_server.sessions.session_tools import SessionTools
+from ors_server.sessions.lifecycle import Setup
+from ors_server.sessions.session_call import Call, CallResult, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_tools import BoundTool, SessionTools
 from ors_server.sessions.tool_arguments import InvalidArgumentsError, parse_arguments, refuse_unknown
-from ors_server.sessions.tool_run import ToolJob, run_tool
+from ors_server.sessions.tool_run import Grade, ToolRun
 from ors_server.sessions.turns import Concurrency, Turns
-from ors_server.wire import JSONObject, ToolOutput
+from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
 
-Grade: TypeAlias = Callable[[ToolOutput, str], Awaitable[ToolOutput]]
+MakeError: TypeAlias = Callable[[], OrsServerError]
 
 log = get_logger("ors_server.session")
 
 
 class CallRunner:
-    """Performs the calls of one session."""
+    """Runs the calls of one session."""
 
     __slots__ = (
-        "_codes",
+        "_calls",
         "_grade",
         "_lingering",
+        "_make_end_error",
         "_recorder",
         "_services",
+        "_setup",
         "_task_spec",
         "_tools",
         "_waiting",
-        "_why_cancelled",
         "turns",
     )
 
     def __init__(
         self,
         recorder: EpisodeRecorder,
+        calls: CallTable,
         tools: SessionTools,
+        setup: Setup,
         task_spec: JSONObject,
-        why_cancelled: Callable[[], OrsServerError],
         grade: Grade | None = None,
     ) -> None:
-        """Keep what a call needs.
+        """Run no call yet.
 
         Args:
-            recorder: The episode's recorder.
-            tools: The session's tools.
+            recorder: Records the steps.
+            calls: The session's calls.
+            tools: Its tools.
+            setup: Which every call waits for.
             task_spec: The task as the tools see it.
-            why_cancelled: Says why a running call was cancelled.
             grade: Grades an output that ends the episode without a reward.
         """
         self.turns = Turns()
+        self._calls = calls
         self._recorder = recorder
         self._tools = tools
+        self._setup = setup
         self._services = recorder.services
         self._task_spec = task_spec
-        self._why_cancelled = why_cancelled
         self._grade = grade
-        self._codes: dict[str, AuthorCode] = {}
-        """Names of the tools that have run, for the event loop's watch."""
+        self._make_end_error: MakeError | None = None
         self._lingering: list[str] = []
         """Tools that were stopped and whose threads still run."""
-        self._waiting: set[anyio.CancelScope] = set()
-        """Of those who wait for a turn."""
+        self._waiting: dict[anyio.CancelScope, None] = {}
+        """Of the calls that wait for a turn."""
 
-    async def perform(self, call: Call) -> CallResult:
-        """Run one call to its result, once the session is ready.
+    def start(self, call: Call) -> None:
+        """Run a call in the background, which goes on if its client leaves."""
+        self._calls.add(call)
+        self._services.spawn(self._run, call, self._play)
+
+    def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
+        """Run something that is no step as a call, once the session is ready."""
+
+        async def run_when_ready(_call: Call) -> CallResult | None:
+            with _cancellable(call):
+                await self.until_ready()
+                return await perform()
+            return None
+
+        self._calls.add(call)
+        self._services.spawn(self._run, call, run_when_ready)
+
+    def end(self, make_error: MakeError) -> None:
+        """Refuse everything from now on.
+
+        Args:
+            make_error: Makes the error of whatever still waits for the session.
+        """
+        self._make_end_error = make_error
+
+    def check_usable(self) -> None:
+        """Check that the session was not ended and that its setup did not fail.
+
+        Raises:
+            OrsServerError: The session's end, or why setup failed.
+        """
+        if self._make_end_error is not None:
+            raise self._make_end_error()
+        self._setup.check()
+
+    async def until_ready(self) -> None:
+        """Wait for setup.
+
+        Raises:
+            OrsServerError: As `check_usable`.
+        """
+        await self._setup.wait()
+        self.check_usable()
+
+    @asynccontextmanager
+    async def exclusive_turn(self) -> AsyncGenerator[None]:
+        """Wait until the session is ready and no call runs, and hold new ones back.
+
+        Raises:
+            EnvironmentFailedError: If the thread of a tool that was stopped keeps the turn for too long.
+            OrsServerError: As `check_usable`.
+        """
+        await self.until_ready()
+        await self._wait_for_turn(Concurrency.EXCLUSIVE)
+        try:
+            self.check_usable()
+            yield
+        finally:
+            self.turns.release(Concurrency.EXCLUSIVE)
+
+    async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
+        """Bring a call to its one result."""
+        result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
+        try:
+            if self._make_end_error is not None:
+                result = Failure(self._make_end_error())
+            elif call.is_cancelled:
+                result = Failure(call.cancel_error)
+            else:
+                result = await perform(call) or Failure(call.cancel_error)
+        except OrsServerError as error:
+            result = Failure(error)
+        except Exception:  # the border between a defect of ours and all other calls
+            log.exception("call_defect", session_id=self._recorder.origin.session_id, tool=call.tool)
+            result = Failure(OrsServerError("the server failed; its log has the details"))
+        finally:
+            self._calls.finish(call, result)
+
+    async def _play(self, call: Call) -> CallResult | None:
+        """Play one step; return `None` if the call was cancelled before its tool was found.
 
         Raises:
             StoreError: If the step could not be written, or the one before it still cannot; then the tool did
                 not run.
         """
-        written = await self._recorder.write_pending(call)
-        if written is not None:
-            return written
-        over = self._recorder.refusal(call.tool)
-        if over is not None:
-            return over
+        found: BoundTool | CallResult | None = self._find_now(call)
+        if found is None:
+            with _cancellable(call):
+                found = await self._find(call)
+        if not isinstance(found, BoundTool):
+            return found
         started = self._recorder.now
         try:
-            tool = await self._tools.find(call.tool)
-            parsed = None if tool is None else parse_arguments(tool, call.arguments)
+            parsed = parse_arguments(found.definition, call.arguments)
         except InvalidArgumentsError as error:
-            return await self._count_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
+            return await self._record_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
-            return await self._recorder.record(
-                call, EndedCall(CallOutcome(OutcomeKind.FAULT), started, error=error)
-            )
-        if tool is None:
-            text = refuse_unknown(call.tool, [spec.name for spec in (await self._tools.listing()).tools])
-            return await self._count_refusal(call, RefusalReason.NOT_FOUND, text, started)
-        return await self._take_turn(call, tool, parsed)
+            return await self._recorder.record(call, _fault(error, started))
+        if not self.turns.acquire_now(found.concurrency):
+            result = await self._acquire_turn(call, found.concurrency)
+            if result is not None:
+                return result
+        return await self._use_turn(call, found, parsed)
 
-    @asynccontextmanager
-    async def turn(self, concurrency: Concurrency) -> AsyncGenerator[None]:
-        """Wait for a turn and hold it.
+    def _find_now(self, call: Call) -> BoundTool | Refusal | None:
+        """Find a call's tool without waiting; return `None` if something has to be waited for."""
+        if call.repeats is not None or self._setup.is_pending or self._recorder.pending_calls:
+            return None
+        self.check_usable()
+        return self._recorder.refusal(call.tool) or self._tools.found(call.tool)
 
-        Raises:
-            EnvironmentFailedError: If a tool's thread that was left behind keeps the turn for too long.
-        """
-        await self._wait_for_turn(concurrency)
+    async def _find(self, call: Call) -> BoundTool | CallResult:
+        """Find a call's tool, once the session is ready and every earlier step is on record."""
+        await self.until_ready()
+        recorder = self._recorder
+        result = await recorder.write_pending(call) or recorder.refusal(call.tool)
+        if result is not None:
+            return result
+        started = recorder.now
         try:
-            yield
-        finally:
-            self.turns.release(concurrency)
+            tool = await self._tools.find(call.tool)
+        except OrsServerError as error:
+            return await recorder.record(call, _fault(error, started))
+        if tool is not None:
+            return tool
+        text = refuse_unknown(call.tool, [spec.name for spec in (await self._tools.listing()).tools])
+        return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
-    async def _take_turn(self, call: Call, tool: ToolDefinition, parsed: object) -> CallResult:
-        concurrency = (
-            Concurrency.EXCLUSIVE
-            if tool.exclusive
-            else Concurrency.CONCURRENT
-            if tool.concurrent
-            else Concurrency.SERIAL
-        )
-        try:
-            if not self.turns.acquire_now(concurrency):
-                await self._wait_for_turn(concurrency)
-        except EnvironmentFailedError as error:
-            return await self._give_up(call, error)
+    async def _use_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:
+        """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
             over = self._recorder.refusal(call.tool)
-            return over if over is not None else await self._execute(call, tool, parsed, thread)
+            return over if over is not None else await self._run_tool(call, tool, parsed, thread)
         finally:
             if thread.ended is None or thread.ended.is_set():
-                self.turns.release(concurrency)
+                self.turns.release(tool.concurrency)
             else:
-                self._lingering.append(tool.name)
+                self._lingering.append(call.tool)
                 self._limit_waiting()
-                self._services.spawn(self._give_back_later, concurrency, tool.name, thread.ended)
+                self._services.spawn(self._release_later, tool.concurrency, call.tool, thread.ended)
+
+    async def _run_tool(
+        self, call: Call, tool: BoundTool, parsed: object, thread: LingeringThread
+    ) -> CallResult:
+        """Run the tool within its time limit and record what came of it."""
+        recorder = self._recorder
+        run = self._make_run(call, tool, parsed)
+        context_before = running_call.set(run.context)
+        code_before = author_code.set(tool.code)
+        recorder.clocks[run.clock] = None
+        try:
+            ended = await self._await_tool(call, tool, run, thread)
+        except asyncio.CancelledError:  # the server ends its tasks
+            with anyio.CancelScope(shield=True):
+                await recorder.record(call, run.cancel(call.cancel_error))
+            raise
+        finally:
+            del recorder.clocks[run.clock]
+            author_code.reset(code_before)
+            running_call.reset(context_before)
+        if ended is None and call.is_cancelled:
+            await recorder.record(call, run.cancel(call.cancel_error))
+            return Failure(call.cancel_error)
+        if ended is None or run.clock.is_up:  # discards a late result too
+            ended = run.time_out()
+        if ended.error is not None:
+            self._log_failure(call, ended.error)
+        return await recorder.record(call, ended)
+
+    async def _await_tool(
+        self, call: Call, tool: BoundTool, run: ToolRun, thread: LingeringThread
+    ) -> EndedCall | None:
+        """Run the tool; return `None` if it was stopped, by its time limit or by a cancellation."""
+        ended: EndedCall | None = None
+        try:
+            with counting(run.clock) as clock:
+                call.use_scope(clock.cancel_scope)
+                result = await call_author(
+                    tool.function, run.parsed, run.context, thread=thread, on_loop=tool.definition.is_async
+                )
+                ended = await run.check_return(
+                    result, self._recorder.policy, self._services.max_output_bytes, self._grade
+                )
+        except AuthorRaisedError as raised:
+            ended = run.classify_error(raised.error)
+        except OrsServerError as error:
+            ended = run.fail(error)
+        return ended
+
+    def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
+        recorder = self._recorder
+        limits = (tool.definition.time_limit, recorder.policy.call_time_limit, recorder.remaining_time)
+        time_limit = min([limit for limit in limits if limit is not None], default=None)
+        context = CallContext(
+            session_id=recorder.origin.session_id,
+            call_id=call.id,
+            step=recorder.state.steps + 1,
+            task_spec=self._task_spec,
+            listeners=call.listeners,
+            client=call.client,
+            policy=recorder.policy,
+            time_limit=time_limit,
+            charged=[],
+        )
+        clock = CallClock(time_limit, watch=self._services.watch)
+        return ToolRun(tool.definition, parsed, context, clock, recorder.now)
+
+    async def _record_refusal(
+        self, call: Call, reason: RefusalReason, text: str, started: float
+    ) -> CallResult:
+        outcome = CallOutcome(OutcomeKind.INVALID_CALL)
+        return await self._recorder.record(call, EndedCall(outcome, started, refusal=Refusal(reason, text)))
+
+    async def _acquire_turn(self, call: Call, concurrency: Concurrency) -> CallResult | None:
+        """Wait for the turn; return `None` once the call has it, or what the call came to without it."""
+        try:
+            with _cancellable(call):
+                await self._wait_for_turn(concurrency)
+                return None
+        except EnvironmentFailedError as error:
+            return await self._give_up(call, error)
+        return Failure(call.cancel_error)
 
     async def _wait_for_turn(self, concurrency: Concurrency) -> None:
         if self.turns.acquire_now(concurrency):
             return
         with anyio.CancelScope() as scope:
-            self._waiting.add(scope)
-            self._limit_waiting(scope)
+            self._waiting[scope] = None
+            self._limit_waiting()
             try:
                 await self.turns.acquire(concurrency)
                 return
             finally:
-                self._waiting.discard(scope)
+                del self._waiting[scope]
         tools = ", ".join(repr(name) for name in dict.fromkeys(self._lingering))
         raise EnvironmentFailedError(
             f"{tools} was stopped and its thread still runs, so that nothing else may touch the environment; "
             "have the tool end in time, or make it async"
         )
 
-    def _limit_waiting(self, *scopes: anyio.CancelScope) -> None:
-        """Bound the waits for a turn while a thread that was left behind may keep it."""
+    def _limit_waiting(self) -> None:
+        """Bound the waits for a turn while the thread of a tool that was stopped may keep it."""
         deadline = math.inf
         if self._lingering:
             deadline = anyio.current_time() + self._services.turn_time_limit
-        for scope in scopes or self._waiting:
+        for scope in self._waiting:
             scope.deadline = deadline
 
-    async def _give_up(self, call: Call, error: EnvironmentFailedError) -> CallResult:
-        """Answer with a fault and end the episode, for its environment can never be used again."""
-        over = self._recorder.refusal(call.tool)
-        if over is not None:
-            return over
-        log.warning("environment_lost", session_id=self._recorder.origin.session_id, error=str(error))
-        result = await self._recorder.record(
-            call, EndedCall(CallOutcome(OutcomeKind.FAULT), self._recorder.now, error=error)
-        )
-        self._recorder.fail()
-        return result
-
-    async def _execute(
-        self, call: Call, tool: ToolDefinition, parsed: object, thread: LingeringThread
-    ) -> CallResult:
-        started = self._recorder.now
-        time_limit = self._time_limit(tool)
-        clock = CallClock(time_limit, watch=self._services.watch)
-        job = ToolJob(
-            tool=tool,
-            function=self._tools.bound(tool.name),
-            parsed=parsed,
-            context=CallContext(
-                session_id=self._recorder.origin.session_id,
-                call_id=call.id,
-                step=self._recorder.state.steps + 1,
-                task_spec=self._task_spec,
-                listeners=call.listeners,
-                client=call.client,
-                policy=self._recorder.policy,
-                time_limit=time_limit,
-            ),
-            policy=self._recorder.policy,
-            clock=clock,
-            max_output_bytes=self._services.max_output_bytes,
-            grade=self._grade,
-        )
-        running = running_call.set(job.context)
-        code = author_code.set(self._name_code(tool.name))
-        self._recorder.clocks.add(clock)
-        try:
-            run = await run_tool(job, thread)
-        except anyio.get_cancelled_exc_class():
-            outcome = CallOutcome(OutcomeKind.CANCELLED, waived=clock.waived_s)
-            with anyio.CancelScope(shield=True):
-                await self._recorder.record(call, EndedCall(outcome, started, error=self._why_cancelled()))
-            raise
-        finally:
-            self._recorder.clocks.discard(clock)
-            author_code.reset(code)
-            running_call.reset(running)
-        if run.error is not None:
-            log.warning(
-                "tool_failed",
-                session_id=self._recorder.origin.session_id,
-                tool=tool.name,
-                call_id=call.id,
-                exc_info=run.error,
-            )
-        outcome, waived = run.outcome, clock.waived_s
-        if waived > 0:  # field by field, which costs a third of what `replace` does
-            outcome = CallOutcome(
-                outcome.kind, outcome.reward, outcome.finished, outcome.causes, outcome.metrics, waived
-            )
-        return await self._recorder.record(call, EndedCall(outcome, started, run.output, error=run.error))
-
-    def _name_code(self, tool: str) -> AuthorCode:
-        code = self._codes.get(tool)
-        if code is None:
-            code = self._codes[tool] = AuthorCode(self._recorder.origin.environment, f"tool {tool!r}")
-        return code
-
-    async def _count_refusal(
-        self, call: Call, reason: RefusalReason, text: str, started: float
-    ) -> CallResult:
-        entry = EndedCall(CallOutcome(OutcomeKind.INVALID_CALL), started, refusal=Refusal(reason, text))
-        return await self._recorder.record(call, entry)
-
-    def _time_limit(self, tool: ToolDefinition) -> float | None:
-        limits = (tool.time_limit, self._recorder.policy.call_time_limit, self._recorder.remaining_time)
-        return min([limit for limit in limits if limit is not None], default=None)
-
-    async def _give_back_later(self, concurrency: Concurrency, tool: str, ended: asyncio.Event) -> None:
+    async def _release_later(self, concurrency: Concurrency, tool: str, ended: asyncio.Event) -> None:
         await ended.wait()
         self._lingering.remove(tool)
         self.turns.release(concurrency)
         self._limit_waiting()
+
+    async def _give_up(self, call: Call, error: EnvironmentFailedError) -> CallResult:
+        """Answer with a fault and end the episode, for its environment can never be used again."""
+        recorder = self._recorder
+        over = recorder.refusal(call.tool)
+        if over is not None:
+            return over
+        log.warning("environment_lost", session_id=recorder.origin.session_id, error=str(error))
+        result = await recorder.record(call, _fault(error, recorder.now))
+        recorder.fail()
+        return result
+
+    def _log_failure(self, call: Call, error: OrsServerError) -> None:
+        session_id = self._recorder.origin.session_id
+        log.warning("tool_failed", session_id=session_id, tool=call.tool, call_id=call.id, exc_info=error)
+
+
+def _cancellable(call: Call) -> anyio.CancelScope:
+    """Return a scope that `Call.cancel` cancels; what comes after it goes on."""
+    scope = make_scope()
+    call.use_scope(scope)
+    return scope
+
+
+def _fault(error: OrsServerError, started: float) -> EndedCall:
+    return EndedCall(CallOutcome(OutcomeKind.FAULT), started, error=error)

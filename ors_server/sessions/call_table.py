@@ -1,20 +1,17 @@
 """The calls of one session by id: each runs once, and every request for its id gets the one result."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable
 
 import anyio
 
-from ors_server.call_clock import make_scope
-from ors_server.errors import CallCancelledError, OrsServerError, ShuttingDownError, StoreError
+from ors_server.clock import LastUse
+from ors_server.errors import OrsServerError, StoreError
 from ors_server.logs import get_logger
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
 from ors_server.sessions.session_services import Services
 from ors_server.wire import TextBlock, ToolOutput
 
 log = get_logger("ors_server.session")
-
-Perform: TypeAlias = Callable[[Call], Awaitable[CallResult]]
 
 AFTER_END_KEPT = 64
 """Refused calls after the end whose answers stay readable; older ones are forgotten."""
@@ -27,33 +24,31 @@ OUTPUT_SIZE_KEPT = 1024 * 1024
 
 
 class CallTable:
-    """Starts, keeps and stops the calls of one session."""
+    """Keeps the calls of one session, and cancels those that run."""
 
     __slots__ = (
         "_after_end",
         "_kept",
         "_known",
-        "_on_end",
+        "_last_use",
         "_on_record",
         "_running",
         "_services",
         "_session_id",
-        "_why_stopped",
     )
 
-    def __init__(self, session_id: str, services: Services, on_end: Callable[[], None]) -> None:
+    def __init__(self, session_id: str, services: Services, last_use: LastUse) -> None:
         """Start without calls."""
         self._session_id = session_id
         self._services = services
-        self._on_end = on_end
+        self._last_use = last_use
         self._known: dict[str, Call] = {}
         self._kept: dict[str, int] = {}
         """Size of each output that is in memory, by call id, oldest first."""
         self._on_record: dict[str, tuple[int, bool]] = {}
         """Step of each call whose output is in the record only, and whether it tells of a mistake."""
-        self._running: set[Call] = set()
+        self._running: dict[Call, None] = {}
         self._after_end: list[str] = []
-        self._why_stopped: Callable[[], OrsServerError] | None = None
 
     @property
     def running(self) -> int:
@@ -65,14 +60,14 @@ class CallTable:
         return None if call_id is None else self._known.get(call_id)
 
     def is_only_on_record(self, call_id: str | None) -> bool:
-        """Say whether a call has to be recalled before `get` returns it."""
+        """Say whether a call must be loaded from the record before `get` returns it."""
         return call_id in self._on_record
 
     async def load_recorded(self, call_id: str, episode_id: str) -> None:
         """Read a call whose output left memory from the record.
 
         Args:
-            call_id: The id of a call that is shelved.
+            call_id: The id of a call that is only on record.
             episode_id: The episode of the session.
 
         Raises:
@@ -106,30 +101,22 @@ class CallTable:
             if isinstance(result, Completed):
                 self._on_record[oldest] = (result.step, result.is_error)
 
-    def start(self, call: Call, perform: Perform) -> None:
-        """Run a call in the background.
-
-        Args:
-            call: The call, whose id is not known yet.
-            perform: Plays it.
-        """
+    def add(self, call: Call) -> None:
+        """Add a call that is about to run, whose id no other call has."""
         self._known[call.id] = call
-        self._running.add(call)
-        self._services.spawn(self._run, call, perform)
+        self._running[call] = None
 
-    async def stop(self, time_limit: float, why: Callable[[], OrsServerError]) -> None:
-        """Cancel every call, now and in future, and wait until each has its result.
+    async def stop(self, time_limit: float, make_error: Callable[[], OrsServerError]) -> None:
+        """Cancel every call and wait until each has its result.
 
         Args:
-            time_limit: Seconds after which calls that ignore their cancellation get their result without
-                ending.
-            why: Makes the error that their callers get.
+            time_limit: Seconds after which calls that ignore their cancellation fail without ending.
+            make_error: Makes the error of a cancelled call.
         """
-        self._why_stopped = why
         if not self._running:
             return
         for call in list(self._running):
-            call.cancel()
+            call.cancel(make_error())
         with anyio.move_on_after(time_limit) as scope:
             for call in list(self._running):
                 await call.wait()
@@ -138,38 +125,14 @@ class CallTable:
                 log.warning(
                     "call_ignores_cancellation", session_id=self._session_id, tool=call.tool, call_id=call.id
                 )
-                self._end(call, Failure(self.why_cancelled()))
+                self.finish(call, Failure(call.cancel_error))
 
-    def why_cancelled(self) -> OrsServerError:
-        """Say why a running call was cancelled."""
-        if self._why_stopped is not None:
-            return self._why_stopped()
-        return CallCancelledError("the call was cancelled")
-
-    async def _run(self, call: Call, perform: Perform) -> None:
-        result: CallResult | None = None
-        try:
-            with make_scope() as scope:
-                call.scope = scope
-                if self._why_stopped is None and not call.is_cancelled:
-                    result = await perform(call)
-            if result is None:
-                result = Failure(self.why_cancelled())
-        except OrsServerError as error:
-            result = Failure(error)
-        except Exception:  # the border between a defect of ours and all other calls
-            log.exception("call_defect", session_id=self._session_id, tool=call.tool)
-            result = Failure(OrsServerError("the server failed; its log has the details"))
-        finally:
-            self._end(
-                call, Failure(ShuttingDownError("the server is shutting down")) if result is None else result
-            )
-
-    def _end(self, call: Call, result: CallResult) -> None:
-        self._running.discard(call)
+    def finish(self, call: Call, result: CallResult) -> None:
+        """Give a call its result; the first one stays."""
+        self._running.pop(call, None)
         call.resolve(result)
         self._keep(call)
-        self._on_end()
+        self._last_use.touch()
         if isinstance(result, Refusal) and result.step is None:
             self._after_end.append(call.id)
             if len(self._after_end) > AFTER_END_KEPT:

@@ -18,21 +18,24 @@ from ors_server.call_clock import make_scope
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
+from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.call_table import CallTable
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.snapshots import Snapshots
-from ors_server.sessions.turns import Concurrency, Turns
+from ors_server.sessions.turns import Concurrency
 
 log = get_logger("ors_server.session")
 
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
 
-def _make_end_error(*, server_stops: bool) -> OrsServerError:
-    if server_stops:
-        return ShuttingDownError("the server is shutting down")
+def _server_stops() -> OrsServerError:
+    return ShuttingDownError("the server is shutting down")
+
+
+def _session_deleted() -> OrsServerError:
     return SessionDeletedError("Session deleted")
 
 
@@ -44,16 +47,16 @@ class SessionParts:
     definition: EnvironmentDefinition
     instance: Instance
     calls: CallTable
-    turns: Turns
+    runner: CallRunner
     setup: Setup
-    own: RewardView
+    reward_view: RewardView
     snapshots: Snapshots
 
 
 class SessionEnding:
     """Ends one session, once."""
 
-    __slots__ = ("_answered", "_is_recorded", "_parts", "_released", "_server_stops", "_services")
+    __slots__ = ("_answered", "_is_recorded", "_make_error", "_parts", "_released", "_services")
 
     def __init__(self, parts: SessionParts) -> None:
         """Keep what will have to be ended."""
@@ -62,7 +65,7 @@ class SessionEnding:
         self._answered: asyncio.Event | None = None
         self._released = asyncio.Event()
         self._is_recorded = False
-        self._server_stops = False
+        self._make_error = _session_deleted
 
     @property
     def has_begun(self) -> bool:
@@ -79,10 +82,6 @@ class SessionEnding:
         """Whether nothing is left of the session, its environment included."""
         return self._released.is_set()
 
-    def error(self) -> OrsServerError:
-        """Make the error for requests that still wait for the session."""
-        return _make_end_error(server_stops=self._server_stops)
-
     async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
 
@@ -92,8 +91,9 @@ class SessionEnding:
             server_stops: Whether the server goes.
         """
         if self._answered is None:
-            self._server_stops = server_stops
+            self._make_error = _server_stops if server_stops else _session_deleted
             self._answered = asyncio.Event()
+            self._parts.runner.end(self._make_error)
             self._services.spawn(self._run, event, reason, self._answered)
         await self._answered.wait()
 
@@ -108,7 +108,7 @@ class SessionEnding:
             partial(parts.recorder.end, event, reason),
             partial(self._let_code_end, answered),
             self._tear_down,
-            parts.own.aclose,
+            parts.reward_view.aclose,
             parts.snapshots.aclose,
             parts.setup.release,
             self._close_record,
@@ -154,7 +154,7 @@ class SessionEnding:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.ending_time_limit
         until = time.monotonic() + limit
-        await self._parts.calls.stop(limit, partial(_make_end_error, server_stops=self._server_stops))
+        await self._parts.calls.stop(limit, self._make_error)
         self._parts.setup.abandon()
         if self._is_touched:
             with make_scope(deadline=until):
@@ -163,7 +163,7 @@ class SessionEnding:
     @property
     def _is_touched(self) -> bool:
         """Whether code of the author's may still touch the environment."""
-        return not self._parts.turns.is_idle or self._parts.setup.lingers
+        return not self._parts.runner.turns.is_idle or self._parts.setup.lingers
 
     async def _let_code_end(self, answered: asyncio.Event) -> None:
         """Answer the request, then wait for code that ignored its cancellation."""
@@ -184,8 +184,8 @@ class SessionEnding:
     async def _until_untouched(self) -> None:
         """Wait until no code of the author's can touch the environment any more."""
         await self._parts.setup.until_gone()
-        if not self._parts.turns.is_idle:
-            async with self._parts.turns.turn(Concurrency.EXCLUSIVE):
+        if not self._parts.runner.turns.is_idle:
+            async with self._parts.runner.turns.turn(Concurrency.EXCLUSIVE):
                 pass
 
     async def _log_end(self) -> None:

@@ -92,7 +92,7 @@ class EpisodeRecorder:
         self._unwritten: list[_PendingStep] = []
         """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
-        self.clocks: set[CallClock] = set()
+        self.clocks: dict[CallClock, None] = {}
         """Of the calls that run."""
         self.restored_to_step: int | None = None
         """Number of the step after which a snapshot was taken that was restored since the last step."""

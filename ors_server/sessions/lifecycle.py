@@ -1,6 +1,6 @@
 """Setup and teardown of an instance: each once and within its time limit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import anyio
 
@@ -8,6 +8,7 @@ from ors_server.admission import Gate
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
 from ors_server.call_clock import counting, start_clock
+from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
 from ors_server.logs import get_logger
@@ -31,8 +32,8 @@ class Setup:
 
     __slots__ = (
         "_is_abandoned",
+        "_last_use",
         "_limits",
-        "_on_end",
         "_ready",
         "_recorder",
         "_scope",
@@ -42,20 +43,20 @@ class Setup:
     )
 
     def __init__(
-        self, recorder: EpisodeRecorder, on_end: Callable[[], None], sandbox_limits: Limits | None = None
+        self, recorder: EpisodeRecorder, last_use: LastUse, sandbox_limits: Limits | None = None
     ) -> None:
         """Prepare nothing yet.
 
         Args:
             recorder: The episode's recorder; it records how setup ended.
-            on_end: Called when setup has ended.
+            last_use: Of the session; the end of setup is one.
             sandbox_limits: What the session's sandbox may use; `None` for a session without one.
         """
         self.error: EnvironmentFailedError | MachineryError | None = None
         self.sandbox: Sandbox | None = None
         self._recorder = recorder
         self._limits = sandbox_limits
-        self._on_end = on_end
+        self._last_use = last_use
         self._is_abandoned = False
         self._ready: anyio.Event | None = None
         self._scope: anyio.CancelScope | None = None
@@ -115,9 +116,14 @@ class Setup:
             await self.sandbox.restore(files)
         await hook(instance, memory)
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether setup has begun and `wait` would wait."""
+        return self._ready is not None and not self._ready.is_set()
+
     async def wait(self) -> None:
         """Wait until setup has ended, failed or was cancelled."""
-        if self._ready is not None and not self._ready.is_set():
+        if self._ready is not None and self.is_pending:
             await self._ready.wait()
 
     def check(self) -> None:
@@ -189,7 +195,7 @@ class Setup:
 
     def _end(self) -> None:
         self._scope = None
-        self._on_end()
+        self._last_use.touch()
         if self._is_abandoned:
             pass  # the code that abandoned it records how the episode ended
         elif self.error is not None:

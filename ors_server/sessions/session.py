@@ -1,8 +1,8 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 
 from ors_server.authoring.client import CallingClient
@@ -10,6 +10,7 @@ from ors_server.authoring.context import CallContext, ProgressListener
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
+    GroupScorer,
     Instance,
     ToolsetDefinition,
 )
@@ -34,7 +35,6 @@ from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Scored
 from ors_server.sessions.session_request import SessionStatus
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
-from ors_server.sessions.turns import Concurrency
 from ors_server.trajectory import Step
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
@@ -101,19 +101,19 @@ class Session:
         self._last_use = LastUse(services.clock)
         self._task_spec = task_spec
         self._tools = SessionTools(definition, instance, toolset)
-        self._calls = CallTable(recorder.origin.session_id, services, self._last_use.touch)
+        self._calls = CallTable(recorder.origin.session_id, services, self._last_use)
         self._reward_view = RewardView(recorder, definition, instance)
+        self._setup = Setup(recorder, self._last_use, definition.sandbox_for(toolset))
         grade = None if definition.reward is None else self._reward_view.grade
-        self._runner = CallRunner(recorder, self._tools, task_spec, self._calls.why_cancelled, grade)
-        self._setup = Setup(recorder, self._last_use.touch, definition.sandbox_for(toolset))
-        self.snapshots = Snapshots(recorder, definition, instance, self._setup, self._until_my_turn)
+        self._runner = CallRunner(recorder, self._calls, self._tools, self._setup, task_spec, grade)
+        self.snapshots = Snapshots(recorder, definition, instance, self._setup, self._runner)
         self._ending = SessionEnding(
             SessionParts(
                 recorder,
                 definition,
                 instance,
                 self._calls,
-                self._runner.turns,
+                self._runner,
                 self._setup,
                 self._reward_view,
                 self.snapshots,
@@ -191,7 +191,7 @@ class Session:
             EnvironmentFailedError: If setup or the environment's method failed.
             SessionDeletedError: If the session is deleted meanwhile.
         """
-        await self._until_ready()
+        await self._runner.until_ready()
         blocks = await self.definition.hooks.prompt(self._instance)
         self._reward_view.record_prompt(blocks)
         return blocks
@@ -203,7 +203,7 @@ class Session:
             EnvironmentFailedError: If setup or the environment's method failed.
             SessionDeletedError: If the session is deleted meanwhile.
         """
-        await self._until_ready()
+        await self._runner.until_ready()
         messages = await self.definition.hooks.messages(self._instance)
         self._reward_view.record_prompt(flatten_messages(messages))
         return messages
@@ -215,7 +215,7 @@ class Session:
             EnvironmentFailedError: If setup or the environment's method failed.
             SessionDeletedError: If the session is being deleted.
         """
-        self._check_usable()
+        self._runner.check_usable()
         return await self._tools.listing()
 
     async def offered_prompt(
@@ -229,7 +229,7 @@ class Session:
         offer = self.definition.offers.prompts.get(name)
         if offer is None:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no prompt {name!r}")
-        await self._until_ready()
+        await self._runner.until_ready()
         with running_code(self.definition.name, f"prompt {name!r}", is_urgent=True):
             return await offer.call(self._instance, arguments, self._context("", client))
 
@@ -242,7 +242,7 @@ class Session:
         found = self.definition.offers.find_resource(uri)
         if found is None:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no resource {uri!r}")
-        await self._until_ready()
+        await self._runner.until_ready()
         offer, arguments = found
         with running_code(self.definition.name, f"resource {offer.uri!r}"):
             content = await offer.read(self._instance, arguments, self._context("", client))
@@ -286,11 +286,16 @@ class Session:
         if known is not None and not known.is_unwritten:
             call = known
         else:
-            call = Call(call_id or token_hex(16), tool, arguments, client=client or NO_CLIENT)
-            call.is_named = call_id is not None
+            call = Call(
+                call_id or token_hex(16),
+                tool,
+                arguments,
+                client=client or NO_CLIENT,
+                is_named=call_id is not None,
+            )
             if known is not None:
                 call.id, call.is_named, call.repeats = known.id, known.is_named, known.repeats or known
-            self._calls.start(call, self._perform)
+            self._runner.start(call)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
         return call
@@ -310,17 +315,13 @@ class Session:
         if hook is None:
             raise NotSupportedError(f"Environment {self.definition.name!r} does not implement score_group")
 
-        async def perform(_call: Call) -> CallResult:
-            await self._until_ready()
-            return Scored(tuple(await hook(self._instance, candidates)))
-
         arguments: JSONObject = {"candidates": candidates}
         call = self._calls.get(call_id)
         if call is not None:
             call.expect("score_group", arguments)
         else:
             call = Call(call_id or token_hex(16), "score_group", arguments)
-            self._calls.start(call, perform)
+            self._runner.start_other(call, partial(_score, hook, self._instance, candidates))
         return call
 
     def resume(self, call_id: str) -> Call:
@@ -369,22 +370,8 @@ class Session:
         step = self.recorder.state.steps + 1
         return CallContext(self.id, call_id, step, self._task_spec, [], client or NO_CLIENT)
 
-    async def _perform(self, call: Call) -> CallResult:
-        await self._until_ready()
-        return await self._runner.perform(call)
 
-    @asynccontextmanager
-    async def _until_my_turn(self) -> AsyncGenerator[None]:
-        await self._until_ready()
-        async with self._runner.turn(Concurrency.EXCLUSIVE):
-            self._check_usable()
-            yield
-
-    async def _until_ready(self) -> None:
-        await self._setup.wait()
-        self._check_usable()
-
-    def _check_usable(self) -> None:
-        if self._ending.has_begun:
-            raise self._ending.error()
-        self._setup.check()
+async def _score(
+    score_group: GroupScorer, instance: Instance, candidates: list[GroupCandidate]
+) -> CallResult:
+    return Scored(tuple(await score_group(instance, candidates)))

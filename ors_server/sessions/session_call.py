@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ import anyio
 
 from ors_server.authoring.client import CallingClient, NoClient
 from ors_server.authoring.context import ProgressListener
-from ors_server.errors import CallIdReusedError, CapacityError, OrsServerError, StoreError
+from ors_server.errors import CallCancelledError, CallIdReusedError, CapacityError, OrsServerError, StoreError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
 
 
@@ -83,27 +83,59 @@ class _SenderCount:
         self._call.drop_sender()
 
 
-@dataclass(slots=True, eq=False)
 class Call:
-    """One call; every request for its id gets the same result."""
+    """One call; every request for its id gets the same result.
 
-    id: str
-    tool: str
-    arguments: JSONObject
-    result: CallResult | None = None
-    listeners: list[ProgressListener] = field(default_factory=list[ProgressListener])
-    client: CallingClient = NO_CLIENT
-    """The calling program, of which the tool may ask something while the call runs."""
-    is_named: bool = True
-    """Whether the caller gave the id."""
-    repeats: "Call | None" = None
-    """The first call of this id, if its step could not be written."""
-    scope: anyio.CancelScope | None = None
-    """Cancels the call while it runs."""
-    is_cancelled: bool = False
-    """Whether the call was cancelled."""
-    _readers: "list[asyncio.Future[None]] | None" = None
-    _senders: int = 0
+    Attributes:
+        result: `None` while the call runs.
+        listeners: Get the progress that the tool reports.
+        client: The calling program, of which the tool may ask something while the call runs.
+        is_named: Whether the caller gave the id.
+        repeats: The first call of this id, if its step could not be written.
+        is_cancelled: Whether a request, or the end of the session, cancelled the call.
+        scope: What `cancel` cancels; `None` before the call runs and once its result is being written.
+    """
+
+    __slots__ = (
+        "_cancel_error",
+        "_readers",
+        "_senders",
+        "arguments",
+        "client",
+        "id",
+        "is_cancelled",
+        "is_named",
+        "listeners",
+        "repeats",
+        "result",
+        "scope",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002  (the attribute's name)
+        tool: str,
+        arguments: JSONObject,
+        result: CallResult | None = None,
+        *,
+        client: CallingClient = NO_CLIENT,
+        is_named: bool = True,
+    ) -> None:
+        """Make a call that has not begun, or one with its result."""
+        self.id = id
+        self.tool = tool
+        self.arguments = arguments
+        self.result = result
+        self.listeners: list[ProgressListener] = []
+        self.client = client
+        self.is_named = is_named
+        self.repeats: Call | None = None
+        self.scope: anyio.CancelScope | None = None
+        self.is_cancelled = False
+        self._cancel_error: OrsServerError | None = None
+        self._readers: list[asyncio.Future[None]] | None = None
+        self._senders = 0
 
     @property
     def is_unwritten(self) -> bool:
@@ -182,6 +214,11 @@ class Call:
                 timer.cancel()
             readers.remove(reader)
 
+    @property
+    def cancel_error(self) -> OrsServerError:
+        """What a cancelled call fails with."""
+        return self._cancel_error or CallCancelledError("the call was cancelled")
+
     def reading(self) -> AbstractContextManager[None]:
         """Be one of those who send the result on; so many at once, for each holds its own copy of it.
 
@@ -209,9 +246,20 @@ class Call:
         self.scope = None
         return anyio.CancelScope(shield=True) if self.is_cancelled else nullcontext()
 
-    def cancel(self) -> None:
-        """Ask the call to stop, running or not begun yet; a call that is done stays as it is."""
+    def use_scope(self, scope: anyio.CancelScope) -> None:
+        """Have `cancel` cancel this scope from now on, at once if the call was cancelled before."""
+        self.scope = scope
+        if self.is_cancelled:
+            scope.cancel()
+
+    def cancel(self, error: OrsServerError | None = None) -> None:
+        """Cancel the call, running or not begun yet; a call that is done stays as it is.
+
+        Args:
+            error: What it fails with; `CallCancelledError` by default. The first one stays.
+        """
         self.is_cancelled = True
+        self._cancel_error = self._cancel_error or error
         if self.scope is not None:
             self.scope.cancel()
 

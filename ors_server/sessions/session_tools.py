@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ors_server.authoring.boundary import call_hook
@@ -13,8 +14,21 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
     announce_terminal,
 )
-from ors_server.loop_watch import running_code
+from ors_server.loop_watch import AuthorCode, running_code
+from ors_server.sessions.turns import Concurrency
 from ors_server.wire import ToolListing, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTool:
+    """A tool of one session, bound to its object."""
+
+    definition: ToolDefinition
+    function: Callable[[Any, CallContext], Any]
+    """Takes the validated arguments and the call."""
+    code: AuthorCode
+    """Its name for the event loop's watch."""
+    concurrency: Concurrency
 
 
 class SessionTools:
@@ -47,12 +61,16 @@ class SessionTools:
         self._session_toolset = session_toolset
         self._making = asyncio.Lock()
         self._owners: dict[int, Any] = {}
-        self._bound: dict[str, Callable[[Any, CallContext], Any]] = {}
+        self._bound: dict[str, BoundTool] = {}
         self._task_specs: list[ToolSpec] | None = None
         self._task_tools: dict[str, ToolDefinition] = {}
         self._listing: ToolListing | None = None
 
-    async def find(self, name: str) -> ToolDefinition | None:
+    def found(self, name: str) -> BoundTool | None:
+        """Return a tool that `find` has returned before, or `None`."""
+        return self._bound.get(name)
+
+    async def find(self, name: str) -> BoundTool | None:
         """Return the tool of that name that this session offers, or `None`, and bind it to its object.
 
         Raises:
@@ -69,15 +87,9 @@ class SessionTools:
         if not tool.shared and name not in {spec.name for spec in await self._specs()}:
             return None
         if name not in self._bound:
-            self._bound[name] = tool.bind(await self._owner(toolset))
-        return tool
-
-    def bound(self, name: str) -> Callable[[Any, CallContext], Any]:
-        """Return a tool as a function of its validated arguments and its call.
-
-        Args:
-            name: The name of a tool that `find` found.
-        """
+            function = tool.bind(await self._owner(toolset))
+            code = AuthorCode(self._definition.name, f"tool {name!r}")
+            self._bound[name] = BoundTool(tool, function, code, _concurrency_of(tool))
         return self._bound[name]
 
     async def listing(self) -> ToolListing:
@@ -134,3 +146,9 @@ class SessionTools:
                 with running_code(self._definition.name, "a toolset", is_urgent=True):
                     self._owners[key] = await call_hook(toolset.make, self._instance)
         return self._owners[key]
+
+
+def _concurrency_of(tool: ToolDefinition) -> Concurrency:
+    if tool.exclusive:
+        return Concurrency.EXCLUSIVE
+    return Concurrency.CONCURRENT if tool.concurrent else Concurrency.SERIAL

@@ -1,7 +1,6 @@
 """Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
@@ -10,8 +9,9 @@ from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import restore_rng, rng_state
 from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.episode import EpisodeState
-from ors_server.errors import CapacityError, EpisodeOverError, SessionDeletedError, UnknownSnapshotError
+from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
+from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
 from ors_server.wire import JSONObject
@@ -63,14 +63,10 @@ class SessionSnapshot:
             await self.files.aclose()
 
 
-def _no_turn() -> AbstractAsyncContextManager[None]:
-    raise SessionDeletedError("Session deleted")
-
-
 class Snapshots:
     """Takes a session's snapshots, and keeps those that are wanted until they are discarded or it ends."""
 
-    __slots__ = ("_definition", "_instance", "_kept", "_recorder", "_setup", "_turn")
+    __slots__ = ("_definition", "_instance", "_kept", "_recorder", "_runner", "_setup")
 
     def __init__(
         self,
@@ -78,7 +74,7 @@ class Snapshots:
         definition: EnvironmentDefinition,
         instance: Instance,
         setup: Setup,
-        turn: Callable[[], AbstractAsyncContextManager[None]],
+        runner: CallRunner,
     ) -> None:
         """Keep nothing yet.
 
@@ -87,13 +83,13 @@ class Snapshots:
             definition: Its environment.
             instance: Its object.
             setup: Has its sandbox.
-            turn: Waits until the session is ready and no call runs, and holds new ones back.
+            runner: Gives exclusive turns.
         """
         self._recorder = recorder
         self._definition = definition
         self._instance = instance
         self._setup = setup
-        self._turn = turn
+        self._runner = runner
         self._kept: dict[str, SessionSnapshot] = {}
 
     async def take(self) -> SessionSnapshot:
@@ -108,7 +104,7 @@ class Snapshots:
         hook = self._definition.hooks.save
         if hook is None:
             raise cannot_be_copied(self._definition)
-        async with self._turn():
+        async with self._runner.exclusive_turn():
             await self._recorder.write_pending()
             self._check_playable()
             started = self._recorder.now
@@ -152,7 +148,7 @@ class Snapshots:
             EpisodeOverError: If the episode has ended.
             SandboxError: If the files could not be brought back.
         """
-        async with self._turn():
+        async with self._runner.exclusive_turn():
             self._check_playable()
             snapshot = self.find(snapshot_id)
             await self._setup.restore_snapshot(
@@ -188,8 +184,7 @@ class Snapshots:
         await snapshot.aclose()
 
     async def aclose(self) -> None:
-        """Discard them all, and take no more; one that cannot be discarded keeps no other."""
-        self._turn = _no_turn
+        """Discard them all; one that cannot be discarded keeps no other."""
         async with AsyncExitStack() as stack:
             while self._kept:
                 _, snapshot = self._kept.popitem()
