@@ -17,14 +17,14 @@ from ors_server.client.client import AsyncClient
 from ors_server.client.connection import Patience
 from ors_server.client.options import ClientOptions
 from ors_server.clock import Clock, SystemClock
-from ors_server.engines.base import Engine
-from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsError, ShuttingDownError
 from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import Choice, Wanted
 from ors_server.sandboxes.tier import Strength
+from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
@@ -50,7 +50,7 @@ LOOPBACK = "127.0.0.1"
 class InProcess:
     """How an application runs that only clients of this process call; it has no MCP."""
 
-    options: EngineOptions | None = None
+    options: SessionOptions | None = None
     """In place of what the settings say."""
     sandboxes: Wanted | Sandboxes | None = None
     """Which isolation is wanted, or one that was prepared already and is not closed here; the strongest that
@@ -99,7 +99,7 @@ class App:
         """Why it could not start, or not end in order."""
         self.sandboxes = NO_SANDBOXES
         """What isolates the commands of agents, once the application runs."""
-        self._engine: Engine | None = None
+        self._engine: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpHttp | None = None
         self._doors: dict[str, http.Application] = {}
@@ -109,7 +109,7 @@ class App:
         )
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> SessionManager:
         """The engine, while the application runs.
 
         Raises:
@@ -158,7 +158,7 @@ class App:
             self._store = store
             stack.push_async_callback(store.aclose)
             engine = await stack.enter_async_context(
-                open_local_engine(
+                open_manager(
                     self._definitions,
                     (self._in_process and self._in_process.options) or engine_options(settings),
                     clock=self._clock,
@@ -196,7 +196,7 @@ class App:
             return nullcontext(wanted)
         return open_sandboxes(self._definitions, wanted, self._clock)
 
-    async def _open_mcp(self, engine: Engine, stack: AsyncExitStack) -> None:
+    async def _open_mcp(self, engine: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.transports.mcp.http import PATHS, McpHttp  # noqa: PLC0415  (a third of all imports)
 
         mcp = self._mcp = McpHttp(engine, self.keyring, self.settings)
@@ -332,13 +332,13 @@ def make_keyring(settings: Settings) -> Keyring:
     return keyring
 
 
-def engine_options(settings: Settings) -> EngineOptions:
+def engine_options(settings: Settings) -> SessionOptions:
     """Take from the settings what an engine needs.
 
     Args:
         settings: The settings.
     """
-    return EngineOptions(
+    return SessionOptions(
         limits=SessionLimits(
             sessions=settings.max_sessions,
             sessions_per_environment=settings.max_sessions_per_environment,

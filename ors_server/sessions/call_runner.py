@@ -263,7 +263,7 @@ class CallRunner:
                     tool.function, run.parsed, run.context, thread=thread, on_loop=tool.definition.is_async
                 )
                 ended = await run.check_return(
-                    result, self._recorder.policy, self._services.max_output_bytes, self._grade
+                    result, self._recorder.policy, self._services.options.max_output_bytes, self._grade
                 )
         except AuthorRaisedError as raised:
             ended = run.classify_error(raised.error)
@@ -326,7 +326,7 @@ class CallRunner:
         """Bound the waits for a turn while the thread of a tool that was stopped may keep it."""
         deadline = math.inf
         if self._lingering:
-            deadline = anyio.current_time() + self._services.turn_time_limit
+            deadline = anyio.current_time() + self._services.options.turn_time_limit
         for scope in self._waiting:
             scope.deadline = deadline
 

@@ -152,7 +152,7 @@ class SessionEnding:
 
     async def _stop_everything(self) -> None:
         """Stop calls and setup, waiting a while for code that ignores it."""
-        limit = self._services.ending_time_limit
+        limit = self._services.options.ending_time_limit
         until = time.monotonic() + limit
         await self._parts.calls.stop(limit, self._make_error)
         self._parts.setup.abandon()
@@ -171,7 +171,7 @@ class SessionEnding:
             return
         await self._release_all((self._close_record,))
         answered.set()
-        with anyio.move_on_after(self._services.lingering_time_limit) as scope:
+        with anyio.move_on_after(self._services.options.lingering_time_limit) as scope:
             await self._until_untouched()
         if scope.cancelled_caught:
             session_id = self._parts.recorder.origin.session_id

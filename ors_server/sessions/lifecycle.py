@@ -246,7 +246,7 @@ async def tear_down(
     if hook is None:
         return
     try:
-        clock = start_clock(services.teardown_time_limit)
+        clock = start_clock(services.options.teardown_time_limit)
         with counting(clock):
             await hook(instance, LingeringThread())
         if clock.is_up:

@@ -1,89 +1,79 @@
-"""All sessions of one process: created within limits, found by id, expired when idle, ended once."""
+"""What the doors ask of the sessions of this process, and everything that runs beneath them."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
-from secrets import randbelow, token_hex
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 
 import anyio
 
-from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
-from ors_server.episode import EpisodeEvent, StopReason
-from ors_server.errors import (
-    EnvironmentFailedError,
-    InvalidRequestError,
-    SessionDeletedError,
-    SessionExistsError,
-    SessionExpiredError,
-    SessionNotFoundError,
-    ShuttingDownError,
-    UnknownEnvironmentError,
-)
-from ors_server.policy import EpisodePolicy
-from ors_server.recording import task_digest
-from ors_server.sessions.episode_recorder import EpisodeRecorder
-from ors_server.sessions.forking import make_fork
-from ors_server.sessions.json_copies import JSONCopyError, copy_json
-from ors_server.sessions.lifecycle import make_instance, tear_down
-from ors_server.sessions.quotas import Quotas, RecentIds, SessionLimits
-from ors_server.sessions.session import Session
-from ors_server.sessions.session_request import ForkRequest, SessionRequest
-from ors_server.sessions.session_services import Services
-from ors_server.trajectory import EpisodeOrigin
+from ors_server.admission import Admission
+from ors_server.authoring.client import CallingClient
+from ors_server.authoring.context import ProgressListener
+from ors_server.authoring.definition import Blocks, EnvironmentDefinition
+from ors_server.clock import Clock, SystemClock
+from ors_server.errors import CallCancelledError, SessionNotFoundError, UnknownEnvironmentError
+from ors_server.loop_watch import LoopFigures, LoopWatch
+from ors_server.sessions.background_tasks import BackgroundTasks
+from ors_server.sessions.record_health import RecordHealth
+from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.sessions.session import ReadResource
+from ors_server.sessions.session_call import Call, Failure
+from ors_server.sessions.session_creation import SessionMaker, hash_task
+from ors_server.sessions.session_registry import SessionRegistry
+from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
+from ors_server.sessions.session_services import Services, SessionOptions, default_gradings
+from ors_server.sessions.snapshots import SessionSnapshot
+from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.store.memory import MemoryStore
+from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
-from ors_server.wire import JSONObject
+from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
+from ors_server.workers import Workers, set_workers
 
-SEEDS = 2**53
-"""How many seeds there are: as many integers as every JSON reader keeps exact."""
-
-
-class _Creation:
-    """A session that is being made."""
-
-    __slots__ = ("ended", "is_withdrawn")
-
-    def __init__(self) -> None:
-        self.ended = asyncio.Event()
-        self.is_withdrawn = False
+__all__ = ["SessionManager", "hash_task", "open_manager"]
 
 
 class SessionManager:
-    """Creates, finds and ends sessions."""
+    """Creates, plays and ends sessions; `open_manager` makes one.
+
+    Every method that takes a session id raises `SessionNotFoundError` if no live session has it, unless it
+    says otherwise, and counts as activity of that session.
+    """
 
     def __init__(
-        self,
-        definitions: Sequence[EnvironmentDefinition],
-        services: Services,
-        *,
-        limits: SessionLimits,
-        visibility: Visibility = Visibility.NEGOTIATED,
-        server_version: str,
+        self, definitions: Sequence[EnvironmentDefinition], services: Services, registry: SessionRegistry
     ) -> None:
-        """Serve environments; the first one is the default.
-
-        Args:
-            definitions: The environments, at least one, each name once.
-            services: What all sessions share.
-            limits: How many sessions may live, and how long unused.
-            visibility: What agents see of rewards where neither environment nor session says otherwise.
-            server_version: Written into each record.
-        """
+        """Serve environments; the first one is the default."""
         self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType(
-            {d.name: d for d in definitions}
+            {definition.name: definition for definition in definitions}
         )
+        """The environments by name, the default one first."""
         self._default = definitions[0]
         self._services = services
-        self._limits = limits
-        self._visibility = visibility
-        self._server_version = server_version
-        self._policies = {d.name: d.policy.model_dump(mode="json") for d in definitions}
-        self._quotas = Quotas(limits)
-        self._sessions: dict[str, Session] = {}
-        self._creations: dict[str, _Creation] = {}
-        self._being_released: set[Session] = set()
-        self._expired = RecentIds()
-        self._stopping = False
+        self._registry = registry
+
+    @property
+    def isolation(self) -> JSONObject | None:
+        """What isolates the commands of agents, as recorded with every episode; `None` where nothing does."""
+        return self._services.sandboxes.tier
+
+    def check_ready(self) -> None:
+        """Check that new sessions can be played.
+
+        Raises:
+            StoreError: If the record cannot be written.
+        """
+        self._services.health.check()
+
+    @property
+    def queues(self) -> JSONObject:
+        """What waits for its turn: name of a limiter to its figures (`AdmissionFigures.summary`)."""
+        return self._services.queues()
+
+    @property
+    def loop(self) -> LoopFigures:
+        """How late the event loop is, and whose code held it."""
+        return self._services.watch.figures()
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -99,284 +89,278 @@ class SessionManager:
             raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
         return found
 
-    async def create(self, request: SessionRequest) -> Session:
-        """Make a session and begin its setup.
+    # Sessions
 
-        Returns:
-            The session; its setup may still run.
+    async def create(self, request: SessionRequest) -> SessionStatus:
+        """Make a session; its setup goes on in the background.
 
         Raises:
-            UnknownEnvironmentError, UnknownSplitError, UnknownTaskError, InvalidRequestError: If the order is
-                wrong.
-            SessionExistsError: If the wanted id is live.
+            ClientError: If the request is wrong or the id is live.
             CapacityError: If a limit is reached.
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
             SandboxUnavailableError: If the session needs a sandbox and this server has none.
         """
-        if self._stopping:
-            raise ShuttingDownError("the server is shutting down")
-        definition = self.environment(request.environment)
-        session_id = request.session_id or token_hex(16)
-        if session_id in self._sessions or session_id in self._creations:
-            raise SessionExistsError("Session already exists")
-        make = partial(self._make, session_id, request, definition)
-        return await self._add(session_id, definition, request.credential_id, make)
+        session = await self._registry.create(request, self.environment(request.environment))
+        return session.status()
 
-    async def fork(self, session_id: str, request: ForkRequest) -> list[Session]:
+    async def fork(self, session_id: str, request: ForkRequest) -> Sequence[SessionStatus]:
         """Make copies of a live session, each of which goes on by itself; all of them, or none.
 
+        A copy's record begins with copies of the steps that both share, and its sums with theirs.
+
         Raises:
-            SessionNotFoundError: If no live session has the id.
             NotSupportedError: If the environment's sessions cannot be copied.
             EpisodeOverError: If the episode has ended.
             UnknownSnapshotError: If the session keeps no such snapshot.
             CapacityError: If a limit is reached.
             SandboxError: If the files could not be copied.
         """
-        if self._stopping:
-            raise ShuttingDownError("the server is shutting down")
-        parent = self.find(session_id)
-        kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
-        snapshot = kept or await parent.snapshots.take()
-        children: list[Session] = []
-        try:
-            shared = parent.recorder.origin.episode_id
-            steps = await self._services.store.steps(shared, 0, snapshot.state.steps)
-            for _ in range(request.count):
-                child_id = token_hex(16)
-                make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
-                child = await self._add(child_id, parent.definition, request.credential_id, make)
-                children.append(child)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                for child in children:
-                    await self._end(child, EpisodeEvent.DELETE, StopReason.DELETED)
-            raise
-        finally:
-            if kept is None:
-                with anyio.CancelScope(shield=True):
-                    await snapshot.aclose()
-        return children
+        return [session.status() for session in await self._registry.fork(session_id, request)]
 
-    async def _add(
-        self,
-        session_id: str,
-        definition: EnvironmentDefinition,
-        credential_id: str | None,
-        make: Callable[[], Awaitable[Session]],
-    ) -> Session:
-        self._quotas.add(definition.name, credential_id)
-        creation = self._creations[session_id] = _Creation()
-        try:
-            session = await make()
-        except BaseException:
-            self._quotas.remove(definition.name, credential_id)
-            raise
-        else:
-            self._sessions[session_id] = session
-            self._expired.discard(session_id)
-            await self._begin(session, creation)
-            return session
-        finally:
-            del self._creations[session_id]
-            creation.ended.set()
-
-    def find(self, session_id: str) -> Session:
-        """Return a live session and note that it was asked for.
-
-        Raises:
-            SessionNotFoundError: If it never existed or was deleted.
-            SessionExpiredError: If it expired, and not many others have since.
-        """
-        session = self._sessions.get(session_id)
-        if session is None:
-            if session_id in self._expired:
-                idle = self._limits.idle_seconds
-                raise SessionExpiredError(f"Active environment not found: it expired after {idle:g} s idle")
-            raise SessionNotFoundError("Active environment not found")
-        session.touch()
-        return session
-
-    def live(self) -> list[Session]:
-        """Return all live sessions, oldest first, without touching them."""
-        return list(self._sessions.values())
-
-    def peek(self, session_id: str) -> Session | None:
-        """Return a live session without touching it, or `None`."""
-        return self._sessions.get(session_id)
+    async def ping(self, session_id: str) -> None:
+        """Keep a session alive."""
+        self._registry.find(session_id)
 
     async def delete(self, session_id: str) -> bool:
-        """End a session, waiting until its environment is torn down.
+        """End a session and tear its environment down; return whether there was one of that id."""
+        return await self._registry.delete(session_id)
+
+    async def end_sessions(self) -> None:
+        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
+        await self._registry.end_all()
+
+    def definition_of(self, session_id: str) -> EnvironmentDefinition:
+        """Return the environment that a live session plays."""
+        return self._registry.find(session_id).definition
+
+    def visibility_of(self, session_id: str) -> Visibility:
+        """Return what an agent of a live session sees of rewards."""
+        return self._registry.find(session_id).visibility
+
+    def episode_of(self, session_id: str) -> str | None:
+        """Return the id of the episode that a live session plays; `None` without one. No activity."""
+        session = self._registry.peek(session_id)
+        return None if session is None else session.recorder.origin.episode_id
+
+    # Play
+
+    async def prompt(self, session_id: str) -> Blocks:
+        """Return the prompt, after setup."""
+        return await self._registry.find(session_id).prompt()
+
+    async def messages(self, session_id: str) -> list[Message]:
+        """Return the prompt as a conversation, after setup."""
+        return await self._registry.find(session_id).messages()
+
+    async def tools(self, session_id: str) -> ToolListing:
+        """Return the announcements of everything that the session offers, without waiting for setup."""
+        return await self._registry.find(session_id).tools()
+
+    async def call(
+        self,
+        session_id: str,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        call_id: str | None = None,
+        listener: ProgressListener | None = None,
+        client: CallingClient | None = None,
+    ) -> Call:
+        """Begin a call, or return the one that has this id already; never waits for the tool.
 
         Args:
-            session_id: Its id; an unknown one is no error.
+            session_id: The session.
+            tool: The tool's name.
+            arguments: As the agent sent them.
+            call_id: The caller's own id; the same id in the same session never runs twice.
+            listener: Gets the tool's progress.
+            client: The calling program, of which a tool may ask something.
+
+        Raises:
+            EnvironmentFailedError: If setup has failed.
+            CallIdReusedError: If the id is that of a call with another tool or other arguments.
+        """
+        session = self._registry.find(session_id)
+        if call_id is not None:
+            await session.load_recorded(call_id)
+        return session.begin(tool, arguments, call_id=call_id, listener=listener, client=client)
+
+    async def resume(self, session_id: str, call_id: str) -> Call:
+        """Return the call of that id.
+
+        Raises:
+            UnknownCallError: If the session knows no such call.
+        """
+        session = self._registry.find(session_id)
+        await session.load_recorded(call_id)
+        return session.resume(call_id)
+
+    async def cancel(self, session_id: str, call_id: str) -> bool:
+        """Cancel a running call, which is then recorded as cancelled and pays nothing, and wait for its end.
 
         Returns:
-            Whether there was such a session, or one that was being made.
+            Whether it was running; a call that is done keeps its result.
+
+        Raises:
+            UnknownCallError: If the session knows no such call.
         """
-        creation = self._creations.get(session_id)
-        if creation is not None:
-            creation.is_withdrawn = True
-            await creation.ended.wait()
-            return True
-        session = self._sessions.get(session_id)
-        if session is None:
+        call = await self.resume(session_id, call_id)
+        if call.is_done:
             return False
-        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
-        return True
+        call.cancel()
+        result = await call.wait()
+        return isinstance(result, Failure) and isinstance(result.error, CallCancelledError)
 
-    async def reap(self) -> None:
-        """Look for idle sessions again and again, ending each in the background; returns never."""
-        while True:
-            await self._services.clock.sleep(self._limits.reap_seconds)
-            self._services.log_queues()
-            self._expire_idle()
+    async def score_group(
+        self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None
+    ) -> Call:
+        """Begin to score a group of rollouts of the session's task.
 
-    def _expire_idle(self) -> None:
-        now = self._services.clock.monotonic()
-        for session in expired(self.live(), now, self._limits.idle_seconds):
-            self._services.spawn(self._expire, session)
+        Raises:
+            NotSupportedError: If the environment scores no groups.
+        """
+        session = self._registry.find(session_id)
+        await session.load_recorded(call_id)
+        return session.begin_scoring(candidates, call_id=call_id)
 
-    def queues(self) -> JSONObject:
-        """Return what waits for its turn: name of a limiter to its figures."""
-        return self._services.queues()
+    async def offered_prompt(
+        self, session_id: str, name: str, arguments: Mapping[str, str], client: CallingClient | None = None
+    ) -> list[Message]:
+        """Render a prompt that the environment offers besides its task.
 
-    async def end_all(self) -> None:
-        """Refuse new sessions and end all live ones, side by side; their calls fail with the reason."""
-        self._stopping = True
-        async with anyio.create_task_group() as group:
-            for session in self.live():
-                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.DELETED)
+        Raises:
+            NotSupportedError: If it offers no prompt of that name.
+        """
+        return await self._registry.find(session_id).offered_prompt(name, arguments, client)
 
-    async def aclose(self) -> None:
-        """End all sessions, those being made included, and wait until nothing is left of them."""
-        await self.end_all()
-        for creation in list(self._creations.values()):
-            await creation.ended.wait()
-        for session in list(self._being_released):
-            await session.until_released()
+    async def read_resource(
+        self, session_id: str, uri: str, client: CallingClient | None = None
+    ) -> ReadResource:
+        """Read a resource that the environment offers.
 
-    async def _begin(self, session: Session, creation: _Creation) -> None:
-        if not (creation.is_withdrawn or self._stopping):
-            session.start()
-            return
-        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
-        if self._stopping:
-            raise ShuttingDownError("the server is shutting down")
-        raise SessionDeletedError("Session deleted")
+        Raises:
+            NotSupportedError: If it offers no resource of that name.
+        """
+        return await self._registry.find(session_id).read_resource(uri, client)
 
-    async def _expire(self, session: Session) -> None:
-        if expired([session], self._services.clock.monotonic(), self._limits.idle_seconds):
-            await self._end(session, EpisodeEvent.EXPIRE, StopReason.EXPIRED)
-            self._expired.add(session.id)
+    # Snapshots
 
-    async def _end(self, session: Session, event: EpisodeEvent, reason: StopReason) -> None:
-        await session.aclose(event, reason, server_stops=self._stopping)
-        if not session.is_released:
-            self._being_released.add(session)
-            self._services.spawn(self._wait_for_release, session)
-        if self._sessions.get(session.id) is session:
-            del self._sessions[session.id]
-            self._quotas.remove(session.definition.name, session.recorder.origin.credential_id)
+    async def snapshot(self, session_id: str) -> SessionSnapshot:
+        """Take a snapshot of a session between two calls; it is kept as long as the session.
 
-    async def _wait_for_release(self, session: Session) -> None:
-        await session.until_released()
-        self._being_released.discard(session)
+        Raises:
+            NotSupportedError: If the environment's sessions cannot be copied.
+            EpisodeOverError: If the episode has ended.
+            CapacityError: If the session keeps too many.
+            SandboxError: If a file could not be copied.
+        """
+        return await self._registry.find(session_id).snapshots.keep()
 
-    async def _make(
-        self, session_id: str, request: SessionRequest, definition: EnvironmentDefinition
-    ) -> Session:
-        toolset = _toolset(definition, request.toolset)
-        sandboxes = self._services.sandboxes
-        needs_sandbox = definition.sandbox_for(toolset) is not None
-        if needs_sandbox:
-            sandboxes.require()
-        policy = definition.policy.override(request.policy)
-        visibility = request.visibility or definition.visibility or self._visibility
-        task_spec = await _task(definition, request)
-        origin = EpisodeOrigin(
-            session_id=session_id,
-            environment=definition.name,
-            environment_version=definition.version,
-            server_version=self._server_version,
-            task_spec=task_spec,
-            task_hash=hash_task(task_spec),
-            split=request.split,
-            index=request.index,
-            created_at=self._services.clock.now(),
-            policy=self._policies[definition.name] if policy is definition.policy else _dump(policy),
-            credential_id=request.credential_id,
-            sandbox=sandboxes.tier if needs_sandbox else None,
-            seed=randbelow(SEEDS) if request.seed is None else request.seed,
-            visibility=visibility.value,
-            toolset=request.toolset,
-            labels=dict(request.labels),
-            packages=definition.packages,
-        )
-        recorder = EpisodeRecorder(origin, policy, self._services)
-        copied = _copy_task(task_spec)
-        instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
-        try:
-            await recorder.open()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await tear_down(definition, instance, self._services, session_id)
-            raise
-        return Session(
-            recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset
+    async def snapshots(self, session_id: str) -> Sequence[SessionSnapshot]:
+        """Return the snapshots that a session keeps, oldest first."""
+        return self._registry.find(session_id).snapshots.all()
+
+    async def discard(self, session_id: str, snapshot_id: str) -> None:
+        """Discard a snapshot.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+        """
+        await self._registry.find(session_id).snapshots.discard(snapshot_id)
+
+    async def restore(self, session_id: str, snapshot_id: str) -> SessionSnapshot:
+        """Bring a session's files and memory back to a snapshot; steps and sums stay, for they were paid.
+
+        Raises:
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            EpisodeOverError: If the episode has ended.
+            SandboxError: If the files could not be brought back.
+        """
+        return await self._registry.find(session_id).snapshots.restore(snapshot_id)
+
+    # The record
+
+    async def status(self, session_id: str) -> SessionStatus:
+        """Return a session as a trainer sees it, also after its end, as long as its record is kept."""
+        session = self._registry.peek(session_id)
+        if session is not None:
+            return session.status()
+        record = await self._recorded(session_id)
+        return SessionStatus(
+            record.origin, record.summary, Visibility(record.origin.visibility), None, 0, None
         )
 
+    async def sessions(self) -> Sequence[SessionStatus]:
+        """Return all live sessions, oldest first; no activity."""
+        return [session.status() for session in self._registry.live()]
 
-def _dump(policy: EpisodePolicy) -> JSONObject:
-    return policy.model_dump(mode="json")
+    async def count_episodes(self, wanted: EpisodeFilter) -> int:
+        """Count the episodes of the record that meet a filter, live ones included; no activity."""
+        return (await self._services.store.totals(wanted)).episodes
+
+    async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
+        """Return a slice of a session's steps, also after its end, as long as its record is kept.
+
+        Args:
+            session_id: The session.
+            start: First position, from 0.
+            stop: Last position, exclusive.
+        """
+        session = self._registry.peek(session_id)
+        origin = session.recorder.origin if session else (await self._recorded(session_id)).origin
+        return await self._services.store.steps(origin.episode_id, start, stop)
+
+    async def _recorded(self, session_id: str) -> EpisodeRecord:
+        record = await self._services.store.find(session_id)
+        if record is None:
+            raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
+        return record
 
 
-def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> list[Session]:
-    """Return the sessions that have been idle for too long.
+@asynccontextmanager
+async def open_manager(
+    definitions: Sequence[EnvironmentDefinition],
+    options: SessionOptions | None = None,
+    *,
+    clock: Clock | None = None,
+    store: EpisodeStore | None = None,
+    sandboxes: Sandboxes = NO_SANDBOXES,
+) -> AsyncGenerator[SessionManager, None]:
+    """Serve sessions in this process; leaving the context ends every session.
 
     Args:
-        sessions: Any sessions.
-        now: Seconds from the clock's origin.
-        idle_seconds: How long is too long.
+        definitions: The environments, at least one, each name once; the first one is the default.
+        options: How sessions work.
+        clock: The source of time.
+        store: Where the record is kept; memory by default.
+        sandboxes: Where sessions get their sandboxes.
     """
-    return [session for session in sessions if session.idle_seconds(now) >= idle_seconds]
-
-
-def hash_task(task_spec: JSONObject) -> str:
-    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
-
-    Raises:
-        EnvironmentFailedError: If the task is not JSON.
-    """
-    try:
-        return task_digest(task_spec)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
-
-
-def _copy_task(task_spec: JSONObject) -> JSONObject:
-    try:
-        return copy_json(task_spec)
-    except JSONCopyError as error:
-        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
-
-
-async def _task(definition: EnvironmentDefinition, request: SessionRequest) -> JSONObject:
-    if request.task_spec is not None:
+    options = options or SessionOptions()
+    clock = clock or SystemClock()
+    store = store or MemoryStore()
+    background = BackgroundTasks()
+    workers = Workers(options.worker_threads, environments=len(definitions))
+    set_workers(workers)
+    services = Services(
+        clock=clock,
+        store=store,
+        spawn=background.spawn,
+        options=options,
+        sandboxes=sandboxes,
+        health=RecordHealth(clock),
+        workers=workers,
+        gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
+        watch=LoopWatch(),
+    )
+    policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
+    registry = SessionRegistry(services, SessionMaker(services, policies))
+    background.spawn(registry.reap)
+    with services.watch.watching():
         try:
-            return _copy_task(request.task_spec)
-        except EnvironmentFailedError as error:
-            raise InvalidRequestError(str(error)) from error
-    if request.split is None or request.index is None:
-        raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")
-    return await definition.tasks.get_task(request.split, request.index)
-
-
-def _toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:
-    if name is None:
-        return None
-    toolset = definition.session_toolsets.get(name)
-    if toolset is None:
-        options = sorted(definition.session_toolsets)
-        raise InvalidRequestError(f"unknown toolset {name!r}; valid options are {options}")
-    return toolset
+            yield SessionManager(definitions, services, registry)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await registry.aclose()
+                await background.aclose(options.lingering_time_limit)
+                await services.resources.aclose()
+                await store.aclose()

@@ -10,11 +10,13 @@ from ors_server.clock import Clock
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopWatch
 from ors_server.resources.pool import ResourcePool
+from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
+from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
-from ors_server.workers import Workers
+from ors_server.workers import DEFAULT_THREADS, Workers
 
 log = get_logger("ors_server.sessions")
 
@@ -35,18 +37,16 @@ class Spawn(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What every session of a server shares."""
+class SessionOptions:
+    """How the sessions of a server work."""
 
-    clock: Clock
-    store: EpisodeStore
-    spawn: Spawn
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    visibility: Visibility = Visibility.NEGOTIATED
+    """What agents see of rewards where neither environment nor session request sets it."""
     max_output_bytes: int = 8 * 1024 * 1024
     """Most bytes of one tool output."""
     teardown_time_limit: float = 60.0
-    """Seconds that teardown may take."""
-    sandboxes: Sandboxes = NO_SANDBOXES
-    """Where sessions get their sandboxes."""
+    """Seconds that a teardown may take."""
     lingering_time_limit: float = 30.0
     """Seconds for which an ended session's environment waits for author code that ignores its cancellation
     (threads do) before it is torn down."""
@@ -54,6 +54,24 @@ class Services:
     """Seconds of that for which the request that ends the session waits."""
     turn_time_limit: float = 5.0
     """Seconds that a call waits for a turn which the thread of a call that was stopped still keeps."""
+    gradings_at_once: int | None = None
+    """Gradings that run programs at once; two per processor by default."""
+    server_version: str = "0"
+    """Written into each record."""
+    worker_threads: int = DEFAULT_THREADS
+    """Threads for authors' blocking code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every session of a server shares."""
+
+    clock: Clock
+    store: EpisodeStore
+    spawn: Spawn
+    options: SessionOptions = field(default_factory=SessionOptions)
+    sandboxes: Sandboxes = NO_SANDBOXES
+    """Where sessions get their sandboxes."""
     health: RecordHealth = field(default_factory=RecordHealth)
     """Knows whether the record can be written."""
     gradings: Admission = field(default_factory=lambda: Admission(default_gradings()))

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ValidationError
 
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.engines.base import Engine
 from ors_server.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
@@ -24,6 +23,7 @@ from ors_server.errors import (
     SessionNotFoundError,
     UnknownCallError,
 )
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
@@ -110,7 +110,9 @@ class Endpoint:
 class OrsDoor:
     """Serves the standard's endpoints."""
 
-    def __init__(self, engine: Engine, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float) -> None:
+    def __init__(
+        self, engine: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
+    ) -> None:
         """Open the door.
 
         Args:

@@ -9,8 +9,8 @@ import hashlib
 
 import anyio
 
-from ors_server.engines.base import Engine
 from ors_server.errors import SessionNotFoundError
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 
@@ -21,7 +21,7 @@ LOST_KEPT = 1_024
 class Creations:
     """Creates sessions for a door."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SessionManager) -> None:
         """Remember nothing yet.
 
         Args:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ors_server.authoring.loading import load_environments
-from ors_server.engines.local import LocalEngine, open_local_engine
+from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_call import Completed, Refusal
 from ors_server.sessions.session_request import SessionRequest
 from ors_server_tasks.math_word_problems import MathWordProblems
@@ -15,22 +15,22 @@ from ors_server_tasks.math_word_problems import MathWordProblems
 SPLITS = {"train": 2000, "validation": 200, "test": 200}
 
 
-def with_engine(play: Callable[[LocalEngine], Awaitable[None]]) -> None:
+def with_engine(play: Callable[[SessionManager], Awaitable[None]]) -> None:
     """Runs a play on an engine that serves the environment as `ors-server serve math_word_problems` does."""
 
     async def run() -> None:
         with anyio.fail_after(60):
-            async with open_local_engine(load_environments(["math_word_problems"])) as engine:
+            async with open_manager(load_environments(["math_word_problems"])) as engine:
                 await play(engine)
 
     anyio.run(run)
 
 
-async def begin(engine: LocalEngine, index: int = 0) -> str:
+async def begin(engine: SessionManager, index: int = 0) -> str:
     return (await engine.create(SessionRequest(split="test", index=index))).origin.session_id
 
 
-async def call(engine: LocalEngine, session_id: str, tool: str, **arguments: Any) -> Completed:
+async def call(engine: SessionManager, session_id: str, tool: str, **arguments: Any) -> Completed:
     result = await (await engine.call(session_id, tool, arguments)).wait()
     assert isinstance(result, Completed)
     return result
@@ -38,7 +38,7 @@ async def call(engine: LocalEngine, session_id: str, tool: str, **arguments: Any
 
 @pytest.mark.parametrize(("actions", "pays"), [("gold_actions", 1.0), ("blank_actions", 0.0)])
 def test_every_test_task_pays_its_most_for_gold_and_its_least_for_blank(actions, pays):
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         for index in range(SPLITS["test"]):
             session_id = await begin(engine, index)
             for tool, arguments in getattr(MathWordProblems, actions)(
@@ -53,7 +53,7 @@ def test_every_test_task_pays_its_most_for_gold_and_its_least_for_blank(actions,
 
 
 def test_the_engine_reads_the_same_tasks_as_the_class():
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         source = engine.environment(None).tasks
         for split, size in SPLITS.items():
             assert await source.num_tasks(split) == size
@@ -64,7 +64,7 @@ def test_the_engine_reads_the_same_tasks_as_the_class():
 
 
 def test_the_agent_is_offered_two_tools_with_described_arguments():
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         session_id = await begin(engine)
         listing = await engine.tools(session_id)
         assert {tool.name: list((tool.input_schema or {})["properties"]) for tool in listing.tools} == {
@@ -81,7 +81,7 @@ def test_the_agent_is_offered_two_tools_with_described_arguments():
 
 
 def test_the_prompt_holds_the_question_only():
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         session_id = await begin(engine, 3)
         (block,) = await engine.prompt(session_id)
         task = MathWordProblems.get_task("test", 3)
@@ -92,7 +92,7 @@ def test_the_prompt_holds_the_question_only():
 
 
 def test_after_twenty_steps_the_episode_is_over_and_nothing_is_paid():
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         session_id = await begin(engine)
         for step in range(1, 21):
             result = await call(engine, session_id, "calculator", expression="1 + 1")
@@ -106,7 +106,7 @@ def test_after_twenty_steps_the_episode_is_over_and_nothing_is_paid():
 
 
 def test_a_submission_that_is_no_number_is_an_ordinary_step_without_judgement():
-    async def play(engine: LocalEngine) -> None:
+    async def play(engine: SessionManager) -> None:
         session_id = await begin(engine)
         result = await call(engine, session_id, "submit", answer="a lot")
         assert (result.output.reward, result.output.finished, result.is_error) == (None, False, False)

@@ -21,7 +21,7 @@ from ors_server import (
 )
 from ors_server.app import App
 from ors_server.authoring.loading import define
-from ors_server.engines.local import LocalEngine
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 
@@ -116,7 +116,7 @@ class Server:
         self._stack.enter_context(self.portal.wrap_async_context_manager(self.app.running()))
 
     @property
-    def engine(self) -> LocalEngine:
+    def engine(self) -> SessionManager:
         return self.app.engine  # type: ignore[return-value]  # this app's engine is the local one
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class Server:
             if leave_after is None:
                 await serve()
             else:
-                self.engine._manager._services.spawn(serve)
+                self.engine._registry._services.spawn(serve)
                 await connection.ended.wait()
         return connection.answer
 

@@ -276,7 +276,7 @@ class Clients(RuleBasedStateMachine):
         return {"name": call[0], "input": call[1], "task_id": call_id}
 
     def is_live(self, session: str) -> bool:
-        return self.server.engine._manager.peek(session) is not None
+        return self.server.engine._registry.peek(session) is not None
 
 
 def add(rewards: Any) -> float:

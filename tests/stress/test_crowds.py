@@ -12,9 +12,10 @@ import pytest
 
 from ors_server import CallContext, Environment, ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import EngineOptions, open_local_engine
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_call import Completed, Failure, Refusal
 from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import SessionOptions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(600)]
 SESSIONS = 2_000
@@ -112,7 +113,7 @@ def fresh():
 
 async def test_an_idle_session_takes_at_most_ten_kibibytes():
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Idle)]) as engine:
+        async with open_manager([define(Idle)]) as engine:
             for number in range(50):  # whatever is made once for all
                 await engine.create(SessionRequest(session_id=f"warm{number}", split="train", index=number))
             gc.collect()
@@ -131,7 +132,7 @@ async def test_an_idle_session_takes_at_most_ten_kibibytes():
 async def test_two_thousand_sessions_are_played_side_by_side_and_leave_nothing_behind():
     tasks, files = len(asyncio.all_tasks()), open_files()
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)]) as engine:
+        async with open_manager([define(Crowded)]) as engine:
 
             async def play(number):
                 session = await create(engine, number)
@@ -157,7 +158,7 @@ async def test_two_thousand_sessions_are_played_side_by_side_and_leave_nothing_b
 
 async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_sum_right():
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)]) as engine:
+        async with open_manager([define(Crowded)]) as engine:
             sessions = [await create(engine, number) for number in range(200)]
             calls = [
                 await engine.call(session, name, {})
@@ -185,7 +186,7 @@ async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_
 async def test_deleting_in_the_middle_of_everything_tears_down_each_session_once():
     tasks, threads = len(asyncio.all_tasks()), threading.active_count()
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)], EngineOptions(lingering_time_limit=5.0)) as engine:
+        async with open_manager([define(Crowded)], SessionOptions(lingering_time_limit=5.0)) as engine:
 
             async def live(number):
                 session = await create(engine, number)
@@ -216,7 +217,7 @@ async def test_deleting_in_the_middle_of_everything_tears_down_each_session_once
 
 async def test_creators_and_deleters_that_leave_at_once_leave_nothing_behind():
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)]) as engine:
+        async with open_manager([define(Crowded)]) as engine:
             for round_number in range(50):
                 async with anyio.create_task_group() as group:
                     for number in range(10):
@@ -235,7 +236,7 @@ async def test_creators_and_deleters_that_leave_at_once_leave_nothing_behind():
 
 async def test_calls_that_are_repeated_by_many_run_once_each():
     with anyio.fail_after(LIMIT):
-        async with open_local_engine([define(Crowded)]) as engine:
+        async with open_manager([define(Crowded)]) as engine:
             session = await create(engine, 0)
 
             async def ask(call_id):

@@ -9,9 +9,10 @@ import pytest
 
 from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Toolset, terminal, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import EngineOptions, LocalEngine, open_local_engine
 from ors_server.errors import StoreError
+from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
 
@@ -181,7 +182,7 @@ class FailingStore(MemoryStore):
 class Player:
     """Plays on an engine with few words, every wait bounded."""
 
-    def __init__(self, engine: LocalEngine) -> None:
+    def __init__(self, engine: SessionManager) -> None:
         self.engine = engine
 
     async def create(self, **wishes: Any) -> str:
@@ -238,8 +239,8 @@ def open_player(stage, clock, store):
         served = cls or make_playground(stage, policy=policy or EpisodePolicy())
         options.setdefault("lingering_time_limit", 0.05)
         options.setdefault("ending_time_limit", 0.05)
-        async with open_local_engine(
-            [define(served)], EngineOptions(**options), clock=clock, store=store
+        async with open_manager(
+            [define(served)], SessionOptions(**options), clock=clock, store=store
         ) as engine:
             yield Player(engine)
 

@@ -11,7 +11,7 @@ from schemathesis.config import SchemathesisConfig
 
 from ors_server import Environment, Split, ToolOutput, tool
 from ors_server.clock import SystemClock
-from ors_server.engines.base import Engine
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import ApiKey, Keyring, Role
@@ -96,7 +96,7 @@ NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=1
 def description(*config):
     """The description, made before there is a server, so that every route is a test of its own."""
     keyring = Keyring([ApiKey("t", Role.TRAINER, b"")])
-    door = ControlDoor(cast("Engine", None), keyring, Settings(), episodes=NO_EPISODES)
+    door = ControlDoor(cast("SessionManager", None), keyring, Settings(), episodes=NO_EPISODES)
     loaded = SchemathesisConfig.from_str("\n".join([*config, CONFIG]))
     return schemathesis.openapi.from_dict(door.describe().model_dump(), config=loaded)
 

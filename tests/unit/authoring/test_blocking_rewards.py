@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, graded_output, tool
-from ors_server.engines.local import EngineOptions
 from ors_server.rewards import evaluate
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.testing import open_environment
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ async def test_blocking_rewards_of_one_environment_leave_threads_to_another(gate
         return float(gate.wait(LIMIT))
 
     greedy, other = asking("greedy", wait), asking("other", lambda final_response: 0.5)
-    async with open_environment(greedy, other, options=EngineOptions(worker_threads=16)) as client:
+    async with open_environment(greedy, other, options=SessionOptions(worker_threads=16)) as client:
         with anyio.fail_after(LIMIT):
             waiting = [await start_call(client, "greedy") for _ in range(CROWD)]
             await anyio.wait_all_tasks_blocked()
@@ -84,7 +84,7 @@ async def test_a_reward_that_waits_for_a_thread_is_not_late(gate):
         began.append(None)
         return 1.0 if len(began) > 1 else float(gate.wait(LIMIT))
 
-    options = EngineOptions(worker_threads=1)
+    options = SessionOptions(worker_threads=1)
     async with open_environment(asking("one", judge, call_time_limit=0.5), options=options) as client:
         with anyio.fail_after(LIMIT):
             slow = await start_call(client, "one")

@@ -218,7 +218,7 @@ async def test_a_session_that_is_asked_for_just_as_it_expires_stays(player, cloc
     session = await player.create()
     await anyio.wait_all_tasks_blocked()
     clock.jump(2000.0)
-    manager = player.engine._manager
+    manager = player.engine._registry
     expiring = anyio.create_task_group()
     async with expiring:
         expiring.start_soon(manager._expire, manager.peek(session))

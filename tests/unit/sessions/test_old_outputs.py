@@ -8,10 +8,11 @@ import pytest
 
 from ors_server import Environment, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import CallIdReusedError, StoreError
 from ors_server.sessions.call_table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.open import open_store
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +56,7 @@ async def engine(tmp_path):
     Printer.runs = 0
     store = await open_store(str(tmp_path / "episodes.db"))
     try:
-        async with open_local_engine([define(Printer)], EngineOptions(), store=store) as opened:
+        async with open_manager([define(Printer)], SessionOptions(), store=store) as opened:
             yield opened
     finally:
         await store.aclose()

@@ -6,7 +6,7 @@ import pytest
 
 from ors_server import Environment, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import open_local_engine
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ class Table:
 
 @pytest.fixture
 async def table():
-    async with open_local_engine([define(Dice)]) as engine:
+    async with open_manager([define(Dice)]) as engine:
         yield Table(engine)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ors_server import Environment, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import open_local_engine
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.testing import FakeClock
 
@@ -98,7 +98,7 @@ def no_collection():
 async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
     Remembered.made.clear()
     clock = FakeClock()
-    async with open_local_engine([define(Remembered)], clock=clock) as engine:
+    async with open_manager([define(Remembered)], clock=clock) as engine:
         status = await engine.create(SessionRequest(split="train", index=0))
         session = status.origin.session_id
         for name in way:

@@ -9,7 +9,6 @@ import pytest
 
 from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Toolset, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import open_local_engine
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Limits
@@ -21,6 +20,7 @@ from ors_server.sandboxes.errors import (
     UnsandboxedRefusedError,
 )
 from ors_server.sandboxes.scripted import ScriptedBackend
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import SessionRequest
@@ -96,7 +96,7 @@ async def offer(backend):
 
 @asynccontextmanager
 async def opened(cls, sandboxes):
-    async with open_local_engine([define(cls)], sandboxes=sandboxes) as engine:
+    async with open_manager([define(cls)], sandboxes=sandboxes) as engine:
         yield engine
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import (
     CapacityError,
     EnvironmentDefinitionError,
@@ -18,9 +17,11 @@ from ors_server.errors import (
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
+from ors_server.sessions.manager import open_manager
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
 from ors_server.trajectory import Fork
@@ -106,7 +107,7 @@ def clock():
 
 @pytest.fixture
 async def engine(clock):
-    async with open_local_engine([define(Counter)], clock=clock) as opened:
+    async with open_manager([define(Counter)], clock=clock) as opened:
         yield opened
 
 
@@ -252,8 +253,8 @@ async def test_an_episode_that_is_over_is_not_copied(engine):
 
 
 async def test_all_forks_or_none(clock):
-    options = EngineOptions(limits=SessionLimits(sessions=3))
-    async with open_local_engine([define(Counter)], options, clock=clock) as engine:
+    options = SessionOptions(limits=SessionLimits(sessions=3))
+    async with open_manager([define(Counter)], options, clock=clock) as engine:
         parent = await begin(engine)
         with pytest.raises(CapacityError):
             await engine.fork(parent, ForkRequest(count=3))
@@ -264,7 +265,7 @@ async def test_all_forks_or_none(clock):
 async def test_files_are_copied_and_go_back():
     backend = ScriptedBackend()
     sandboxes = Sandboxes(backend, await backend.probe())
-    async with open_local_engine([define(Filed)], sandboxes=sandboxes) as engine:
+    async with open_manager([define(Filed)], sandboxes=sandboxes) as engine:
         parent = await begin(engine)
         await call(engine, parent, "write", text="one")
         kept = await engine.snapshot(parent)
@@ -285,7 +286,7 @@ async def test_an_environment_that_cannot_be_copied_says_so():
         save_state = Environment.save_state
         load_state = Environment.load_state
 
-    async with open_local_engine([define(Plain)], sandboxes=NO_SANDBOXES) as engine:
+    async with open_manager([define(Plain)], sandboxes=NO_SANDBOXES) as engine:
         session = await begin(engine)
         for attempt in (engine.snapshot(session), engine.fork(session, ForkRequest())):
             with pytest.raises(NotSupportedError, match="save_state and load_state"):
@@ -306,7 +307,7 @@ async def test_memory_is_a_json_object(state):
         def save_state(self):
             return state
 
-    async with open_local_engine([define(Odd)]) as engine:
+    async with open_manager([define(Odd)]) as engine:
         session = await begin(engine)
         with pytest.raises(EnvironmentFailedError, match="save_state must return a JSON object"):
             await engine.snapshot(session)
@@ -317,7 +318,7 @@ async def test_a_fork_whose_memory_fails_leaves_nothing_behind():
         def load_state(self, state):
             raise RuntimeError("what was it")
 
-    async with open_local_engine([define(Amnesiac)]) as engine:
+    async with open_manager([define(Amnesiac)]) as engine:
         session = await begin(engine)
         with pytest.raises(EnvironmentFailedError, match="what was it"):
             await engine.fork(session, ForkRequest())
@@ -334,7 +335,7 @@ async def test_a_snapshot_that_cannot_be_discarded_keeps_neither_its_fellows_nor
             raise SnapshotError("the disk is gone")
 
     sandboxes = Sandboxes(backend, await backend.probe())
-    async with open_local_engine([define(Filed)], sandboxes=sandboxes) as engine:
+    async with open_manager([define(Filed)], sandboxes=sandboxes) as engine:
         session = await begin(engine)
         kept = [await engine.snapshot(session) for _ in range(3)]
         broken = kept[1]

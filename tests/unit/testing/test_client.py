@@ -6,10 +6,10 @@ import pytest
 
 from ors_server import GroupCandidate, Message, TextBlock
 from ors_server.authoring.loading import define
-from ors_server.engines.local import EngineOptions
 from ors_server.errors import CallIdReusedError, NotSupportedError, ToolFailedError, UnknownTaskError
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import RefusalReason
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.testing import CallRefusedError, FakeClock, open_environment, play
 
 REFENV = "tests/fixtures/refenv.py"
@@ -94,7 +94,7 @@ async def test_what_an_environment_cannot_do_is_raised():
 @pytest.mark.anyio
 async def test_sessions_expire_by_the_clock_of_the_test(good):
     clock = FakeClock()
-    options = EngineOptions(limits=SessionLimits(idle_seconds=60.0, reap_seconds=5.0))
+    options = SessionOptions(limits=SessionLimits(idle_seconds=60.0, reap_seconds=5.0))
     async with open_environment(define(good), options=options, clock=clock) as client:
         session = await client.create(split="train", index=0)
         await clock.until_sleeping()

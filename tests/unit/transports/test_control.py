@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from ors_server.clock import SystemClock
-from ors_server.engines.base import Engine
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import Keyring
@@ -57,7 +57,7 @@ class Connection:
 
 
 def door_to(handler):
-    door = ControlDoor(cast("Engine", None), Keyring(), Settings(), episodes=NO_EPISODES)
+    door = ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=NO_EPISODES)
     door.table = (Operation("GET", "/thing", handler, "A thing", Anything),)
     return door
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from ors_server.clock import SystemClock
-from ors_server.engines.base import Engine
 from ors_server.errors import StoreError
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.store.episode_updates import BATCH
 from ors_server.store.memory import MemoryStore
@@ -166,7 +166,7 @@ def handlers(store, clock):
 
 @pytest.fixture
 def door(handlers):
-    return ControlDoor(cast("Engine", None), Keyring(), Settings(), episodes=handlers)
+    return ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers)
 
 
 @pytest.fixture
@@ -356,7 +356,7 @@ async def test_long_steps_are_written_one_after_another(reading, store):
 async def test_the_real_clock_serves_as_well(store):
     await store.close(ID, first_summary(ORIGIN))
     handlers = EpisodeHandlers(store, clock=SystemClock(), ping_seconds=PING)
-    reader = Reader(ControlDoor(cast("Engine", None), Keyring(), Settings(), episodes=handlers))
+    reader = Reader(ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers))
     with anyio.fail_after(LIMIT):
         await reader.read()
     assert reader.names == ["summary", "end"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from ors_server.logs import get_logger
 
-log = get_logger("ors_server.engine")
+log = get_logger("ors_server.sessions")
 
 
-class Background:
+class BackgroundTasks:
     """Runs functions side by side, each in a task of its own.
 
     These are deliberately no task group's children: they run authors' code, and a task group ends all of its

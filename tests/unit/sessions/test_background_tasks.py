@@ -5,13 +5,13 @@ import asyncio
 import anyio
 import pytest
 
-from ors_server.engines.background import Background
+from ors_server.sessions.background_tasks import BackgroundTasks
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_task_that_fails_or_cancels_itself_ends_alone():
-    background, ended = Background(), []
+    background, ended = BackgroundTasks(), []
 
     async def fail():
         raise ValueError("a defect")
@@ -33,7 +33,7 @@ async def test_a_task_that_fails_or_cancels_itself_ends_alone():
 
 
 async def test_closing_cancels_and_waits_for_what_still_runs():
-    background, stopped = Background(), []
+    background, stopped = BackgroundTasks(), []
 
     async def run():
         try:
@@ -49,7 +49,7 @@ async def test_closing_cancels_and_waits_for_what_still_runs():
 
 
 async def test_closing_leaves_behind_what_ignores_its_cancellation():
-    background, released = Background(), anyio.Event()
+    background, released = BackgroundTasks(), anyio.Event()
 
     async def ignore():
         while not released.is_set():

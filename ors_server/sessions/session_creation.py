@@ -1,0 +1,128 @@
+"""Makes the session that a request asks for: its task, its policy, its instance, and the origin on record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from secrets import randbelow
+
+import anyio
+
+from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.errors import EnvironmentFailedError, InvalidRequestError
+from ors_server.recording import task_digest
+from ors_server.sessions.episode_recorder import EpisodeRecorder
+from ors_server.sessions.json_copies import JSONCopyError, copy_json
+from ors_server.sessions.lifecycle import make_instance, tear_down
+from ors_server.sessions.session import Session
+from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import Services
+from ors_server.trajectory import EpisodeOrigin
+from ors_server.wire import JSONObject
+
+SEEDS = 2**53
+"""How many seeds there are: as many integers as every JSON reader keeps exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMaker:
+    """Makes sessions; their setup does not begin."""
+
+    services: Services
+    policies: Mapping[str, JSONObject]
+    """The environments' own policies as they are recorded, by the environment's name."""
+
+    async def make(
+        self, session_id: str, request: SessionRequest, definition: EnvironmentDefinition
+    ) -> Session:
+        """Make a session and write its origin to the store.
+
+        Args:
+            session_id: An id that no live session has.
+            request: What the client asked for.
+            definition: The environment that it named.
+
+        Raises:
+            InvalidRequestError, UnknownSplitError, UnknownTaskError: If the request is wrong.
+            EnvironmentFailedError: If the environment's constructor failed, or the task is not JSON.
+            SandboxUnavailableError: If the session needs a sandbox and this server has none.
+            StoreError: If the origin could not be written.
+        """
+        services = self.services
+        toolset = _find_toolset(definition, request.toolset)
+        needs_sandbox = definition.sandbox_for(toolset) is not None
+        if needs_sandbox:
+            services.sandboxes.require()
+        policy = definition.policy.override(request.policy)
+        is_own = policy is definition.policy
+        visibility = request.visibility or definition.visibility or services.options.visibility
+        task_spec = await _find_task(definition, request)
+        origin = EpisodeOrigin(
+            session_id=session_id,
+            environment=definition.name,
+            environment_version=definition.version,
+            server_version=services.options.server_version,
+            task_spec=task_spec,
+            task_hash=hash_task(task_spec),
+            split=request.split,
+            index=request.index,
+            created_at=services.clock.now(),
+            policy=self.policies[definition.name] if is_own else policy.model_dump(mode="json"),
+            credential_id=request.credential_id,
+            sandbox=services.sandboxes.tier if needs_sandbox else None,
+            seed=randbelow(SEEDS) if request.seed is None else request.seed,
+            visibility=visibility.value,
+            toolset=request.toolset,
+            labels=dict(request.labels),
+            packages=definition.packages,
+        )
+        recorder = EpisodeRecorder(origin, policy, services)
+        copied = _copy_task(task_spec)
+        instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
+        try:
+            await recorder.open()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await tear_down(definition, instance, services, session_id)
+            raise
+        return Session(
+            recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset
+        )
+
+
+def hash_task(task_spec: JSONObject) -> str:
+    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
+
+    Raises:
+        EnvironmentFailedError: If the task is not JSON.
+    """
+    try:
+        return task_digest(task_spec)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
+
+
+def _copy_task(task_spec: JSONObject) -> JSONObject:
+    try:
+        return copy_json(task_spec)
+    except JSONCopyError as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
+
+
+async def _find_task(definition: EnvironmentDefinition, request: SessionRequest) -> JSONObject:
+    if request.task_spec is not None:
+        try:
+            return _copy_task(request.task_spec)
+        except EnvironmentFailedError as error:
+            raise InvalidRequestError(str(error)) from error
+    if request.split is None or request.index is None:
+        raise InvalidRequestError("Provide either task_spec or both split and index, not both/neither")
+    return await definition.tasks.get_task(request.split, request.index)
+
+
+def _find_toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:
+    if name is None:
+        return None
+    toolset = definition.session_toolsets.get(name)
+    if toolset is None:
+        options = sorted(definition.session_toolsets)
+        raise InvalidRequestError(f"unknown toolset {name!r}; valid options are {options}")
+    return toolset
