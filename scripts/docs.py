@@ -1,4 +1,4 @@
-"""Writes the reference pages of the settings, the command line and the rewards, from the code.
+"""Writes the reference pages of settings, command line, control API and rewards, from the code.
 
 Usage: `python scripts/docs.py` writes them; with `--check` it only says whether they are up to date.
 """
@@ -12,9 +12,11 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import typer
 
-from ors_server import settings
+from ors_server import create_app, settings
 from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
 from ors_server.episode import TRANSITIONS, Phase
@@ -163,6 +165,125 @@ def variable(parameter: Any) -> str:
     return f" Variable: `{parameter.envvar}`." if parameter.envvar else ""
 
 
+def control_api_page() -> str:
+    """Render the control API from its OpenAPI document: routes, their parameters, bodies and answers."""
+    document = openapi()
+    routes = [
+        (f"{method.upper()} {path}", operation)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+    lines = [
+        "# Control API",
+        "",
+        NOTE,
+        "",
+        "Every route of the [control API](../control-api.md), from the OpenAPI document that a server gives",
+        "at `/_ors/openapi.json`. The role is the least one that may call the route: `anybody`, then",
+        "`agent` (the session's own token), `trainer`, `admin`. Every failure is a [Problem](#problem).",
+        "A field in brackets has a default.",
+        "",
+        "| route | role | what it does | body | answer |",
+        "|---|---|---|---|---|",
+        *(route_row(route, operation) for route, operation in routes),
+        "",
+        "## Query parameters",
+        "",
+    ]
+    for route, operation in routes:
+        queries = [each for each in operation["parameters"] if each["in"] == "query"]
+        if queries:
+            rows = [
+                table_row((f"`{each['name']}`", json_type(each["schema"]), each.get("description", "")))
+                for each in queries
+            ]
+            lines += [f"### {route}", "", "| parameter | type | meaning |", "|---|---|---|", *rows, ""]
+    lines += ["## Bodies and answers", ""]
+    for name, schema in document["components"]["schemas"].items():
+        lines += schema_lines(name, schema)
+    return "\n".join(lines)
+
+
+def openapi() -> dict[str, Any]:
+    """Ask an app for its OpenAPI document."""
+
+    async def ask() -> dict[str, Any]:
+        application = create_app(["qa"])
+        transport = httpx2.ASGITransport(application)
+        async with (
+            application.running(),
+            httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080") as client,
+        ):
+            answer: dict[str, Any] = (await client.get("/_ors/openapi.json")).json()
+            return answer
+
+    return anyio.run(ask)
+
+
+def route_row(route: str, operation: dict[str, Any]) -> str:
+    """Render one route."""
+    success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+    role = operation.get("x-role", "anybody") if operation["security"] else "anybody"
+    return table_row(
+        (
+            f"`{route}`",
+            role,
+            operation["summary"],
+            content_type(operation.get("requestBody", {})),
+            content_type(success),
+        )
+    )
+
+
+def content_type(carrier: dict[str, Any]) -> str:
+    """Render the type of a body."""
+    return ", ".join(
+        json_type(content["schema"]) if kind == "application/json" else f"`{kind}`"
+        for kind, content in carrier.get("content", {}).items()
+    )
+
+
+def schema_lines(name: str, schema: dict[str, Any]) -> list[str]:
+    """Render one schema: what it is, and its fields."""
+    lines = [f"### {name}", "", *filter(None, [" ".join(schema.get("description", "").split())]), ""]
+    if "properties" not in schema:
+        return [*lines, f"{json_type(schema).capitalize()}.", ""]
+    required = schema.get("required", [])
+    rows = [
+        table_row(
+            (
+                f"`{field}`" if field in required or "default" not in about else f"[`{field}`]",
+                json_type(about),
+                " ".join(about.get("description", "").split()),
+            )
+        )
+        for field, about in schema["properties"].items()
+    ]
+    return [*lines, "| field | type | meaning |", "|---|---|---|", *rows, ""]
+
+
+def json_type(schema: dict[str, Any]) -> str:
+    """Name what a JSON schema admits."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return ", ".join(f"`{value}`" for value in values)
+    choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+    if choices:
+        return " or ".join(dict.fromkeys(map(json_type, choices)))
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list of {json_type(schema.get('items', {}))}"
+    inner = schema.get("additionalProperties")
+    return (
+        f"object of {json_type(inner)}"
+        if kind == "object" and isinstance(inner, dict) and inner
+        else str(kind)
+    )
+
+
 def state_diagram() -> str:
     """Draw the episode's table of transitions as a mermaid diagram, one arrow per pair of phases."""
     arrows: dict[tuple[Phase, Phase], list[str]] = {}
@@ -245,6 +366,7 @@ def table_row(cells: tuple[str, ...]) -> str:
 PAGES = {
     "settings.md": settings_page,
     "cli.md": cli_page,
+    "control-api.md": control_api_page,
     "rewards.md": rewards_page,
     "../rewards-deviations.md": deviations_page,
 }

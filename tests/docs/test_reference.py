@@ -17,6 +17,7 @@ from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
+PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "../rewards-deviations.md"]
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +30,13 @@ def pages():
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "cli.md", "rewards.md", "../rewards-deviations.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_the_reference_pages_are_up_to_date(pages, name):
     assert (ROOT / "docs/reference" / name).read_text() == pages.PAGES[name](), "run scripts/docs.py"
 
 
 def test_every_page_that_is_written_is_tested(pages):
-    assert set(pages.PAGES) == {"settings.md", "cli.md", "rewards.md", "../rewards-deviations.md"}
+    assert set(pages.PAGES) == set(PAGES)
 
 
 def test_every_reward_and_every_deviation_has_its_row(pages):
@@ -52,6 +53,15 @@ def test_every_setting_and_every_command_has_its_place(pages):
     assert set(re.findall(r"^## (\w+)$", commands, re.MULTILINE)) == {*COMMANDS, *GROUPS}
     grouped = {f"{name} {each.name}" for name, group in GROUPS.items() for each in group.registered_commands}
     assert set(re.findall(r"^### (\w+ \w+)$", commands, re.MULTILINE)) == grouped
+
+
+def test_every_route_and_every_schema_of_the_control_api_has_its_place(pages):
+    document, page = pages.openapi(), pages.control_api_page()
+    routes = {f"{method.upper()} {path}" for path, each in document["paths"].items() for method in each}
+    assert set(re.findall(r"^\| `([A-Z]+ /[^`]+)` \|", page, re.MULTILINE)) == routes
+    schemas = set(document["components"]["schemas"])
+    assert set(re.findall(r"^### (\w+)$", page, re.MULTILINE)) == schemas
+    assert {name.lower() for name in schemas} >= set(re.findall(r"\]\(#(\w+)\)", page))
 
 
 def test_every_setting_says_what_it_means(pages):
