@@ -7,11 +7,12 @@ repeated.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -37,9 +38,9 @@ from ors_server.client.errors import (
     named_error,
 )
 from ors_server.client.events import EventReader
-from ors_server.client.results import CallResult, read_output, refusal_of, refused, step_of
-from ors_server.errors import Blame, OrsServerError, ToolFailedError
-from ors_server.wire import JSONObject
+from ors_server.client.results import CallResult, read_known, read_output, refusal_of, refused, step_of
+from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
+from ors_server.wire import GroupCandidate, GroupScore, JSONObject
 
 UNKNOWN_ID = "unknown task_id"
 """What a server says of a call that it does not remember (both reference servers)."""
@@ -51,7 +52,7 @@ between cuts every minute is no reason to give up."""
 
 @dataclass(slots=True)
 class _Sent:
-    """A call on its way."""
+    """A call on its way, or a group of candidates."""
 
     id: str
     """The client's own id."""
@@ -59,11 +60,20 @@ class _Sent:
     arguments: JSONObject
     server_id: str | None = None
     """The id under which the answer can be fetched; `None` until the server has told it."""
+    candidates: Sequence[GroupCandidate] | None = None
+    """What is scored, in place of a call."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is sent, below the environment."""
+        return "call" if self.candidates is None else "score_group"
 
     @property
     def body(self) -> JSONObject:
         """The request's body."""
         known = {} if self.server_id is None else {"task_id": self.server_id}
+        if self.candidates is not None:
+            return {"candidates": [one.model_dump(mode="json") for one in self.candidates], **known}
         return {"name": self.tool, "input": self.arguments, **known}
 
 
@@ -96,7 +106,7 @@ class Caller:
             knows_call_ids: Whether the server is one of ours, which takes a client's own ids.
         """
         self._connection = connection
-        self._path = f"/{quote(environment, safe='')}/call"
+        self._path = f"/{quote(environment, safe='')}/"
         self._control = f"/_ors/sessions/{quote(session_id, safe='')}/calls"
         self._headers = {"X-Session-ID": session_id, "Accept": EVENT_STREAM}
         self._knows_call_ids = knows_call_ids
@@ -124,11 +134,36 @@ class Caller:
             f"the call {call_id!r} of {tool!r} was not answered within {limit} seconds; it may still run"
         )
 
+    async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[GroupScore]:
+        """Have rollouts of the session's task scored against each other.
+
+        Raises:
+            EnvironmentFailedError: If the scoring failed.
+            OrsServerError: If the server refused.
+        """
+        call_id = str(uuid4())
+        sent = _Sent(call_id, "score_group", {}, call_id if self._knows_call_ids else None, candidates)
+        heard = await self._hear(sent, Attempts(self._connection.patience, self._connection.clock))
+        if heard.result is None:
+            raise EnvironmentFailedError(heard.failure or "the scoring failed")
+        try:
+            return [read_known(GroupScore, score) for score in json.loads(heard.result)["scores"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise BrokenAnswerError(f"expected scores of a group, got {heard.result[:200]!r}") from error
+
     async def _insist(self, sent: _Sent) -> CallResult:
         attempts = Attempts(self._connection.patience, self._connection.clock)
-        request_limit = self._connection.patience.silence
         while True:
-            request = Request("POST", self._path, sent.body, self._headers, time_limit=request_limit)
+            heard = await self._hear(sent, attempts)
+            result = await self._conclude(sent, heard, attempts)
+            if result is not None:
+                return result
+
+    async def _hear(self, sent: _Sent, attempts: Attempts) -> _Heard:
+        """Send the call until its stream was read to the end."""
+        limit, path = self._connection.patience.silence, self._path + sent.endpoint
+        while True:
+            request = Request("POST", path, sent.body, self._headers, time_limit=limit)
             began = self._connection.clock.monotonic()
             try:
                 heard = await self._listen(request, sent, attempts)
@@ -142,11 +177,8 @@ class Caller:
                     ) from error
                 await attempts.pause(error)
                 continue
-            if heard is None:
-                continue
-            result = await self._conclude(sent, heard, attempts)
-            if result is not None:
-                return result
+            if heard is not None:
+                return heard
 
     async def _listen(self, request: Request, sent: _Sent, attempts: Attempts) -> _Heard | None:
         """Send the call once and read its stream; `None` if the server did not take it yet.

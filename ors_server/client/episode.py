@@ -26,7 +26,7 @@ from ors_server.errors import (
     SessionNotFoundError,
 )
 from ors_server.logs import get_logger
-from ors_server.wire import Block, JSONObject, Message, ToolListing
+from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, Message, ToolListing
 
 log = get_logger("ors_server.client")
 
@@ -259,6 +259,18 @@ class AsyncOrsEpisode(AsyncEpisode):
     @override
     async def _ping(self) -> None:
         await self._server.ping(self.session_id)
+
+    async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[GroupScore]:
+        """Score rollouts of the session's task against each other; no step of the episode.
+
+        Args:
+            candidates: The rollouts.
+
+        Raises:
+            NotSupportedError: If the environment scores no groups.
+            EnvironmentFailedError: If its scoring failed.
+        """
+        return await self._caller.score_group(candidates)
 
     async def aclose(self) -> None:
         """Delete the session and wait for its teardown; the summary stays readable."""

@@ -139,8 +139,18 @@ def named_error(code: Any, blame: Any, text: str) -> OrsServerError | None:
         blame: Whom it blames; decides about codes that this version does not know.
         text: Its words.
     """
-    cls = BY_CODE.get(str(code)) or BY_BLAME.get(str(blame))
+    cls = BY_CODE.get(str(code)) or _loaded(str(code)) or BY_BLAME.get(str(blame))
     return None if cls is None else cls(text)
+
+
+def _loaded(code: str) -> type[OrsServerError] | None:
+    """Return the class of a code that other modules of this process define, as where the server is here."""
+    found = [OrsServerError]
+    for cls in found:
+        if cls.__init__ is OrsServerError.__init__ and vars(cls).get("code") == code:
+            return cls
+        found += cls.__subclasses__()
+    return None
 
 
 def _text(detail: Any, status: int) -> str:

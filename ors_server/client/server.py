@@ -223,6 +223,16 @@ class Server:
             if not page["steps"] or len(steps) >= page["total"]:
                 return steps
 
+    async def fork(self, session_id: str, count: int = 1) -> list[SessionPlace]:
+        """Make copies of a session of a server of ours, each of which goes on by itself.
+
+        Raises:
+            OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
+        """
+        request = Request("POST", f"{session_path(session_id)}/fork", {"count": count}, is_repeatable=False)
+        made = (await self.connection.ask(request))["sessions"]
+        return [SessionPlace(one["session_id"], one["status"]["environment"], _access(one)) for one in made]
+
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session and wait for its teardown.
 

@@ -1,20 +1,24 @@
-"""A client that speaks to an engine in this process: what the doors do, without bytes."""
+"""Environments that run in this process for a test, and sessions of them, played by the client."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from ors_server._version import __version__
+from ors_server.app import App, InProcess, open_in_process
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
+from ors_server.client.client import AsyncClient
+from ors_server.client.episode import AsyncOrsEpisode
+from ors_server.client.results import refusal_of
+from ors_server.client.server import SessionPlace
 from ors_server.clock import Clock
-from ors_server.engines.base import Engine
-from ors_server.engines.local import EngineOptions, open_local_engine
 from ors_server.errors import ClientError
+from ors_server.recording import STEP
 from ors_server.sandboxes.choose import Wanted
-from ors_server.sessions.sandboxing import Sandboxes, open_sandboxes
-from ors_server.sessions.session_call import Completed, Failure, RefusalReason, Scored
-from ors_server.sessions.session_request import ForkRequest, SessionRequest
+from ors_server.sessions.sandboxing import Sandboxes
+from ors_server.sessions.session_call import RefusalReason
+from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (
@@ -25,6 +29,14 @@ from ors_server.wire import (
     TextBlock,
     ToolListing,
     ToolOutput,
+)
+
+if TYPE_CHECKING:
+    from ors_server.engines.base import Engine
+    from ors_server.engines.local import EngineOptions
+
+_REQUESTED = tuple(
+    field.name for field in fields(SessionRequest) if field.name not in {"environment", "credential_id"}
 )
 
 
@@ -49,21 +61,22 @@ class CallRefusedError(ClientError):
 
 
 class LocalSession:
-    """One session of a local engine."""
+    """One session of an environment in this process.
 
-    def __init__(self, engine: Engine, session_id: str) -> None:
-        """Speak to a session that exists.
+    Attributes:
+        id: The session's id.
+        client: Plays it.
+    """
 
-        Args:
-            engine: Where it lives.
-            session_id: Its id.
-        """
-        self._engine = engine
-        self.id = session_id
+    def __init__(self, client: AsyncClient, place: SessionPlace) -> None:
+        """Play a session that exists."""
+        self.id = place.session_id
+        self.client = client
+        self._episode = AsyncOrsEpisode(client.server, place, is_ours=True)
 
     async def blocks(self) -> Blocks:
         """Return the prompt's blocks, after setup."""
-        return await self._engine.prompt(self.id)
+        return await self._episode.blocks()
 
     async def prompt(self) -> str:
         """Return the prompt's text, after setup; pictures are left out."""
@@ -71,11 +84,11 @@ class LocalSession:
 
     async def messages(self) -> list[Message]:
         """Return the prompt as a conversation, after setup."""
-        return await self._engine.messages(self.id)
+        return await self._episode.messages()
 
     async def tools(self) -> ToolListing:
         """Return everything that the session offers."""
-        return await self._engine.tools(self.id)
+        return await self._episode.tools()
 
     async def call(self, tool: str, /, **arguments: Any) -> ToolOutput:
         """Call a tool and wait for its output.
@@ -106,15 +119,10 @@ class LocalSession:
             CallRefusedError: If the call was not run.
             OrsServerError: If it failed through no fault of the agent's.
         """
-        call = await self._engine.call(self.id, tool, arguments, call_id=call_id)
-        result = await call.wait()
-        if isinstance(result, Completed):
+        result = await self._episode.call(tool, arguments, call_id=call_id)
+        if result.refusal is None or refusal_of(result.output) is not None:
             return result.output
-        if isinstance(result, Failure):
-            raise result.error
-        if isinstance(result, Scored):
-            raise CallRefusedError(RefusalReason.NOT_FOUND, f"{call_id!r} is the id of a group's scoring")
-        raise CallRefusedError(result.reason, result.error)
+        raise CallRefusedError(RefusalReason(result.refusal), result.text)
 
     async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore]:
         """Score rollouts of the session's task against each other.
@@ -125,11 +133,7 @@ class LocalSession:
         Raises:
             OrsServerError: If the environment scores no groups, or its scoring failed.
         """
-        call = await self._engine.score_group(self.id, list(candidates))
-        result = await call.wait()
-        if isinstance(result, Failure):
-            raise result.error
-        return result.scores if isinstance(result, Scored) else ()
+        return await self._episode.score_group(candidates)
 
     async def fork(self, count: int = 1) -> "list[LocalSession]":
         """Make copies of the session, each of which goes on by itself.
@@ -140,52 +144,62 @@ class LocalSession:
         Raises:
             OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
         """
-        made = await self._engine.fork(self.id, ForkRequest(count))
-        return [LocalSession(self._engine, status.origin.session_id) for status in made]
+        return [LocalSession(self.client, place) for place in await self.client.server.fork(self.id, count)]
 
     async def summary(self) -> EpisodeSummary:
         """Return the episode's figures, also after its end."""
-        return (await self._engine.status(self.id)).summary
+        figures = await self.client.summary(self.id)
+        names = [field.name for field in fields(EpisodeSummary)]
+        return EpisodeSummary(**{name: getattr(figures, name) for name in names})
 
     async def steps(self) -> Sequence[Step]:
         """Return the episode's steps, also after its end."""
-        return await self._engine.steps(self.id)
+        return [STEP.of_json(step) for step in await self.client.steps(self.id)]
 
     async def aclose(self) -> None:
         """Delete the session and wait for its teardown."""
-        await self._engine.delete(self.id)
+        await self._episode.aclose()
 
 
 class LocalClient:
-    """A client of a local engine."""
+    """A client of environments in this process.
 
-    def __init__(self, engine: Engine) -> None:
-        """Speak to an engine.
+    Attributes:
+        app: The application that runs them.
+        client: Calls it.
+    """
 
-        Args:
-            engine: Where sessions live.
-        """
-        self.engine = engine
+    def __init__(self, app: App, client: AsyncClient) -> None:
+        """Play on an application that runs."""
+        self.app = app
+        self.client = client
+
+    @property
+    def engine(self) -> "Engine":
+        """What holds the sessions."""
+        return self.app.engine
 
     async def create(self, order: SessionRequest | None = None, **wishes: Any) -> LocalSession:
         """Make a session.
 
         Args:
-            order: What is wanted.
+            order: The request.
             **wishes: Or its fields: `split` and `index`, or `task_spec`; `secrets`, `policy`, `toolset`, and
                 so on.
 
         Raises:
-            OrsServerError: If the order is wrong or the environment's constructor failed.
+            OrsServerError: If the request is wrong or the environment's constructor failed.
         """
-        status = await self.engine.create(order or SessionRequest(**wishes))
-        return LocalSession(self.engine, status.origin.session_id)
+        request = order or SessionRequest(**wishes)
+        given: Any = {name: getattr(request, name) for name in _REQUESTED}
+        place = await self.client.server.create(request.environment, given)
+        return LocalSession(self.client, place)
 
 
 @asynccontextmanager
 async def open_environment(
     *environments: type | str | EnvironmentDefinition,
-    options: EngineOptions | None = None,
+    options: "EngineOptions | None" = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
     sandbox: Wanted | Sandboxes | None = None,
@@ -206,16 +220,12 @@ async def open_environment(
         SandboxUnavailableError: If the isolation that was asked for does not work here.
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
-    options = options or EngineOptions(server_version=__version__)
-    async with AsyncExitStack() as stack:
-        if isinstance(sandbox, Sandboxes):
-            sandboxes = sandbox
-        else:
-            sandboxes = await stack.enter_async_context(open_sandboxes(definitions, sandbox, clock))
-        engine = await stack.enter_async_context(
-            open_local_engine(definitions, options, clock=clock, store=store, sandboxes=sandboxes)
-        )
-        yield LocalClient(engine)
+    in_process = InProcess(options, sandbox)
+    async with (
+        open_in_process(definitions, in_process, clock=clock, store=store) as app,
+        app.client() as client,
+    ):
+        yield LocalClient(app, client)
 
 
 def definitions_of(environment: type | str | EnvironmentDefinition) -> list[EnvironmentDefinition]:

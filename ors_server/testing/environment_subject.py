@@ -179,7 +179,8 @@ class Subject:
             await session.prompt()
             results = [await self._attempt(task, session, action) for action in actions]
             played = Played(results, await session.summary(), tools)
-        self.holdings += client.engine.loop.held_by
+            engine = client.app.engine
+        self.holdings += engine.loop.held_by  # which the end of the application may add to
         return played
 
     async def play_side_by_side(

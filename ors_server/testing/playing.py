@@ -82,7 +82,7 @@ def play(
         portal.wrap_async_context_manager(open_environment(environment)) as client,
     ):
         if task_spec is None:
-            split = split or client.engine.environment(None).splits[0].name
+            split = split or portal.call(client.client.splits)[0].name
             wishes |= {"split": split, "index": index or 0}
         else:
             wishes |= {"task_spec": task_spec}

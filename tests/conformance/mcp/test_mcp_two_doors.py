@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from ors_server.client.server import SessionPlace
 from ors_server.testing.client import LocalSession
 from ors_server.transports.mcp.content import CALL_ID_KEY, EXTENSION, RESULT_KEY
 
@@ -45,7 +46,7 @@ async def figures_everywhere(site, session_id: str) -> list[tuple[int, float, bo
 
 async def test_an_episode_played_alternately_through_both_doors_has_one_set_of_figures(site, era):
     session_id = await site.start()
-    inside = LocalSession(site.app.engine, session_id)
+    inside = LocalSession(site.app.client(), SessionPlace(session_id, "words"))
     rewards: list[float | None] = []
     numbers: list[int] = []
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:

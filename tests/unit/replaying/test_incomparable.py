@@ -6,6 +6,8 @@ import anyio
 import pytest
 
 from ors_server import ToolOutput, tool
+from ors_server.client.connection import Request
+from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.outcome import StepVerdict, Verdict
@@ -19,6 +21,11 @@ from tests.unit.replaying.conftest import Casino
 pytestmark = pytest.mark.anyio
 
 
+async def ask(session, path: str):
+    """Post a request about the session to the control API."""
+    return await session.client.server.connection.ask(Request("POST", session_path(session.id) + path))
+
+
 async def withdrawn(session) -> None:
     """Plays a call that is withdrawn between two others."""
     await session.call("fair")
@@ -30,7 +37,7 @@ async def withdrawn(session) -> None:
 
         tasks.start_soon(call)
         await anyio.wait_all_tasks_blocked()
-        await session._engine.cancel(session.id, "slow")
+        await ask(session, "/calls/slow/cancel")
     await session.call("fair")
 
 
@@ -154,9 +161,9 @@ async def test_a_fork_is_replayed_from_its_beginning(record, again):
 async def test_a_restored_snapshot_ends_what_can_be_compared(record, again):
     async def act(session) -> None:
         await session.call("say", text="one")
-        snapshot = await session._engine.snapshot(session.id)
+        snapshot = await ask(session, "/snapshots")
         await session.call("say", text="two")
-        await session._engine.restore(session.id, snapshot.id)
+        await ask(session, f"/snapshots/{snapshot['snapshot_id']}/restore")
         await session.call("say", text="three")
         await session.call("say", text="four")
 
