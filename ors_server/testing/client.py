@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ors_server.app import App, InProcess, open_in_process
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
@@ -16,9 +16,11 @@ from ors_server.clock import Clock
 from ors_server.errors import ClientError
 from ors_server.recording import STEP
 from ors_server.sandboxes.choose import Wanted
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.sessions.session_call import RefusalReason
 from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (
@@ -30,10 +32,6 @@ from ors_server.wire import (
     ToolListing,
     ToolOutput,
 )
-
-if TYPE_CHECKING:
-    from ors_server.engines.base import Engine
-    from ors_server.engines.local import EngineOptions
 
 _REQUESTED = tuple(
     field.name for field in fields(SessionRequest) if field.name not in {"environment", "credential_id"}
@@ -175,7 +173,7 @@ class LocalClient:
         self.client = client
 
     @property
-    def engine(self) -> "Engine":
+    def engine(self) -> SessionManager:
         """What holds the sessions."""
         return self.app.engine
 
@@ -199,7 +197,7 @@ class LocalClient:
 @asynccontextmanager
 async def open_environment(
     *environments: type | str | EnvironmentDefinition,
-    options: "EngineOptions | None" = None,
+    options: SessionOptions | None = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
     sandbox: Wanted | Sandboxes | None = None,
