@@ -46,7 +46,7 @@ async def figures_everywhere(site, session_id: str) -> list[tuple[int, float, bo
 
 async def test_an_episode_played_alternately_through_both_doors_has_one_set_of_figures(site, era):
     session_id = await site.start()
-    inside = LocalSession(site.app.client(), SessionPlace(session_id, "words"))
+    inside = LocalSession(site.app.client(), SessionPlace(session_id, "desk"))
     rewards: list[float | None] = []
     numbers: list[int] = []
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
