@@ -72,7 +72,7 @@ class _Quiet(BoundLogger):
 
     @override
     def debug(self, event: str | None = None, *args: Any, **fields: Any) -> Any:
-        if self._logger.isEnabledFor(logging.DEBUG):
+        if self.isEnabledFor(logging.DEBUG):
             return super().debug(event, *args, **fields)
         return None
 

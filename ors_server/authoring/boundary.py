@@ -7,18 +7,21 @@ the task that it runs in. Only a cancellation that the server itself asked for p
 import asyncio
 import functools
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias
 
-import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint
 from pydantic import ValidationError
 
 from ors_server.authoring.places import place_of_error
 from ors_server.call_clock import call_clock
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
+from ors_server.event_loops import (
+    Task,
+    is_current,
+    is_scope_cancelled,
+    pending_cancellations,
+    take_back_cancellations,
+)
 from ors_server.loop_watch import author_code, current_watch
 from ors_server.workers import LingeringThread, current_workers
 
@@ -57,7 +60,7 @@ async def call_author(
         AuthorRaisedError: If it raised anything, or was cancelled by anybody but the server.
     """
     task = asyncio.current_task()
-    cancellations = 0 if task is None else task.cancelling()
+    cancellations = pending_cancellations(task)
     try:
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
@@ -71,10 +74,10 @@ async def call_author(
     except BaseException as error:
         if _is_ours(error, task):
             raise
-        await _take_back(task, cancellations)
+        await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
-    if task is not None and task.cancelling() > cancellations and not _is_being_cancelled():
-        await _take_back(task, cancellations)
+    if pending_cancellations(task) > cancellations:
+        await take_back_cancellations(task, cancellations)
     return result
 
 
@@ -167,22 +170,8 @@ def _watched(result: Awaitable[Any], function: Function) -> Awaitable[Any]:
     return watch.stepping(result, name, None if clock is None else clock.hold)
 
 
-def _is_ours(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+def _is_ours(error: BaseException, task: Task | None) -> bool:
     if isinstance(error, asyncio.CancelledError):
-        return _is_being_cancelled()
-    if isinstance(error, GeneratorExit):  # the coroutine is being closed, from outside its task
-        return asyncio._get_running_loop() is None or asyncio.current_task() is not task  # noqa: SLF001  (no public twin)
-    return False
-
-
-def _is_being_cancelled() -> bool:
-    return anyio.current_effective_deadline() == -math.inf
-
-
-async def _take_back(task: "asyncio.Task[Any] | None", cancellations: int) -> None:
-    if task is None or task.cancelling() <= cancellations or _is_being_cancelled():
-        return
-    while task.cancelling() > cancellations:
-        task.uncancel()
-    with suppress(asyncio.CancelledError):  # one that was asked for and not delivered yet
-        await cancel_shielded_checkpoint()
+        return is_scope_cancelled()
+    # A coroutine that is closed from outside its task raises GeneratorExit in it.
+    return isinstance(error, GeneratorExit) and not is_current(task)

@@ -6,9 +6,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import httpx2
 import mcp_types as types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from ors_server.client.carrier import PatientTransport

@@ -14,8 +14,6 @@ from typing import Any, cast
 
 import httptools
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
 from ors_server.errors import (
     HeaderTooLargeError,
@@ -25,6 +23,12 @@ from ors_server.errors import (
     TooManyConnectionsError,
 )
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections
+from ors_server.http_server.uvicorn_base import (
+    STATUS_LINE,
+    BaseProtocol,
+    RequestResponseCycle,
+    ServerState,
+)
 from ors_server.transports.faults import extra_headers, look_up
 
 LEAST_PROGRESS = 1024
@@ -69,7 +73,7 @@ class BoundedServerState(ServerState):
         """Refusals that are not logged yet, by code."""
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(BaseProtocol):
     """Speaks HTTP/1.1 with one client."""
 
     server_state: BoundedServerState
@@ -145,7 +149,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @override
     def on_message_begin(self) -> None:
-        self._unset_keepalive_if_required()
+        self.stop_idle_timer()
         super().on_message_begin()
         self._reading = _HEADERS
         self._waited = 0.0
@@ -168,7 +172,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 raise self._failed(MalformedRequestError("this server is no proxy: it knows no CONNECT"))
             self._is_upgrade = True
             return
-        self._unset_keepalive_if_required()
+        self.stop_idle_timer()
         self._reading = _BODY
         self._waited = 0.0
         self._received = 0
@@ -275,7 +279,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading = _REFUSED
         self._waited = 0.0
         self.server_state.refused[error.code] += 1
-        self._unset_keepalive_if_required()
+        self.stop_idle_timer()
         self.flow.resume_reading()
         if is_answered_early:
             self.transport.close()
@@ -326,7 +330,7 @@ class BoundedProtocol(HttpToolsProtocol):
         is_last = not self.pipeline
         super().on_response_complete()
         if is_last and self._refusal is not None:
-            self._unset_keepalive_if_required()
+            self.stop_idle_timer()
             self._answer(self._refusal)
 
     @override

@@ -8,11 +8,11 @@ from typing import Any, Literal, Protocol, cast
 
 import anyio
 import anyio.lowlevel
-import uvicorn
 from typing_extensions import override
 
 from ors_server.http_server.bounded_protocol import BoundedProtocol, BoundedServerState
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections, raise_file_limit
+from ors_server.http_server.uvicorn_base import Config, Server
 from ors_server.logs import get_logger
 
 log = get_logger("ors_server.http")
@@ -61,7 +61,7 @@ class ServerOptions:
     """TCP port, unless the server is given sockets; 0 takes a free one."""
 
 
-class BoundedServer(uvicorn.Server):
+class BoundedServer(Server):
     """Serves one application."""
 
     server_state: BoundedServerState
@@ -79,7 +79,7 @@ class BoundedServer(uvicorn.Server):
         self._options = options or ServerOptions()
         self._app = app
         super().__init__(
-            uvicorn.Config(
+            Config(
                 app,
                 http=BoundedProtocol,
                 ws="none",

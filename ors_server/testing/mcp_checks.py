@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
+import httpx2
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import Tool
 
 from ors_server.testing.ors_subject import NotApplicableError, expect
@@ -25,6 +25,8 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 METHOD_NOT_FOUND = -32601
 ABSENT = "no_such_tool_of_any_server"
 ACCEPT = "application/json, text/event-stream"
+TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+"""Seconds, as the SDK's own client has them: a server may hold a response stream open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Host:
             mode: `legacy` for the era of the handshake, or a later revision.
         """
         async with (
-            create_mcp_http_client(headers=dict(self.headers)) as http,
+            httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
         ):
             yield client

@@ -2,6 +2,9 @@
 
 No context, no global precision: every call says its own. What `libmp` keeps (digits of π, e, ln 2) is
 filled once on import, deeper than any call here asks for, so that threads never see it change.
+
+`libmp` is mpmath's inside, and this is the only module that uses it. It was checked against mpmath 1.3.0;
+`tests/contract/test_mpmath.py` names what another version changed.
 """
 
 from fractions import Fraction

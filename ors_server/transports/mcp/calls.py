@@ -7,21 +7,14 @@ from typing import Any, cast
 
 import anyio
 import mcp_types as types
-from mcp.shared.exceptions import MCPError
 
 from ors_server.sessions.session_call import Call
-from ors_server.transports.mcp.clients import (
-    Context,
-    HandshakeClient,
-    McpClient,
-    Result,
-    is_modern,
-    may_be_asked,
-)
+from ors_server.transports.mcp.clients import HandshakeClient, McpClient, may_be_asked
 from ors_server.transports.mcp.content import CALL_ID_KEY, MAX_CALL_ID, Figures, tool_result
 from ors_server.transports.mcp.ground import Ground
 from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.rounds import Asked, Rounds
+from ors_server.transports.mcp.sdk import Context, MCPError, Result, is_modern
 
 HEARTBEAT = 10.0
 """Seconds between signs of life of a call whose tool reports nothing; hosts give up on silence after 30."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.transports.mcp.clients import Result
 from ors_server.transports.mcp.content import NO_PARAMETERS
+from ors_server.transports.mcp.sdk import Result
 from ors_server.wire import ToolSpec
 
 LIST_ENVIRONMENTS = "list_environments"

@@ -5,15 +5,10 @@ era forbids that; `rounds` is how it asks.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import cast
 
 import anyio
 import mcp_types as types
-from mcp.server.connection import allowed_log_levels
-from mcp.server.context import ServerRequestContext
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from typing_extensions import override
 
@@ -33,22 +28,11 @@ from ors_server.authoring.client import (
     Sample,
     Sampled,
 )
-
-Context: TypeAlias = ServerRequestContext[Any, Any]
-Result: TypeAlias = dict[str, Any]
-"""A JSON-RPC result in its wire form."""
+from ors_server.transports.mcp.loglevels import requested_levels
+from ors_server.transports.mcp.sdk import Context, MCPError, Result, ServerMessageMetadata, is_modern
 
 ASK_LIMIT = 300.0
 """Seconds that a tool waits for answers; its own time limit may be shorter."""
-
-
-def is_modern(context: Context) -> bool:
-    """Say whether a request belongs to the era without handshake and without requests by the server.
-
-    Args:
-        context: The request.
-    """
-    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def may_be_asked(context: Context) -> bool:
@@ -179,7 +163,7 @@ class McpClient:
             data: Any JSON value.
             logger: Who speaks.
         """
-        allowed = allowed_log_levels(self.context.protocol_version, self.context.meta)
+        allowed = requested_levels(self.context)
         if self._log_threshold is not None:
             allowed &= self._log_threshold()
         if level not in allowed:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp.shared.exceptions import MCPError
 
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.authoring.rich import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
-from ors_server.transports.mcp.clients import Result, missing_abilities_error
+from ors_server.transports.mcp.clients import missing_abilities_error
+from ors_server.transports.mcp.sdk import MCPError, Result
 from ors_server.transports.redaction import FAILED, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec

@@ -1,31 +1,39 @@
 """The door: one low-level MCP server for every endpoint, which finds the episode of each request anew."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
-from mcp.server import Server
-from mcp.server.context import CallNext, HandlerResult
-from mcp.shared.exceptions import MCPError
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.errors import OrsServerError
 from ors_server.transports.mcp import episode
 from ors_server.transports.mcp.calls import Answers, Player
-from ors_server.transports.mcp.clients import Context, Result, is_modern
 from ors_server.transports.mcp.content import protocol_error
-from ors_server.transports.mcp.extension import add_extension
+from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.ground import Ground
 from ors_server.transports.mcp.lobby import INSTRUCTIONS, Lobby
 from ors_server.transports.mcp.loglevels import LogLevels
 from ors_server.transports.mcp.long_results import shorten
 from ors_server.transports.mcp.rounds import Rounds
+from ors_server.transports.mcp.sdk import (
+    CallNext,
+    Context,
+    Handler,
+    HandlerResult,
+    MCPError,
+    Result,
+    Server,
+    announce_extension,
+    is_modern,
+    is_plain_call,
+    make_server,
+    server_identity,
+)
 from ors_server.transports.redaction import withhold
-
-Handler: TypeAlias = Callable[[Context, Any], Awaitable[HandlerResult]]
 
 _TRANSIENT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
@@ -47,7 +55,7 @@ class McpDoor:
         self._player = Player(ground, self._rounds, self._levels)
         self._lobby = Lobby(ground, self._player)
         self.server = self._make_server(version)
-        self._identity = self.server.server_info_stamp
+        self._identity = server_identity(self.server)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
@@ -60,12 +68,11 @@ class McpDoor:
                 tasks.cancel_scope.cancel()
 
     def _make_server(self, version: str) -> Server[Any]:
-        server: Server[Any] = Server(
-            "ors-server",
+        server = make_server(
+            self._first,
             version=version,
             title="Open Reward Standard environments",
             instructions=INSTRUCTIONS,
-            get_tool_input_schema=lambda _name: None,
             on_list_tools=self._guard(self._list_tools),
             on_call_tool=self._guard(self._call_tool),
             on_list_prompts=self._guard(self._list_prompts),
@@ -79,11 +86,10 @@ class McpDoor:
         )
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set_level)
         server.add_request_handler("server/discover", types.RequestParams, self._guard(self._discover))
-        add_extension(server, self._ground, _guard_trainers)
-        server.middleware[:] = [self._first]
+        announce_extension(server, EnvironmentsExtension(self._ground), _guard_trainers)
         return server
 
-    def _guard(self, handler: Handler) -> Any:
+    def _guard(self, handler: Handler) -> Handler:
         """Let the server's own errors reach the client as the protocol's."""
 
         async def guarded(context: Context, params: Any) -> HandlerResult:
@@ -213,7 +219,7 @@ class McpDoor:
         return session_id
 
 
-def _guard_trainers(handler: Handler) -> Any:
+def _guard_trainers(handler: Handler) -> Handler:
     """Let the server's own errors reach a trainer's program, in full."""
 
     async def guarded(context: Context, params: Any) -> HandlerResult:
@@ -230,27 +236,3 @@ async def _accept(
 ) -> types.EmptyResult:
     """Accept a subscription: the resources of an episode do not change, so nothing is ever sent."""
     return types.EmptyResult()
-
-
-_PLAIN = frozenset({"name", "arguments", "_meta"})
-
-
-def is_plain_call(context: Context) -> bool:
-    """Say whether a tool call needs nothing of what the SDK would check.
-
-    Args:
-        context: The request.
-
-    Returns:
-        Whether its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else,
-        on a connection that may make calls.
-    """
-    params = context.params
-    if params is None or not params.keys() <= _PLAIN:
-        return False
-    well_formed = (
-        isinstance(params.get("name"), str)
-        and isinstance(params.get("arguments", {}), dict | None)
-        and isinstance(params.get("_meta", {}), dict)
-    )
-    return well_formed and (is_modern(context) or context.session.client_params is not None)

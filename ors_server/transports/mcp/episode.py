@@ -6,14 +6,14 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.shared.exceptions import MCPError
 
 from ors_server.authoring.offers import PromptOffer, ResourceOffer
 from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError
 from ors_server.transports.mcp.calls import Answers, Player
-from ors_server.transports.mcp.clients import Context, McpClient, Result, is_modern
+from ors_server.transports.mcp.clients import McpClient
 from ors_server.transports.mcp.content import announce, content_of, prompt_messages
+from ors_server.transports.mcp.sdk import Context, MCPError, Result, is_modern
 from ors_server.visibility import Visibility
 from ors_server.wire import TerminalToolSpec, ToolSpec
 

@@ -8,17 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import mcp_types as types
-from mcp.server import Server
-from mcp.server.extension import Extension, MethodBinding
 from pydantic import ConfigDict, Field
 from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.sessions.session_request import MAX_FORKS, ForkRequest, SessionRequest
 from ors_server.transports.mcp.catalogue import specs_of
-from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import EXTENSION
 from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.sdk import Context, Extension, MethodBinding, Result
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
@@ -201,17 +199,3 @@ def _describe(definition: EnvironmentDefinition) -> Result:
         "description": definition.description,
         "tools": [spec.model_dump() for spec in specs_of(definition)],
     }
-
-
-def add_extension(server: Server[Any], ground: Ground, guard: Callable[[Method], Any]) -> None:
-    """Add the extension's methods to a server.
-
-    Args:
-        server: The server.
-        ground: Where sessions live, and who may enter.
-        guard: Turns the server's own errors into the protocol's.
-    """
-    extension = EnvironmentsExtension(ground)
-    server.extensions[extension.identifier] = extension.settings()
-    for binding in extension.methods():
-        server.add_request_handler(binding.method, binding.params_type, guard(binding.handler))

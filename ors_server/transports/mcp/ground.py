@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import mcp_types as types
-from mcp.shared.exceptions import MCPError
 
 from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.attempts import Attempts
-from ors_server.transports.mcp.clients import Context
 from ors_server.transports.mcp.content import RESULT_KEY, SESSION_KEY
+from ors_server.transports.mcp.sdk import Context, MCPError
 
 FIGURES_HEADER = "x-ors-rewards"
 """A request with this header and the value `meta` asks for the call's figures in the result's `_meta`."""

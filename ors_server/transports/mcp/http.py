@@ -4,8 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 
 from ors_server._version import __version__
 from ors_server.engines.base import Engine
@@ -26,6 +24,7 @@ from ors_server.transports.http import (
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import FIGURES_HEADER, VISITOR_KEY, Ground, Visitor
 from ors_server.transports.mcp.long_results import LongResults
+from ors_server.transports.mcp.sdk import StreamableHTTPSessionManager, TransportSecuritySettings
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
 """The lobby, an episode for whoever has a credential, and an episode for whoever knows the URL."""

@@ -16,9 +16,9 @@ from ors_server.transports.mcp.catalogue import (
     START_EPISODE,
     Catalogue,
 )
-from ors_server.transports.mcp.clients import Context, Result
 from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.sdk import Context, Result
 from ors_server.transports.mcp.task_choice import SEED_BITS, TaskChoice, choose_task
 from ors_server.transports.redaction import withhold
 

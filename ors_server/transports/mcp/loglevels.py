@@ -7,11 +7,23 @@ from typing import get_args
 import mcp_types as types
 
 from ors_server.authoring.client import LogLevel
-from ors_server.transports.mcp.clients import Context
+from ors_server.transports.mcp.sdk import Context, is_modern
 
 _LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _KEPT = 10_000
 """Connections whose wish is remembered; the transport holds no more of them at a time."""
+
+
+def requested_levels(context: Context) -> frozenset[LogLevel]:
+    """Return which levels of log lines a request allows.
+
+    A request of the later era names the least severe in its `_meta`, and without a name it gets none; the
+    handshake era says it for the whole connection, so that there a request allows all.
+    """
+    if not is_modern(context):
+        return frozenset(_LEVELS)
+    least = (context.meta or {}).get(types.LOG_LEVEL_META_KEY)
+    return frozenset(_LEVELS[_LEVELS.index(least) :] if least in _LEVELS else ())
 
 
 class LogLevels:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from anyio.lowlevel import checkpoint
-from mcp.server.context import HandlerResult
 
 from ors_server.transports.http import Message, Scope, Send
 from ors_server.transports.json_parts import is_long, json_parts
-from ors_server.transports.mcp.clients import Context, Result
+from ors_server.transports.mcp.sdk import Context, HandlerResult, Result
 
 _SCOPE_KEY = "ors_server.long_results"
 _STAND_IN = re.compile(rb'"(long-value-[0-9a-f]{32})"')

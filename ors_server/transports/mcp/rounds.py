@@ -12,19 +12,12 @@ from secrets import token_urlsafe
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.shared.exceptions import MCPError
 from typing_extensions import override
 
 from ors_server.authoring.client import Answer, AskError, Question
 from ors_server.errors import ShuttingDownError
-from ors_server.transports.mcp.clients import (
-    ASK_LIMIT,
-    Context,
-    McpClient,
-    Result,
-    answer_of,
-    wire_request_of,
-)
+from ors_server.transports.mcp.clients import ASK_LIMIT, McpClient, answer_of, wire_request_of
+from ors_server.transports.mcp.sdk import Context, MCPError, Result
 
 
 class Round(McpClient):

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from mcp.server.stdio import stdio_server
-
 from ors_server._version import __version__
 from ors_server.engines.base import Engine
 from ors_server.errors import InvalidRequestError
@@ -11,6 +9,7 @@ from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.door import McpDoor
 from ors_server.transports.mcp.ground import Ground, Visitor
+from ors_server.transports.mcp.sdk import stdio_server
 
 EPISODE_VARIABLE = "ORS_EPISODE"
 """Environment variable that chooses the episode where no argument does."""

@@ -1,0 +1,106 @@
+"""The MCP SDK as this server uses it: the only module under `transports` that imports the package `mcp`.
+
+Some of what stands here is undocumented or marked as provisional by the SDK. It was checked against mcp
+2.3.0, so `pyproject.toml` admits 2.3 only; `tests/contract/test_mcp_sdk.py` names what another version
+changed.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.extension import Extension, MethodBinding
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+__all__ = [
+    "CallNext",
+    "Context",
+    "Extension",
+    "Handler",
+    "HandlerResult",
+    "MCPError",
+    "MethodBinding",
+    "Result",
+    "Server",
+    "ServerMessageMetadata",
+    "ServerMiddleware",
+    "StreamableHTTPSessionManager",
+    "TransportSecuritySettings",
+    "announce_extension",
+    "is_modern",
+    "is_plain_call",
+    "make_server",
+    "server_identity",
+    "stdio_server",
+]
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+Result: TypeAlias = dict[str, Any]
+"""A JSON-RPC result in its wire form."""
+Handler: TypeAlias = Callable[[Context, Any], Awaitable[HandlerResult]]
+
+_PLAIN = frozenset({"name", "arguments", "_meta"})
+
+
+def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any]:
+    """Make a low-level server whose every request goes through one middleware.
+
+    The SDK's own middleware, which reports to OpenTelemetry, is dropped: it takes time for each request. The
+    SDK is given no tool schemas, because the session validates arguments; without that function it would list
+    all tools before each call to look for headers to validate.
+
+    Args:
+        middleware: May return a result without `call_next`; the SDK then sends that result unchanged.
+        **options: As for the SDK's `Server`.
+    """
+    server: Server[Any] = Server("ors-server", get_tool_input_schema=lambda _name: None, **options)
+    server.middleware[:] = [middleware]
+    return server
+
+
+def announce_extension(
+    server: Server[Any], extension: Extension, guard: Callable[[Handler], Handler]
+) -> None:
+    """Serve an extension's methods and list it among the server's capabilities.
+
+    Args:
+        server: The server.
+        extension: The extension.
+        guard: Wraps each of its handlers.
+    """
+    server.extensions[extension.identifier] = extension.settings()
+    for binding in extension.methods():
+        server.add_request_handler(binding.method, binding.params_type, guard(binding.handler))
+
+
+def server_identity(server: Server[Any]) -> Result:
+    """Return what the `_meta` of every result of the later era says of the server."""
+    return server.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def is_modern(context: Context) -> bool:
+    """Whether a request belongs to the era without handshake and without requests by the server."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def is_plain_call(context: Context) -> bool:
+    """Whether a tool call needs none of the SDK's own checks.
+
+    Its parameters are a tool's name, arguments and `_meta` of the right types, and nothing else, on a
+    connection that may make calls: in the handshake era, one whose handshake is done.
+    """
+    params = context.params
+    if params is None or not params.keys() <= _PLAIN:
+        return False
+    well_formed = (
+        isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments", {}), dict | None)
+        and isinstance(params.get("_meta", {}), dict)
+    )
+    return well_formed and (is_modern(context) or context.session.client_params is not None)

@@ -1,0 +1,104 @@
+"""What `event_loops.py` takes for granted of asyncio and anyio; a failure names what a version changed."""
+
+import ast
+import asyncio
+import inspect
+import math
+from importlib.metadata import version
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ors_server import event_loops
+
+pytestmark = pytest.mark.anyio
+
+USED = {
+    "anyio.current_effective_deadline": anyio.current_effective_deadline,
+    "anyio.lowlevel.cancel_shielded_checkpoint": anyio.lowlevel.cancel_shielded_checkpoint,
+    "asyncio.current_task": asyncio.current_task,
+    "asyncio.Task.cancelling": asyncio.Task.cancelling,
+    "asyncio.Task.uncancel": asyncio.Task.uncancel,
+}
+
+
+def test_the_version_is_one_that_was_checked():
+    message = "anyio moved: check event_loops.py against it, then its docstring, pin and this test"
+    assert version("anyio").partition(".")[0] == "4", message
+
+
+def test_the_table_names_what_the_module_uses():
+    tree = ast.parse(Path(event_loops.__file__).read_text())
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    taken = {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    plain = {"Task", "CancelledError", "inf", "suppress", "Any", "TypeAlias"}
+    assert (names | taken) - plain == {name.rpartition(".")[2] for name in USED}
+
+
+@pytest.mark.parametrize("name", USED)
+def test_a_function_needs_no_arguments(name):
+    parameters = inspect.signature(USED[name]).parameters.values()
+    needed = [one.name for one in parameters if one.default is inspect.Parameter.empty and one.name != "self"]
+    assert not needed
+
+
+async def test_the_deadline_is_minus_infinity_exactly_in_a_cancelled_scope():
+    assert anyio.current_effective_deadline() == math.inf
+    assert not event_loops.is_scope_cancelled()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert anyio.current_effective_deadline() == -math.inf
+        assert event_loops.is_scope_cancelled()
+        with anyio.CancelScope(shield=True):
+            assert not event_loops.is_scope_cancelled()
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_cancelled_scope_further_out_counts_too():
+    with anyio.CancelScope() as outer, anyio.CancelScope():
+        outer.cancel()
+        assert event_loops.is_scope_cancelled()
+        await anyio.lowlevel.checkpoint()
+
+
+def test_outside_of_an_event_loop_no_task_is_current():
+    with pytest.raises(RuntimeError):
+        asyncio.current_task()
+    assert not event_loops.is_current(None)
+
+
+async def test_the_running_task_is_current():
+    assert event_loops.is_current(asyncio.current_task())
+    assert not event_loops.is_current(None)
+
+
+async def test_a_cancellation_from_outside_every_scope_is_taken_back():
+    task = asyncio.current_task()
+    assert task is not None
+    before = event_loops.pending_cancellations(task)
+    task.cancel()
+    task.cancel()
+    assert event_loops.pending_cancellations(task) == before + 2
+    await event_loops.take_back_cancellations(task, before)
+    assert event_loops.pending_cancellations(task) == before
+    await anyio.lowlevel.checkpoint()
+
+
+async def test_a_cancellation_of_a_scope_is_not_taken_back():
+    task = asyncio.current_task()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await anyio.lowlevel.checkpoint()
+        pending = event_loops.pending_cancellations(task)
+        await event_loops.take_back_cancellations(task, pending - 1)
+        assert event_loops.pending_cancellations(task) == pending
+        await anyio.lowlevel.checkpoint()
+
+
+def test_without_a_task_nothing_is_pending():
+    assert event_loops.pending_cancellations(None) == 0

@@ -1,0 +1,158 @@
+"""Private and provisional names of other packages stand in one module each, which a contract test guards."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.glob("ors_server/**/*.py")
+}
+
+HOMES = {
+    "mcp": {"transports/mcp/sdk.py", "client/mcp_connection.py", "testing/mcp_checks.py"},
+    "uvicorn": {"http_server/uvicorn_base.py"},
+    "mpmath": {"rewards/math/precise.py"},
+}
+"""The modules that import a package whose insides are used somewhere."""
+PUBLIC_OF_MCP = {"mcp.Client", "mcp.MCPError", "mcp.client.streamable_http.streamable_http_client"}
+"""What modules other than `sdk.py` take from `mcp`."""
+CANCELLATION = {"cancelling", "uncancel"}
+"""How asyncio tells whose cancellation it is: in `event_loops.py` only."""
+DOCUMENTED = {"os._exit", "sys._current_frames"}
+"""Names that are public in spite of their underscore."""
+OWN = {"_indices", "_left", "_ors", "_ors_foreign", "_rng", "_sandbox", "_set"}
+"""Attributes of the package's own objects that a class or module beside them reads."""
+MARKS = {
+    "_env_tool",
+    "_env_tool_concurrent",
+    "_env_tool_exclusive",
+    "_env_tool_shared",
+    "_env_tool_terminal",
+    "_fields",
+}
+"""What a decorator of another SDK leaves on a function, and the documented fields of a named tuple."""
+BY_NAME = {"getattr", "setattr", "hasattr"}
+UVICORN = "ors_server/http_server/uvicorn_base.py"
+"""The one module that uses private names of a class from which it derives."""
+LENT = {("ors_server/sandboxes/docker_launcher.py", "_sock")}
+"""The socket of an attached container, which docker-py gives in no other way."""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Give the full name of everything that is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def owner_of(node: ast.Attribute) -> str:
+    return ast.unparse(node.value)
+
+
+def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+DEFINED = {
+    name
+    for tree in MODULES.values()
+    for node in ast.walk(tree)
+    for name in (
+        [node.name]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        else [node.attr]
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        else [node.id]
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        else [element.value for element in ast.walk(node) if isinstance(element, ast.Constant)]
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
+        else []
+    )
+}
+"""Every name that the package defines."""
+
+
+def private_attributes(path: str, tree: ast.AST) -> Iterator[str]:
+    for node in attributes(tree):
+        if not is_private(node.attr) or (path, node.attr) in LENT:
+            continue
+        is_inherited = owner_of(node) in ("self", "cls", "super()")
+        known = DEFINED if is_inherited else OWN
+        if node.attr not in known and ast.unparse(node) not in DOCUMENTED:
+            yield ast.unparse(node)
+
+
+def private_texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BY_NAME:
+            name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
+            if is_private(str(name)) and name not in OWN | MARKS:
+                yield ast.unparse(node)
+
+
+def foreign_names(path: str, tree: ast.AST) -> list[str]:
+    """Return the private names of other packages that a module uses."""
+    taken = (
+        name
+        for name in imported(tree)
+        if not name.startswith(("ors_server", "__future__")) and any(map(is_private, name.split(".")))
+    )
+    return [*taken, *private_attributes(path, tree), *private_texts(tree)]
+
+
+def test_no_module_uses_a_private_name_of_another_package():
+    found = {path: foreign_names(path, tree) for path, tree in MODULES.items() if path != UVICORN}
+    assert not {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_a_package_whose_insides_are_used_is_imported_in_its_homes_only(package):
+    importers = {
+        path.removeprefix("ors_server/")
+        for path, tree in MODULES.items()
+        if any(name.split(".")[0] == package for name in imported(tree))
+    }
+    assert importers == HOMES[package]
+
+
+def test_outside_of_its_home_only_documented_names_of_the_mcp_sdk_are_used():
+    taken = {
+        name
+        for path, tree in MODULES.items()
+        if not path.endswith("mcp/sdk.py")
+        for name in imported(tree)
+        if name.split(".")[0] == "mcp"
+    }
+    assert taken <= PUBLIC_OF_MCP
+
+
+def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
+    users = {
+        path for path, tree in MODULES.items() if CANCELLATION & {node.attr for node in attributes(tree)}
+    }
+    assert users == {"ors_server/event_loops.py"}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from mcp.shared._httpx_utils import create", ["mcp.shared._httpx_utils.create"]),
+        ("import uvicorn._types", ["uvicorn._types"]),
+        ("from asyncio import _get_running_loop", ["asyncio._get_running_loop"]),
+        ("asyncio._get_running_loop()", ["asyncio._get_running_loop"]),
+        ("self._unset_keepalive_if_required()", ["self._unset_keepalive_if_required"]),
+        ("getattr(client, '_sock')", ["getattr(client, '_sock')"]),
+        ("from __future__ import annotations\nos._exit(0)\nsession.__dict__", []),
+    ],
+)
+def test_private_names_are_found(source, found):
+    assert foreign_names("example.py", ast.parse(source)) == found
