@@ -3,10 +3,12 @@
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
@@ -23,6 +25,23 @@ from ors_server.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
+_MOST_SHOWN = 80
+"""Characters of a wrong value that an error repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Gives a setting a flag of `ors-server serve`; a setting without one has none, as secrets have."""
+
+    section: str
+    """Heading under which the help lists it."""
+    value: str = ""
+    """What the help shows for the value, such as `URL`; made from the type by default."""
+
+
+_ADDRESS, _ACCESS, _REWARDS = Flag("Address"), Flag("Access"), Flag("Rewards")
+_ISOLATION, _LIMITS = Flag("Isolation"), Flag("Limits")
+_RECORD, _LOGS = Flag("Record"), Flag("Logs")
 
 
 class Settings(BaseSettings):
@@ -32,103 +51,107 @@ class Settings(BaseSettings):
     which wins over the default.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="ORS_", extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     environments: list[str] = Field(default_factory=list)
-    """Environments to serve where the command names none: name, module:Class, or path; a path in a file is
+    """Environments to serve if the command names none: name, module:Class, or path; a path in a file is
     relative to the file. All installed ones by default."""
-    host: str = "127.0.0.1"
+    host: Annotated[str, _ADDRESS] = "127.0.0.1"
     """Address to bind to; anything but loopback needs API keys."""
-    port: int = Field(default=8080, ge=0, le=65535)
-    """TCP port; 0 takes a free one and prints it."""
-    public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$")
-    """URL under which clients reach the server through a proxy, without a slash at the end; agents' URLs
-    begin with it. By default the Host header of the request decides."""
-    allowed_hosts: list[str] = Field(default_factory=list)
-    """Values of the Host header that are accepted beside loopback ones, `name` or `name:port`; `*` accepts
-    all."""
-    allowed_origins: list[str] = Field(default_factory=list)
-    """Values of the Origin header that are accepted beside loopback ones."""
+    port: Annotated[int, _ADDRESS] = Field(default=8080, ge=0, le=65535)
+    """TCP port; 0 chooses a free one and prints it."""
+    public_url: Annotated[str | None, Flag("Address", "URL")] = Field(
+        default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$"
+    )
+    """URL at which clients reach the server through a proxy, without a slash at the end; agents' URLs begin
+    with it. By default the Host header of the request decides."""
+    allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Accepted values of the Host header besides loopback ones, `name` or `name:port`; `*` accepts all."""
+    allowed_origins: Annotated[list[str], _ACCESS] = Field(default_factory=list)
+    """Accepted values of the Origin header besides loopback ones."""
     api_keys: SecretStr | None = None
     """API keys as `role:id:key` entries separated by commas; roles are agent, trainer, admin."""
-    api_keys_file: Path | None = None
-    """TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`."""
+    api_keys_file: Annotated[Path | None, _ACCESS] = None
+    """TOML file of API keys: an array of tables `keys`, each with `id`, `role`, and `key` or `sha256`."""
     token_secret: SecretStr | None = None
     """Signs agent tokens, so that several servers agree on them; random at each start by default."""
-    visibility: Visibility = Visibility.NEGOTIATED
-    """Who gets numbers over MCP: callers that ask (negotiated), everybody in `_meta` (meta), everybody as
-    structured content too (visible), or nobody (hidden)."""
-    attempts_per_task: int | None = Field(default=None, ge=0)
-    """Episodes of one task that one agent-role key may start, 0 for any number; by default one on test splits
-    and any number elsewhere. Trainers may start any number."""
-    emit: Literal["dense", "final"] | None = None
-    """When rewards are paid: with each step (dense), or all together at the end (final); as each environment
-    says by default, and always where one does not let it be overridden."""
-    max_sessions: int = Field(default=10_000, ge=1)
-    """Live sessions in all."""
-    max_sessions_per_environment: int | None = Field(default=None, ge=1)
-    """Live sessions of one environment."""
-    max_sessions_per_credential: int | None = Field(default=None, ge=1)
-    """Live sessions that one API key created."""
-    idle_seconds: float = Field(default=900.0, gt=0)
+    visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
+    """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
+    every client in structured content too (visible), or no client (hidden)."""
+    attempts_per_task: Annotated[int | None, _ACCESS] = Field(default=None, ge=0)
+    """Episodes of one task that one API key with the role agent may start, 0 for any number; by default one
+    on test splits and any number on others. Trainers may start any number."""
+    emit: Annotated[Literal["dense", "final"] | None, _REWARDS] = None
+    """When rewards are paid: with each step (dense), or all together at the end (final). By default each
+    environment decides; one that forbids overriding always does."""
+    max_sessions: Annotated[int, _LIMITS] = Field(default=10_000, ge=1)
+    """Maximum number of live sessions."""
+    max_sessions_per_environment: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)
+    """Maximum number of live sessions of one environment."""
+    max_sessions_per_credential: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)
+    """Maximum number of live sessions that one API key created."""
+    idle_seconds: Annotated[float, _LIMITS] = Field(default=900.0, gt=0)
     """Seconds without a request after which a session expires."""
-    reap_seconds: float = Field(default=5.0, gt=0)
-    """Seconds between two looks for expired sessions."""
-    max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
-    """Most bytes of one request body, decoded if it came compressed."""
-    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
-    """Most bytes of one request's line and headers."""
-    header_seconds: float = Field(default=10.0, gt=0)
-    """Seconds within which a connection's first request begins, and the headers of each are complete."""
-    body_seconds: float = Field(default=30.0, gt=0)
-    """Seconds for which a request's body may come at less than 1 KiB in all."""
-    max_connections: int = Field(default=10_000, ge=1)
-    """Open connections in all; fewer where the process may not open as many files."""
-    max_connections_per_address: int = Field(default=4_096, ge=1)
-    """Open connections from one address, or from one /64 of IPv6."""
-    max_output_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
-    """Most bytes of one tool output."""
-    sse_ping_seconds: float = Field(default=10.0, gt=0)
+    reap_seconds: Annotated[float, _LIMITS] = Field(default=5.0, gt=0)
+    """Seconds between two checks for expired sessions."""
+    max_body_bytes: Annotated[int, _LIMITS] = Field(default=4 * 1024 * 1024, ge=1024)
+    """Maximum size of one request body, in bytes after decompression."""
+    max_header_bytes: Annotated[int, _LIMITS] = Field(default=64 * 1024, ge=1024)
+    """Maximum size of one request's line and headers, in bytes."""
+    header_seconds: Annotated[float, _LIMITS] = Field(default=10.0, gt=0)
+    """Seconds within which a connection's first request must begin, and each request's headers be
+    complete."""
+    body_seconds: Annotated[float, _LIMITS] = Field(default=30.0, gt=0)
+    """Seconds within which the next 1 KiB of a request's body must arrive."""
+    max_connections: Annotated[int, _LIMITS] = Field(default=10_000, ge=1)
+    """Maximum number of open connections; lower if the process may not open as many files."""
+    max_connections_per_address: Annotated[int, _LIMITS] = Field(default=4_096, ge=1)
+    """Maximum number of open connections from one address, or from one /64 of IPv6."""
+    max_output_bytes: Annotated[int, _LIMITS] = Field(default=8 * 1024 * 1024, ge=1024)
+    """Maximum size of one tool output, in bytes."""
+    sse_ping_seconds: Annotated[float, _LIMITS] = Field(default=10.0, gt=0)
     """Seconds between two keep-alive comments of an event stream; clients give up after 30."""
-    teardown_seconds: float = Field(default=60.0, gt=0)
+    teardown_seconds: Annotated[float, _LIMITS] = Field(default=60.0, gt=0)
     """Seconds that an environment's teardown may take."""
-    sandbox: Literal["auto", "bubblewrap", "docker", "landlock", "none"] = "auto"
-    """What isolates the commands of agents: the strongest that works here, or the one that is named."""
-    docker_image: str | None = None
-    """Image of sessions' containers, which the engine must have; where it is named, auto tries Docker after
+    sandbox: Annotated[Literal["auto", "bubblewrap", "docker", "landlock", "none"], _ISOLATION] = "auto"
+    """What isolates agents' commands: the named sandbox, or the strongest that works here (auto)."""
+    docker_image: Annotated[str | None, _ISOLATION] = None
+    """Image of sessions' containers, which the engine must have; if it is set, auto tries Docker after
     bubblewrap."""
-    docker_host: str | None = None
-    """Where the Docker engine listens; as in `DOCKER_HOST` by default."""
-    allow_unsandboxed: bool = False
-    """Whether agents' commands may run with no isolation at all where `sandbox` is none, or auto finds
-    nothing better."""
-    allow_visible_answers: bool = False
-    """Whether environments may be served although agents can read their source, and the answers in it."""
-    min_isolation: int = Field(default=1, ge=1, le=3)
-    """Least level of isolation that is accepted: 3 namespaces, 2 rules and a uid per session, 1 rules."""
-    store: SecretStr | None = None
-    """Where the record is kept: path of a SQLite file, postgresql://..., or memory; `episodes.db` in the
-    user's data folder by default. Never shown, for it may hold a password."""
-    durability: Literal["step", "batch", "none"] = "step"
-    """What of the record survives a crash: every step that was answered (step), all but the last quarter of a
-    second (batch), or that without waiting for the disk at all (none)."""
-    store_blob_bytes: int = Field(default=64 * 1024, ge=1024)
-    """Bytes beyond which a block's text or image is kept apart, once for all steps that show it."""
-    store_write_seconds: float = Field(default=10.0, gt=0)
-    """Seconds for which a write to the record is tried before the call that waits for it fails."""
-    retain_episodes: int | None = Field(default=None, ge=0)
-    """Closed episodes whose records are kept, the oldest going first; all by default, 10,000 in memory."""
-    retain_days: float | None = Field(default=None, gt=0)
-    """Days for which a record is kept after its last change; for ever by default."""
-    worker_threads: int = Field(default=64, ge=1)
-    """Threads for blocking tools and hooks."""
-    gradings_at_once: int | None = Field(default=None, ge=1)
-    """Gradings that run programs at once, in turns by environment and credential; two per processor by
-    default. The others wait, and no clock runs for them."""
-    log_format: Literal["console", "json"] = "console"
-    """How log lines look."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severity that is logged: one line per episode at info, one per call at debug."""
+    docker_host: Annotated[str | None, _ISOLATION] = None
+    """URL of the Docker engine; by default that of `DOCKER_HOST`."""
+    allow_unsandboxed: Annotated[bool, _ISOLATION] = False
+    """Run agents' commands without isolation if `sandbox` is none, or if auto finds nothing better."""
+    allow_visible_answers: Annotated[bool, _ISOLATION] = False
+    """Serve environments even if agents can read their source, and the answers in it."""
+    min_isolation: Annotated[int, _ISOLATION] = Field(default=1, ge=1, le=3)
+    """Lowest accepted level of isolation: 3 namespaces, 2 rules and a uid per session, 1 rules."""
+    store: Annotated[SecretStr | None, Flag("Record", "PATH|URL")] = None
+    """Where episodes are recorded: path of a SQLite file, postgresql://..., or memory; by default
+    `episodes.db` in the user's data folder. Never shown, because it may contain a password."""
+    durability: Annotated[Literal["step", "batch", "none"], _RECORD] = "step"
+    """What survives a crash: every answered step (step), all but the last quarter of a second (batch), or as
+    batch but without waiting for the disk (none)."""
+    store_blob_bytes: Annotated[int, _RECORD] = Field(default=64 * 1024, ge=1024)
+    """Size in bytes above which a block's text or image is stored separately, once for all steps that show
+    it."""
+    store_write_seconds: Annotated[float, _RECORD] = Field(default=10.0, gt=0)
+    """Seconds for which a write to the store is tried before the call that waits for it fails."""
+    retain_episodes: Annotated[int | None, _RECORD] = Field(default=None, ge=0)
+    """Number of closed episodes that are kept, the newest ones; all by default, 10,000 in memory."""
+    retain_days: Annotated[float | None, _RECORD] = Field(default=None, gt=0)
+    """Days for which an episode is kept after its last change; forever by default."""
+    worker_threads: Annotated[int, _LIMITS] = Field(default=64, ge=1)
+    """Number of threads for blocking tools and hooks."""
+    gradings_at_once: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)
+    """Number of gradings that run programs at once, in turns by environment and credential; two per processor
+    by default. The others wait, and their time limits do not run meanwhile."""
+    log_format: Annotated[Literal["console", "json"], _LOGS] = "console"
+    """Format of log lines."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], _LOGS] = "info"
+    """Lowest severity that is logged: one line per episode at info, one per call at debug."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -198,7 +221,7 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
 
     Raises:
         SettingsError: If a value is invalid, a key of the file or an `ORS_*` variable unknown, or the file
-            unreadable; the message says where, and repeats no value.
+            unreadable; the message says where, and repeats no value but a flag's.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     check_variables(os.environ, Settings.model_fields)
@@ -210,8 +233,9 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
         return _with_file({} if file is None else _placed(file))(**given)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         mistakes = (
-            f"{_source(str(item['loc'][0]), given, file)}{item['msg']}"
+            f"{_source(name, given, file)}{_expected(item['msg'])}{_got(name, given)}"
             for item in error.errors(include_url=False, include_input=False)
+            for name in [str(item["loc"][0])]
         )
         raise SettingsError("; ".join(mistakes)) from error
     except SourceError as error:
@@ -266,6 +290,21 @@ def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> st
     if variable is not None:
         return f"{variable}: "
     return f"{name}: " if file is None else f"{file.place(name)}: {name}: "
+
+
+def _expected(message: str) -> str:
+    """Put pydantic's sentence in the form of ours."""
+    message = re.sub(r", unable to parse .*$", "", message)
+    return re.sub(r"^Input should be (?=greater|less)", "expected a number ", message).replace(
+        "Input should be ", "expected ", 1
+    )
+
+
+def _got(name: str, flags: Mapping[str, object]) -> str:
+    """Repeat the value of a flag, unless it may be a secret; the command line shows it anyway."""
+    if name not in flags or SecretStr in get_args(Settings.model_fields[name].annotation):
+        return ""
+    return f", got {str(flags[name])[:_MOST_SHOWN]!r}"
 
 
 def _unread_variable() -> str:

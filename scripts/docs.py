@@ -3,12 +3,11 @@
 Usage: `python scripts/docs.py` writes them; with `--check` it only says whether they are up to date.
 """
 
-import ast
 import inspect
 import sys
 from enum import Enum
 from importlib import import_module
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import anyio
 import httpx2
 import typer
 
-from ors_server import create_app, settings
+from ors_server import create_app
 from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
+from ors_server.cli.setting_flags import flag_of
 from ors_server.episode import TRANSITIONS, Phase
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
 from ors_server.rewards.deviations import DEVIATIONS, Deviation
@@ -27,7 +27,6 @@ from ors_server.settings import Settings
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/docs.py; change the code and run it again. -->"
 BECOMES = {"error": "no number", "number": "another number", "accepted": "a number, where theirs fails"}
-SECRET_SETTINGS = ("api_keys", "token_secret")
 
 
 def settings_page() -> str:
@@ -59,7 +58,7 @@ def flag(name: str) -> str:
     """Spell a setting's flag."""
     if name == "environments":
         return "`REF...`"
-    return "" if name in SECRET_SETTINGS else f"`--{name.replace('_', '-')}`"
+    return f"`--{name.replace('_', '-')}`" if flag_of(Settings.model_fields[name]) else ""
 
 
 def default(name: str) -> str:
@@ -70,21 +69,9 @@ def default(name: str) -> str:
     return f"`{value.value if isinstance(value, Enum) else value}`"
 
 
-def field_texts(cls: type) -> dict[str, str]:
-    """Read the docstring under each field of a class, in order."""
-    tree = ast.parse(inspect.getsource(settings))
-    (body,) = (
-        node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-    )
-    texts: dict[str, str] = {}
-    for field, below in pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(below, ast.Expr)
-        ):
-            texts[field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
-    return texts
+def field_texts(cls: type[Settings]) -> dict[str, str]:
+    """Return what each setting means, in order."""
+    return {name: " ".join((field.description or "").split()) for name, field in cls.model_fields.items()}
 
 
 def cli_page() -> str:
@@ -99,7 +86,8 @@ def cli_page() -> str:
         "",
     ]
     for name in COMMANDS:
-        lines += command_lines(name, group.commands[name])
+        _, command, _ = group.resolve_command(typer.Context(group), [name])
+        lines += command_lines(name, command)
     for name in GROUPS:
         lines += group_lines(name, group.commands[name])
     lines += [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, cast
 
 import typer
+from typing_extensions import override
 
 from ors_server._version import __version__
 from ors_server.cli.call import call
@@ -26,7 +27,7 @@ from ors_server.cli.replay import replay
 from ors_server.cli.report import report
 from ors_server.cli.rewards import rewards
 from ors_server.cli.score import score
-from ors_server.cli.serve import serve
+from ors_server.cli.serve import ServeOptions, serve
 from ors_server.cli.store import store
 from ors_server.cli.version import version
 from ors_server.errors import OrsServerError, SettingsError
@@ -35,9 +36,23 @@ DEBUG = "--debug"
 
 _UsageError = typer.BadParameter.__mro__[1]
 
+
+class Commands(Group):
+    """All commands; `serve` gets its flags when it is chosen."""
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name == "serve":
+            from ors_server.cli.setting_flags import with_flags
+
+            command = with_flags(serve, ServeOptions)
+        return name, command, rest
+
+
 app = typer.Typer(
     name="ors-server",
-    cls=Group,
+    cls=Commands,
     add_completion=True,
     pretty_exceptions_enable=False,
     invoke_without_command=True,

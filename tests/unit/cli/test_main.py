@@ -14,6 +14,7 @@ from ors_server import __version__
 from ors_server.cli.exit_status import MEANINGS, ExitStatus
 from ors_server.cli.main import COMMANDS, GROUPS, PANELS, explain, main
 from ors_server.cli.serve import ServeOptions
+from ors_server.cli.setting_flags import options_with_flags
 from ors_server.errors import SettingsError
 from ors_server.settings import Settings, names_of
 
@@ -60,7 +61,7 @@ def test_the_help_groups_every_command(run):
 def test_the_help_of_a_setting_of_names_shows_the_names(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = run("serve", "--help").out
-    for field in Settings.model_fields.keys() & get_type_hints(ServeOptions).keys():
+    for field in Settings.model_fields.keys() & get_type_hints(options_with_flags(ServeOptions)).keys():
         names = names_of(Settings.model_fields[field].annotation)
         (about,) = re.findall(rf"^│ --{field.replace('_', '-')} (.+(?:\n│ {{20}}.+)*)", shown, re.MULTILINE)
         assert all(name in about for name in names), field
@@ -87,6 +88,7 @@ def test_shells_get_a_script_that_completes(run, shell, monkeypatch):
         ("ors-server do", {"doctor"}),
         ("ors-server serve ma", {"math_word_problems"}),
         ("ors-server serve --max-sess", {"--max-sessions", "--max-sessions-per-credential"}),
+        ("ors-server serve --durability b", {"batch"}),
         ("ors-server eval qa --agent o", {"oracle", "openai:"}),
         ("ors-server episodes ", {"list", "show", "tail"}),
     ],

@@ -1,6 +1,5 @@
 """`ors-server serve`: what it says, what it serves, and how it ends."""
 
-import ast
 import json
 import os
 import signal
@@ -9,8 +8,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from dataclasses import fields
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,18 +17,13 @@ import mcp
 import pytest
 from mcp import Client, StdioServerParameters
 
-from ors_server.cli import serve as serve_module
 from ors_server.cli.announcement import Announcement, Served, lines_of
 from ors_server.cli.listening import bind, listen
 from ors_server.cli.output import CommandError
-from ors_server.cli.serve import ServeOptions, settings_of
 from ors_server.sandboxes.tier import Resource, Strength, TierReport
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.settings import Settings
 
-NO_FLAG = {"api_keys", "token_secret", "environments"}
-"""Secrets, and what the arguments of the command name."""
-"""Settings that are secrets: on a command line everybody on the machine could read them."""
 REFENV = "tests/fixtures/refenv.py"
 KEY = "trainer-key-0123456789"
 
@@ -161,36 +153,6 @@ def test_settings_come_from_flags_before_variables_before_the_file(serve, tmp_pa
     assert (values["idle_seconds"], values["max_sessions"], values["visibility"]) == (33.0, 44, "hidden")
     with pytest.raises(urllib.error.HTTPError, match="401"):
         ask(server.url, "/_ors/settings")
-
-
-def test_every_setting_is_a_flag_unless_it_is_a_secret_or_an_argument():
-    flags = {field.name for field in fields(ServeOptions)}
-    own = {"references", "stdio", "episode", "config", "json"}
-    assert flags - own == set(Settings.model_fields) - NO_FLAG
-
-
-def test_flags_that_are_not_given_leave_settings_alone():
-    assert settings_of(ServeOptions()) == {}
-    assert settings_of(ServeOptions(port=0, allowed_hosts=["a"])) == {"port": 0, "allowed_hosts": ["a"]}
-
-
-def test_the_defaults_in_the_help_are_the_settings_own():
-    tree = ast.parse(Path(serve_module.__file__).read_text())
-    shown = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            for keyword in (
-                k for call in ast.walk(node) if isinstance(call, ast.Call) for k in call.keywords
-            ):
-                if keyword.arg == "show_default" and isinstance(keyword.value, ast.Constant):
-                    shown[node.target.id] = keyword.value.value
-    settings = Settings()
-    for name, default in shown.items():
-        if name in Settings.model_fields:
-            value = getattr(settings, name)
-            assert default == (
-                f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value))
-            )
 
 
 def test_the_announcement_has_a_line_for_each_user():

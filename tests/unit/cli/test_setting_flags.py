@@ -1,0 +1,63 @@
+"""The flags of `ors-server serve`, which are made from the settings."""
+
+from dataclasses import fields
+
+import pytest
+
+from ors_server.cli.serve import ServeOptions, serve, settings_of
+from ors_server.cli.setting_flags import options_with_flags, with_flags
+from ors_server.errors import SettingsError
+from ors_server.settings import Settings, load_settings
+
+NO_FLAG = {"api_keys", "token_secret", "environments"}
+"""Secrets, which everybody on the machine could read on a command line; and what the arguments name."""
+REFENV = "tests/fixtures/refenv.py"
+
+
+def test_every_setting_is_a_flag_unless_it_is_a_secret_or_an_argument():
+    flags = {option.name for option in with_flags(serve, ServeOptions).params}
+    own = {field.name for field in fields(ServeOptions)}
+    assert own == {"references", "stdio", "episode", "config", "json"}
+    assert flags - own == set(Settings.model_fields) - NO_FLAG
+
+
+def test_flags_that_are_not_given_leave_settings_alone():
+    given = options_with_flags(ServeOptions)
+    assert settings_of(given()) == {}
+    assert settings_of(given(port="0", allowed_hosts=["a"])) == {"port": "0", "allowed_hosts": ["a"]}
+
+
+def test_every_flag_has_the_meaning_and_the_default_of_its_setting():
+    shown = {option.name: option for option in with_flags(serve, ServeOptions).params}
+    for name in set(Settings.model_fields) - NO_FLAG:
+        assert shown[name].help.startswith(" ".join(Settings.model_fields[name].description.split()))
+        assert shown[name].opts == [f"--{name.replace('_', '-')}"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "complaint"),
+    [
+        ("--port", "high", "expected a valid integer, got 'high'"),
+        ("--port", "99999", "expected a number less than or equal to 65535, got '99999'"),
+        ("--idle-seconds", "0", "expected a number greater than 0, got '0'"),
+        ("--log-level", "loud", "expected 'debug', 'info', 'warning' or 'error', got 'loud'"),
+        ("--visibility", "some", "expected 'negotiated', 'meta', 'visible' or 'hidden', got 'some'"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_flag_and_what_was_expected(run, flag, value, complaint):
+    assert run("serve", REFENV, flag, value).err == f"ors-server: {flag}: {complaint}\n"
+
+
+def test_a_value_that_may_hold_a_password_is_not_repeated():
+    with pytest.raises(SettingsError) as caught:
+        load_settings(store=["postgresql://me:secret@host/db"])
+    assert "--store: " in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_defaults_in_the_help_are_the_settings_own():
+    shown = {option.name: option.show_default for option in with_flags(serve, ServeOptions).params}
+    for name in set(Settings.model_fields) - NO_FLAG:
+        value = Settings.model_fields[name].get_default(call_default_factory=True)
+        written = f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value))
+        assert shown[name] == (False if value in (None, False, []) else written)
