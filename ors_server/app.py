@@ -133,16 +133,16 @@ class App:
             raise SessionNotFoundError(f"no live session has the id {session_id!r}")
         return self.keyring.mint(session_id, episode_id)
 
-    def client(self, api_key: str | None = None) -> AsyncClient:
-        """Return a client that calls this application directly, while it runs, on its event loop.
+    def client(self, url: str = f"http://{LOOPBACK}") -> AsyncClient:
+        """Return a trainer's client that calls this application directly, while it runs, on its event loop.
 
         Nothing is repeated: a server that is full, or cannot write its record, is an error at once.
 
         Args:
-            api_key: Needed if keys are configured.
+            url: Where agents reach the application, if it is served too; for the URLs that they are given.
         """
         options = ClientOptions(transport=AppTransport(self), patience=Patience(seconds=0.0))
-        return AsyncClient(f"http://{LOOPBACK}", api_key, options=options)
+        return AsyncClient(url, self.keyring.own_key, options=options)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["App", None]:

@@ -127,9 +127,9 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
             raise typer.BadParameter(
                 "--store is for environments of this process; a server has its own record"
             )
-        from ors_server.evaluation.remote import RemoteTarget
+        from ors_server.evaluation.targets import open_server_target
 
-        async with RemoteTarget.open(place, wish.environment, api_key=api_key()) as remote:
+        async with open_server_target(place, wish.environment, api_key=api_key()) as remote:
             yield remote
         return
     async with _open_here(options, wish, serve=agent.plays_outside) as local:
@@ -140,7 +140,7 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
 async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "AsyncGenerator[Target]":
     from ors_server.app import sandbox_wish, store_options
     from ors_server.cli.eval_serving import open_served_target
-    from ors_server.evaluation.local import choose_definition, open_local_target
+    from ors_server.evaluation.local_target import choose_definition, open_local_target
     from ors_server.settings import load_settings
     from ors_server.store.open import open_store
 

@@ -11,12 +11,13 @@ from typing_extensions import override
 from ors_server.app import App
 from ors_server.cli.listening import bind
 from ors_server.cli.output import CommandError
-from ors_server.evaluation.local import IDLE_SECONDS, LocalTarget
+from ors_server.evaluation.local_target import IDLE_SECONDS, local_target
 from ors_server.http_server.bounded_server import BoundedServer, ServerOptions
 from ors_server.http_server.connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.evaluation.targets import Target
     from ors_server.settings import Settings
     from ors_server.store.base import EpisodeStore
 
@@ -50,7 +51,7 @@ class _Server(BoundedServer):
 @asynccontextmanager
 async def open_served_target(
     definition: "EnvironmentDefinition", name: str, settings: "Settings", store: "EpisodeStore"
-) -> AsyncGenerator[LocalTarget]:
+) -> AsyncGenerator["Target"]:
     """Run an environment here and serve it on a free port of loopback; leaving the context ends both.
 
     Args:
@@ -76,12 +77,8 @@ async def open_served_target(
             if not server.started:
                 raise CommandError(f"the server at {root} did not start; the log says why")
             try:
-                yield LocalTarget(
-                    app.engine,
-                    definition,
-                    name,
-                    lambda session_id: f"{root}/agent/{app.agent_token(session_id)}/mcp",
-                )
+                async with app.client(root) as client:
+                    yield local_target(client, definition, name, gives_urls=True)
             finally:
                 server.should_exit = True
 

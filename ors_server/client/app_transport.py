@@ -1,7 +1,7 @@
 """Carries requests to an ASGI application of this process: as over a socket, without one.
 
-A request whose answer is wanted as a whole runs in its caller's own task. One whose answer is read while it
-is written runs in a task of its own; as at a server, it ends when the application ends it.
+A tool call runs in its caller's own task. Every other request, and one whose answer is read while it is
+written, runs in a task of its own: as at a server, it ends when the application ends it.
 """
 
 import asyncio
@@ -72,6 +72,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
         """Send nothing yet."""
         self._app = app
         self._exchanges: dict[asyncio.Task[None], _Exchange] = {}
+        self._handlers: set[asyncio.Task[WholeResponse]] = set()
 
     @classmethod
     @asynccontextmanager
@@ -128,6 +129,20 @@ class AppTransport(httpx2.AsyncBaseTransport):
         except Exception as error:
             raise UnreachableError(f"the application failed {method} {target}: {error!r}") from error
 
+    async def answer_apart(
+        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], body: bytes | None
+    ) -> WholeResponse:
+        """Make a request as `answer` does, in a task that goes on if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(self.answer(method, target, headers, body))
+        self._handlers.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[WholeResponse]) -> None:
+        self._handlers.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked may have left
+
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
@@ -146,8 +161,8 @@ class AppTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        """Leave all answers that are still being read, and wait for the application to notice."""
-        running = set(self._exchanges)
+        """Leave all answers that are still being read, and wait for the application to end its handlers."""
+        running: set[asyncio.Task[Any]] = {*self._exchanges, *self._handlers}
         for exchange in tuple(self._exchanges.values()):
             await exchange.aclose()
         if running:

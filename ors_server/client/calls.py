@@ -163,7 +163,7 @@ class Caller:
         """Send the call until its stream was read to the end."""
         limit, path = self._connection.patience.silence, self._path + sent.endpoint
         while True:
-            request = Request("POST", path, sent.body, self._headers, time_limit=limit)
+            request = Request("POST", path, sent.body, self._headers, is_tool_call=True, time_limit=limit)
             began = self._connection.clock.monotonic()
             try:
                 heard = await self._listen(request, sent, attempts)

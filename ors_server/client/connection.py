@@ -102,6 +102,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_repeatable: bool = True
     """Whether asking twice does no more than asking once."""
+    is_tool_call: bool = False
+    """Whether what it began goes on when the request is cancelled."""
     time_limit: float | None = None
     """Seconds without a byte of the answer after which the connection counts as broken; `Patience.silence`
     otherwise."""
@@ -235,7 +237,8 @@ class Connection:
         data = None if request.body is None else _encode(request)
         if self._app is not None:
             sent = [*self._headers, *_encode_headers(request.headers)]
-            yield await self._app.answer(request.method, self._root + request.path, sent, data)
+            answer = self._app.answer if request.is_tool_call else self._app.answer_apart
+            yield await answer(request.method, self._root + request.path, sent, data)
             return
         headers = dict(request.headers)
         if data is not None:

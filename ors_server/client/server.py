@@ -31,6 +31,10 @@ class SessionPlace:
     environment: str
     access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """`agent_token`, `agent_url` and `mcp_url`, from a server of ours."""
+    episode_id: str | None = None
+    """Id of the record, from a server of ours."""
+    task_hash: str = ""
+    """SHA-256 of the task's canonical JSON, from a server of ours."""
 
 
 class Server:
@@ -126,7 +130,10 @@ class Server:
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
         told = _content(answer)
-        return SessionPlace(session_id, told["status"]["environment"], _access(told))
+        status = told["status"]
+        return SessionPlace(
+            session_id, status["environment"], _access(told), status["episode_id"], status["task_hash"]
+        )
 
     async def find(self, session_id: str) -> SessionPlace:
         """Return a live session of a server of ours.

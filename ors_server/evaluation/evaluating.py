@@ -28,7 +28,7 @@ async def evaluate(
     Args:
         target: Where it is played: what `open_local_target` or `RemoteTarget.open` gives.
         agent: Who plays: as for the command line, an agent (which stays open), or a callable that is given a
-            seat.
+            session.
         folder: The run's; made, or holding a run that was begun with the same agent and wish.
         wish: Which tasks, how often, with what budget; every test task once by default.
         conduct: How many at a time, and what the whole run may use up.

@@ -1,4 +1,4 @@
-"""Decides what an attempt came to, from what its agent, its seat and its server say; pure."""
+"""Decides what an attempt came to, from what its agent, its session and its server say; pure."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -70,11 +70,11 @@ class Standing:
     figures: EpisodeFigures | None
     """The server's; `None` where there was no episode, or it could not be asked."""
     own_sum: float | None = None
-    """The rewards that came to the seat; `None` where it did not see all of them."""
+    """The rewards that came to the session; `None` where it did not see all of them."""
     own_last: float | None = None
     own_steps: int = 0
     is_over: bool = False
-    """Whether a call that the seat made ended the episode."""
+    """Whether a call that the session made ended the episode."""
     is_unjudged: bool = False
     """Whether that call had no reward."""
     own_step_limit: int | None = None

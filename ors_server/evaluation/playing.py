@@ -11,11 +11,11 @@ import anyio
 
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import Agent
 from ors_server.evaluation.budgets import NO_BUDGET, Budget, BudgetSpentError, Limit, Meter
 from ors_server.evaluation.judging import Ending, Standing, Story, judge
 from ors_server.evaluation.outcomes import Attempt
-from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import EpisodeFigures, Target, TargetEpisode, TaskOrder
 
@@ -98,7 +98,7 @@ class _Play:
         self._started = self._clock.monotonic()
         self._meter = Meter(self._manner.budget, counts_tokens=self._manner.counts_tokens)
         self._episode: TargetEpisode | None = None
-        self._seat: Seat | None = None
+        self._session: AgentSession | None = None
         self._figures: EpisodeFigures | None = None
         self._ending: Ending | None = None
         self._own_step_limit: int | None = None
@@ -116,9 +116,9 @@ class _Play:
         try:
             async with self._player.target.episode(order) as episode:
                 self._episode = episode
-                self._seat = Seat(self._player.target, order, episode, self._meter)
-                self._seat.log = self.log
-                await self._play_in_time(self._seat)
+                self._session = AgentSession(self._player.target, order, episode, self._meter)
+                self._session.log = self.log
+                await self._play_in_time(self._session)
             self._figures = await episode.figures()
         except Exception as error:  # noqa: BLE001  (a foreign server may fail in any way)
             self._fail(error)
@@ -132,7 +132,7 @@ class _Play:
         }
 
     def _policy(self) -> Mapping[str, Any]:
-        """Have the episode keep a budget of steps that the seat cannot; policies are only made stricter."""
+        """Have the episode keep a budget of steps that the session cannot; a policy is only made stricter."""
         most, policy = self._manner.budget.steps, self._manner.policy
         if most is None or not self._player.agent.plays_outside:
             return policy
@@ -143,14 +143,14 @@ class _Play:
         self._own_step_limit = most
         return {**policy, "step_limit": most}
 
-    async def _play_in_time(self, seat: Seat) -> None:
+    async def _play_in_time(self, session: AgentSession) -> None:
         seconds = self._manner.budget.seconds
         if seconds is None:
-            await self._play(seat)
+            await self._play(session)
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._alarm, seconds, group.cancel_scope)
-            await self._play(seat)
+            await self._play(session)
             group.cancel_scope.cancel()
 
     async def _alarm(self, seconds: float, scope: anyio.CancelScope) -> None:
@@ -158,10 +158,10 @@ class _Play:
         self._end(Ending.over_budget(Limit.SECONDS))
         scope.cancel()
 
-    async def _play(self, seat: Seat) -> None:
+    async def _play(self, session: AgentSession) -> None:
         try:
-            await seat.messages()  # so that the record says what the task was, whoever plays
-            report = await self._player.agent.play(seat)
+            await session.messages()  # so that the record says what the task was, whoever plays
+            report = await self._player.agent.play(session)
             self._meter.spend(report.tokens_in, report.tokens_out, report.cost)
             self._end(Ending(report.stop_reason))
         except Exception as error:  # noqa: BLE001  (an agent is anybody's code)
@@ -181,15 +181,15 @@ class _Play:
             self.log += traceback.format_exception(error)
 
     def outcome(self) -> Attempt:
-        episode, seat, meter = self._episode, self._seat, self._meter
+        episode, session, meter = self._episode, self._session, self._meter
         standing = Standing(
             ending=self._ending or Ending("agent"),
             figures=self._figures,
-            own_sum=None if seat is None else seat.own_sum,
-            own_last=None if seat is None else seat.last_reward,
+            own_sum=None if session is None else session.own_sum,
+            own_last=None if session is None else session.last_reward,
             own_steps=meter.calls,
-            is_over=seat is not None and seat.is_over,
-            is_unjudged=seat is not None and seat.is_unjudged,
+            is_over=session is not None and session.is_over,
+            is_unjudged=session is not None and session.is_unjudged,
             own_step_limit=self._own_step_limit,
         )
         story = Story(

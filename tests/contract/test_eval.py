@@ -15,7 +15,7 @@ import pytest
 from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.folder import read_attempts
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.runner import Conduct
 from ors_server.store.memory import MemoryStore

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ors_server.errors import ClientError
-from ors_server.evaluation.seat import Seat
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject
 
@@ -28,7 +28,7 @@ class AgentReport:
     stop_reason: str = "agent"
     """Why the agent stopped, where the episode was not over; one word, or several joined by `_`."""
     tokens_in: int | None = None
-    """Tokens that a model read, where the seat was not told already."""
+    """Tokens that a model read, where the session was not told already."""
     tokens_out: int | None = None
     cost: float | None = None
 
@@ -54,17 +54,14 @@ class Agent(Protocol):
     """Plays attempts, many at the same time."""
 
     plays_outside: bool
-    """Whether the calls do not go through the seat, so that the episode itself must keep a limit on steps."""
+    """Whether calls do not go through the agent's session, so that the episode must keep a limit on steps."""
 
     def describe(self) -> JSONObject:
         """Return what the agent is, for the record: `kind`, `name`, settings; no secrets."""
         ...
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Play one attempt until the episode is over or the agent gives up.
-
-        Args:
-            seat: Where it sits.
 
         Raises:
             BudgetSpentError: If the attempt has used up what it was given; an agent lets it pass.

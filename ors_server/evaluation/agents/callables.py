@@ -11,42 +11,42 @@ from typing import Any
 import anyio.from_thread
 import anyio.to_thread
 
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
-from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.targets import Answer
 from ors_server.importing import import_file
 from ors_server.wire import JSONObject, ToolListing
 
 
-class ThreadSeat:
-    """A seat for code that is not async; used in the thread in which the callable runs."""
+class BlockingAgentSession:
+    """A session for code that is not async; used in the thread in which the callable runs."""
 
-    def __init__(self, seat: Seat) -> None:
-        """Speak to a seat from another thread.
+    def __init__(self, session: AgentSession) -> None:
+        """Speak to a session from another thread.
 
         Args:
-            seat: The seat.
+            session: The session.
         """
-        self._seat = seat
-        self.split = seat.split
-        self.index = seat.index
-        self.attempt = seat.attempt
-        self.seed = seat.seed
-        self.rng = seat.rng
-        self.log = seat.log
+        self._session = session
+        self.split = session.split
+        self.index = session.index
+        self.attempt = session.attempt
+        self.seed = session.seed
+        self.rng = session.rng
+        self.log = session.log
 
     @property
     def is_over(self) -> bool:
         """Whether the episode is over."""
-        return self._seat.is_over
+        return self._session.is_over
 
     def prompt(self) -> str:
         """Return the task's text; pictures are left out."""
-        return anyio.from_thread.run(self._seat.prompt)
+        return anyio.from_thread.run(self._session.prompt)
 
     def tools(self) -> ToolListing:
         """Return everything that may be called."""
-        return anyio.from_thread.run(self._seat.tools)
+        return anyio.from_thread.run(self._session.tools)
 
     def call(self, tool: str, arguments: JSONObject | None = None) -> Answer:
         """Call a tool.
@@ -59,7 +59,7 @@ class ThreadSeat:
             BudgetSpentError: If the attempt has no call left.
             OrsServerError: If the call failed through no fault of the agent's.
         """
-        return anyio.from_thread.run(self._seat.call, tool, arguments)
+        return anyio.from_thread.run(self._session.call, tool, arguments)
 
     def spend(
         self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None
@@ -74,11 +74,11 @@ class ThreadSeat:
         Raises:
             BudgetSpentError: If the attempt has used up more than it was given.
         """
-        self._seat.spend(tokens_in, tokens_out, cost)
+        self._session.spend(tokens_in, tokens_out, cost)
 
 
 class CallableAgent:
-    """A callable that is given a seat: `async def f(seat)`, or `def f(seat)` with a `ThreadSeat`."""
+    """A callable: `async def f(session)`, or `def f(session)`, which is given a `BlockingAgentSession`."""
 
     plays_outside = False
 
@@ -102,22 +102,20 @@ class CallableAgent:
         """Return the callable's place and options."""
         return {"kind": "callable", "name": self._name, "options": dict(self._options)}
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Let the callable play.
 
         A callable that is not async cannot be stopped while it computes: where the time is up it is left
         behind, and its next call fails.
 
-        Args:
-            seat: Where it sits.
 
         Raises:
             AgentError: If it returns something else than a report.
         """
         if self._is_async:
-            report = await self._function(seat, **self._options)
+            report = await self._function(session, **self._options)
         else:
-            work = ThreadSeat(seat)
+            work = BlockingAgentSession(session)
             report = await anyio.to_thread.run_sync(
                 lambda: self._function(work, **self._options), abandon_on_cancel=True
             )

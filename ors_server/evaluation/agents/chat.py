@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ors_server.clock import Clock
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.agents.conversation import (
     ChatCall,
@@ -19,7 +20,6 @@ from ors_server.evaluation.agents.conversation import (
 )
 from ors_server.evaluation.agents.endpoint import API_KEY, ChatEndpoint, ContextOverflowError
 from ors_server.evaluation.agents.scripted import final_message
-from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.targets import Answer, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, TextBlock
 
@@ -164,21 +164,19 @@ class ChatAgent:
         del target
         self._endpoint.open()
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Play one attempt.
 
         A conversation that no longer fits into the context ends the attempt with what was paid, unless not
         even the task fits; so does a refusal, and a model that does not call tools after all reminders.
 
-        Args:
-            seat: Where it sits.
 
         Raises:
             AgentError: If the endpoint fails, or tells too little to keep a budget.
         """
-        if seat.counts_cost and not self.tells_cost:
+        if session.counts_cost and not self.tells_cost:
             raise AgentSettingsError("a budget of cost needs the options price_in and price_out")
-        game = _Game(seat, self._model, self._options, self._endpoint)
+        game = _Game(session, self._model, self._options, self._endpoint)
         return await game.play()
 
     async def aclose(self) -> None:
@@ -189,11 +187,13 @@ class ChatAgent:
 class _Game:
     """One attempt of a model."""
 
-    def __init__(self, seat: Seat, model: str, options: ChatOptions, endpoint: ChatEndpoint) -> None:
-        self._seat = seat
+    def __init__(
+        self, session: AgentSession, model: str, options: ChatOptions, endpoint: ChatEndpoint
+    ) -> None:
+        self._session = session
         self._options = options
         self._endpoint = endpoint
-        self._body = options.body(model, seat.seed)
+        self._body = options.body(model, session.seed)
         self._messages: list[ChatMessage] = []
         self._terminal: TerminalToolSpec | None = None
         self._idle = 0
@@ -205,18 +205,18 @@ class _Game:
             try:
                 reply = await self._ask()
             except ContextOverflowError:
-                if self._seat.calls == 0:
+                if self._session.calls == 0:
                     raise
                 return AgentReport("context_overflow")
             self._say(reply.message)
             stop = await (self._call(reply) if reply.calls else self._listen(reply))
-            if self._seat.is_over:
+            if self._session.is_over:
                 return AgentReport("completed")
             if stop is not None:
                 return AgentReport(stop)
 
     async def _open(self) -> None:
-        listing = await self._seat.tools()
+        listing = await self._session.tools()
         self._terminal = listing.terminal_tool
         tools = as_tools(listing)
         if tools:
@@ -225,19 +225,19 @@ class _Game:
             self._body.pop("parallel_tool_calls", None)
         if self._options.system is not None:
             self._say({"role": "system", "content": self._options.system})
-        for message in as_chat(await self._seat.messages(), images=self._options.images):
+        for message in as_chat(await self._session.messages(), images=self._options.images):
             self._say(message)
 
     def _say(self, message: ChatMessage) -> None:
         self._messages.append(message)
-        self._seat.log.append(for_reading(message))
+        self._session.log.append(for_reading(message))
 
     async def _ask(self) -> Reply:
         body = await self._endpoint.complete({**self._body, "messages": self._messages})
         reply = read_reply(body, keeps_reasoning=self._options.keep_reasoning)
-        if self._seat.counts_tokens and (reply.tokens_in is None or reply.tokens_out is None):
+        if self._session.counts_tokens and (reply.tokens_in is None or reply.tokens_out is None):
             raise AgentError("the endpoint does not tell how many tokens it used, so no budget can be kept")
-        self._seat.spend(reply.tokens_in, reply.tokens_out, self._options.cost(reply))
+        self._session.spend(reply.tokens_in, reply.tokens_out, self._options.cost(reply))
         return reply
 
     async def _call(self, reply: Reply) -> str | None:
@@ -245,7 +245,7 @@ class _Game:
         answers: list[tuple[str, Answer]] = []
         for call in reply.calls:
             answers.append((call.id, await self._answer(call)))
-            if self._seat.is_over:
+            if self._session.is_over:
                 break
         for message in as_results(answers, images=self._options.images):
             self._say(message)
@@ -257,19 +257,19 @@ class _Game:
     async def _answer(self, call: ChatCall) -> Answer:
         if call.arguments is None:
             return Answer((TextBlock(text=f"{call.problem} Nothing was run."),), is_error=True)
-        return await self._seat.call(call.tool, call.arguments)
+        return await self._session.call(call.tool, call.arguments)
 
     async def _listen(self, reply: Reply) -> str | None:
         """Take a reply that calls no tool: its text may be what a terminal tool waits for."""
         if reply.is_refusal:
             return "refused"
         if self._terminal is not None and reply.finish_reason != "length":
-            answer = await self._seat.call(self._terminal.name, final_message(self._terminal, reply.text))
+            answer = await self._session.call(self._terminal.name, final_message(self._terminal, reply.text))
             nudge = answer.text or NUDGE
         else:
             nudge = NUDGE
         stop = self._wait("length" if reply.finish_reason == "length" else "no_tool_call")
-        if stop is None and not self._seat.is_over:
+        if stop is None and not self._session.is_over:
             self._say({"role": "user", "content": nudge})
         return stop
 

@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from ors_server.clock import Clock, SystemClock
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
-from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject
 
@@ -94,18 +94,15 @@ class CommandAgent:
         if "{" not in program and shutil.which(program) is None:
             raise AgentSettingsError(f"{program} cannot be started: no such program is on PATH")
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Start the program and wait until it exits, or until the episode is over.
-
-        Args:
-            seat: Where it sits.
 
         Raises:
             AgentError: If it cannot be started, or fails while the episode is not over.
             TargetError: If the target gives no URL.
         """
-        url = await seat.agent_url()
-        words = self._fill(seat, url, await self._prompt(seat))
+        url = await session.agent_url()
+        words = self._fill(session, url, await self._prompt(session))
         try:
             process = await anyio.open_process(
                 words,
@@ -119,40 +116,40 @@ class CommandAgent:
             raise AgentError(f"{words[0]} cannot be started: {error.strerror or error}") from error
         tail = _Tail()
         try:
-            status = await self._wait(process, seat, tail)
+            status = await self._wait(process, session, tail)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._stop(process)
-            seat.log.append(tail.text())
+            session.log.append(tail.text())
         if status == 0:
             return AgentReport("exited")
-        if status is None or await seat.has_ended():
+        if status is None or await session.has_ended():
             return AgentReport("completed")
         raise AgentError(f"{self._name} ended with status {status} while the episode was not over")
 
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    async def _prompt(self, seat: Seat) -> str:
-        return await seat.prompt() if any("{prompt}" in word for word in self._words) else ""
+    async def _prompt(self, session: AgentSession) -> str:
+        return await session.prompt() if any("{prompt}" in word for word in self._words) else ""
 
-    def _fill(self, seat: Seat, url: str, prompt: str) -> list[str]:
+    def _fill(self, session: AgentSession, url: str, prompt: str) -> list[str]:
         known: Mapping[str, str] = {
             "{url}": url,
-            "{split}": seat.split,
-            "{index}": str(seat.index),
-            "{attempt}": str(seat.attempt),
-            "{seed}": str(seat.seed),
+            "{split}": session.split,
+            "{index}": str(session.index),
+            "{attempt}": str(session.attempt),
+            "{seed}": str(session.seed),
             "{prompt}": prompt,
         }
         return [_replaced(word, known) for word in self._words]
 
-    async def _wait(self, process: Process, seat: Seat, tail: "_Tail") -> int | None:
+    async def _wait(self, process: Process, session: AgentSession, tail: "_Tail") -> int | None:
         """Return the program's status, or `None` if it went on after the end of the episode."""
         async with anyio.create_task_group() as group:
             if process.stdout is not None:
                 group.start_soon(tail.read, process.stdout)
-            group.start_soon(self._watch, seat, group.cancel_scope)
+            group.start_soon(self._watch, session, group.cancel_scope)
             status = await process.wait()
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await tail.ended.wait()
@@ -160,8 +157,8 @@ class CommandAgent:
             return status
         return None
 
-    async def _watch(self, seat: Seat, scope: anyio.CancelScope) -> None:
-        while not await seat.has_ended():
+    async def _watch(self, session: AgentSession, scope: anyio.CancelScope) -> None:
+        while not await session.has_ended():
             await self._clock.sleep(LOOK_SECONDS)
         await self._clock.sleep(self._grace)
         scope.cancel()

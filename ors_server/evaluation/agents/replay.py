@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.scripted import make_calls
-from ors_server.evaluation.seat import Seat
 from ors_server.replaying.recorded import recorded_calls
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord
@@ -36,35 +36,36 @@ class ReplayAgent:
         """Return where the record is."""
         return {"kind": "replay", "name": "replay", "record": self._place, "run": self._run_id}
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Make the recorded calls; those that were withdrawn or that the machinery failed are left out.
-
-        Args:
-            seat: Where it sits.
 
         Raises:
             AgentError: If no episode of the task is on record.
         """
-        record = await self._find(seat)
+        record = await self._find(session)
         steps = await self._reader.steps(record.origin.episode_id)
-        seat.log.append(f"replays the episode {record.origin.episode_id}")
-        return await make_calls(seat, [(call.tool, call.arguments) for call in recorded_calls(steps)])
+        session.log.append(f"replays the episode {record.origin.episode_id}")
+        return await make_calls(session, [(call.tool, call.arguments) for call in recorded_calls(steps)])
 
     async def aclose(self) -> None:
         """Close the record."""
         await self._reader.aclose()
 
-    async def _find(self, seat: Seat) -> EpisodeRecord:
+    async def _find(self, session: AgentSession) -> EpisodeRecord:
         labels = {} if self._run_id is None else {"run": self._run_id}
         wanted = EpisodeFilter(
-            environment=seat.environment, split=seat.split, index=seat.index, labels=labels, closed=True
+            environment=session.environment,
+            split=session.split,
+            index=session.index,
+            labels=labels,
+            closed=True,
         )
         found = await self._reader.page(wanted, limit=PAGE)
-        chosen = _choose([one for one in found if one.summary.steps], seat.attempt)
+        chosen = _choose([one for one in found if one.summary.steps], session.attempt)
         if chosen is None:
             raise AgentError(
-                f"{self._place} has no ended episode of task {seat.index} of {seat.environment!r}, split "
-                f"{seat.split!r}, so there is nothing to replay"
+                f"{self._place} has no ended episode of task {session.index} of {session.environment!r}, "
+                f"split {session.split!r}, so there is nothing to replay"
             )
         return chosen
 

@@ -5,9 +5,9 @@ from random import Random
 
 from typing_extensions import override
 
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.agents.random_arguments import draw_arguments
-from ors_server.evaluation.seat import Seat
 from ors_server.evaluation.targets import Actions, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing
 
@@ -56,19 +56,16 @@ class OracleAgent(_Scripted):
             )
         return f"the oracle agent needs `{GOLD}(task_spec)`, and {environment} does not define it"
 
-    async def play(self, seat: Seat) -> AgentReport:
+    async def play(self, session: AgentSession) -> AgentReport:
         """Make the gold calls.
-
-        Args:
-            seat: Where it sits.
 
         Raises:
             AgentError: If nobody here knows them: the class has none, or the target is another server.
         """
-        actions = await seat.known_actions(GOLD)
+        actions = await session.known_actions(GOLD)
         if actions is None:
-            raise AgentError(self._lack(seat.environment, seat.target_name))
-        return await make_calls(seat, actions)
+            raise AgentError(self._lack(session.environment, session.target_name))
+        return await make_calls(session, actions)
 
 
 class NoopAgent(_Scripted):
@@ -80,17 +77,13 @@ class NoopAgent(_Scripted):
 
     kind = "noop"
 
-    async def play(self, seat: Seat) -> AgentReport:
-        """Do no work.
-
-        Args:
-            seat: Where it sits.
-        """
-        actions = await seat.known_actions(BLANK)
+    async def play(self, session: AgentSession) -> AgentReport:
+        """Do no work."""
+        actions = await session.known_actions(BLANK)
         if actions is None:
-            last = (await seat.tools()).terminal_tool
+            last = (await session.tools()).terminal_tool
             actions = [] if last is None else [(last.name, final_message(last, ""))]
-        return await make_calls(seat, actions)
+        return await make_calls(session, actions)
 
 
 class RandomAgent(_Scripted):
@@ -115,32 +108,29 @@ class RandomAgent(_Scripted):
     def describe(self) -> JSONObject:
         return {**super().describe(), "steps": self._steps}
 
-    async def play(self, seat: Seat) -> AgentReport:
-        """Play by chance.
-
-        Args:
-            seat: Where it sits.
-        """
-        rng, listing = seat.rng, await seat.tools()
+    async def play(self, session: AgentSession) -> AgentReport:
+        """Play by chance."""
+        rng, listing = session.rng, await session.tools()
         for _ in range(self._steps):
             action = _draw(listing, rng)
-            if action is None or seat.is_over:
+            if action is None or session.is_over:
                 break
-            await seat.call(*action)
+            await session.call(*action)
         return AgentReport()
 
 
-async def make_calls(seat: Seat, actions: Actions | Sequence[tuple[str, JSONObject]]) -> AgentReport:
+async def make_calls(
+    session: AgentSession, actions: Actions | Sequence[tuple[str, JSONObject]]
+) -> AgentReport:
     """Make calls in order until the episode is over.
 
     Args:
-        seat: Where the agent sits.
         actions: The calls.
     """
     for tool, arguments in actions:
-        if seat.is_over:
+        if session.is_over:
             break
-        await seat.call(tool, arguments)
+        await session.call(tool, arguments)
     return AgentReport()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ors_server.evaluation.evaluating import evaluate
 from ors_server.evaluation.folder import read_attempts
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import Wish
 from ors_server.evaluation.runner import Conduct, RunError
 from tests.fixtures.evaluated_environments import Guessing

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ors_server.evaluation.budgets import BudgetError
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import (
     Wish,
     check_same,

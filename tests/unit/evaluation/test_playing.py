@@ -8,7 +8,7 @@ from ors_server.errors import StoreError
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.scripted import OracleAgent
 from ors_server.evaluation.budgets import Budget, BudgetSpentError, Limit
-from ors_server.evaluation.local import choose_definition, open_local_target
+from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import AttemptPlayer, first_of
 from ors_server.evaluation.targets import TargetError

@@ -9,12 +9,11 @@ from ors_server.client.connection import Patience
 from ors_server.client.options import ClientOptions
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import AttemptPlayer, Place
-from ors_server.evaluation.remote import RemoteTarget
 from ors_server.evaluation.runner import Conduct, Runner
-from ors_server.evaluation.targets import TargetError, TaskOrder
+from ors_server.evaluation.targets import TargetError, TaskOrder, open_server_target
 from ors_server.settings import Settings
 from ors_server.testing import FakeClock
 from tests.conftest import LiveServer
@@ -32,7 +31,7 @@ def server(serve_live):
 
 @pytest.fixture(params=["", "/mcp"], ids=["ORS", "MCP"])
 async def target(request, server):
-    async with RemoteTarget.open(server.url + request.param, "guessing") as opened:
+    async with open_server_target(server.url + request.param, "guessing") as opened:
         yield opened
 
 
@@ -114,7 +113,7 @@ async def test_an_agent_s_url_leads_to_the_episode(target, server):
 
 async def test_rewards_that_mcp_keeps_to_itself_are_taken_from_the_server_s_figures(serve_live):
     hiding = serve_live(Guessing, visibility="hidden")
-    async with RemoteTarget.open(f"{hiding.url}/mcp") as target:
+    async with open_server_target(f"{hiding.url}/mcp") as target:
         attempt = await attempt_at(target, ScriptedAgent(play))
     assert (attempt.status, attempt.error) == (AttemptStatus.DONE, None)
     assert (attempt.episode_return, attempt.last_reward) == (1.25, 1.0)
@@ -122,14 +121,14 @@ async def test_rewards_that_mcp_keeps_to_itself_are_taken_from_the_server_s_figu
 
 async def test_one_of_several_environments_has_to_be_named(server):
     with pytest.raises(TargetError, match="guessing, talking; name one"):
-        async with RemoteTarget.open(server.url):
+        async with open_server_target(server.url):
             pass
 
 
 async def test_a_server_that_is_not_there_is_an_error():
     hasty = ClientOptions(patience=Patience(seconds=1.0, attempts=1))
     with pytest.raises(OrsServerError):
-        async with RemoteTarget.open("http://127.0.0.1:9", "guessing", options=hasty):
+        async with open_server_target("http://127.0.0.1:9", "guessing", options=hasty):
             pass
 
 
@@ -154,7 +153,7 @@ def stranger():
 
 
 async def test_on_a_server_without_figures_the_client_s_own_sum_counts(stranger):
-    async with RemoteTarget.open(stranger.url) as target:
+    async with open_server_target(stranger.url) as target:
         assert target.versions == {}
         attempt = await attempt_at(target, ScriptedAgent(play))
         async with open_local_target(Guessing) as local:
@@ -168,7 +167,7 @@ async def test_a_server_without_words_for_it_is_told_no_policy_and_has_no_url(st
     async def ask(seat):
         await seat.agent_url()
 
-    async with RemoteTarget.open(stranger.url) as target:
+    async with open_server_target(stranger.url) as target:
         refused = await attempt_at(target, NoopAgent(), policy={"step_limit": 1})
         no_url = await attempt_at(target, ScriptedAgent(ask))
         async with target.episode(TaskOrder("test", 0, 1, 5)) as episode:

@@ -11,7 +11,7 @@ from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.scripted import OracleAgent
 from ors_server.evaluation.budgets import Budget
 from ors_server.evaluation.folder import RunFolder, read_attempts, read_run
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import Place
 from ors_server.evaluation.runner import Conduct, RunError, Runner, Tally, log_path

@@ -1,6 +1,7 @@
 """A program is handed the episode's URL, and nothing of it is left when the attempt has ended."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.command import MOST_OUTPUT, CommandAgent
 from ors_server.evaluation.budgets import Budget
-from ors_server.evaluation.local import LocalTarget, open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import AttemptPlayer
 from ors_server.testing import FakeClock
@@ -22,9 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 async def played(agent, clock=None, **changes):
     async with open_local_target(Guessing) as target:
-        served = LocalTarget(
-            target._engine, target._definition, "guessing", lambda name: f"http://x/{name}/mcp"
-        )
+        served = replace(target, gives_urls=True)
         return await AttemptPlayer(served, agent, manner(**changes), clock or FakeClock()).play(PLACE)
 
 
@@ -58,7 +57,9 @@ async def test_a_program_is_told_where_and_what_it_plays_and_its_output_is_kept(
     command = f"sh -c {script} '{{url}} {{split}} {{index}} {{attempt}} {{seed}}' '{{prompt}}'"
     attempt, log = await played(CommandAgent(command))
     first, second = "".join(log).splitlines()
-    url = f"http://x/{attempt.session_id}/mcp"
+    url = first.partition(" ")[0]
+    assert url.startswith("http://127.0.0.1/agent/")
+    assert url.endswith("/mcp")
     assert first == f"{url} test 2 1 {attempt.seed} {url}"
     assert second == "Guess the number, which is 2."
     assert (attempt.status, attempt.stop_reason, attempt.steps) == (AttemptStatus.DONE, "exited", 0)
@@ -72,7 +73,7 @@ async def test_what_a_prompt_says_is_not_filled_in_again():
             return "{url} {seed}"
 
     async with open_local_target(Sly) as target:
-        served = LocalTarget(target._engine, target._definition, "sly", lambda name: "http://x/")
+        served = replace(target, gives_urls=True)
         agent = CommandAgent("echo {prompt}")
         _, log = await AttemptPlayer(served, agent, manner(), FakeClock()).play(PLACE)
     assert "".join(log) == "{url} {seed}\n"

@@ -12,7 +12,7 @@ from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.random_arguments import draw_arguments
 from ors_server.evaluation.agents.replay import ReplayAgent
 from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
-from ors_server.evaluation.local import open_local_target
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.playing import AttemptPlayer, Place
 from ors_server.store.memory import MemoryStore

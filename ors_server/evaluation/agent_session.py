@@ -1,4 +1,4 @@
-"""Where an agent sits at an episode: it plays here, and what it plays is counted here."""
+"""An agent's view of one episode: its prompt, tools and calls, which are counted."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ors_server.wire import JSONObject, Message, TextBlock, ToolListing
 OVER = "the episode is over; no further call is made"
 
 
-class Seat:
+class AgentSession:
     """One attempt as its agent sees it.
 
     Attributes:
@@ -25,7 +25,7 @@ class Seat:
     """
 
     def __init__(self, target: Target, order: TaskOrder, episode: TargetEpisode, meter: Meter) -> None:
-        """Sit down.
+        """Begin the attempt.
 
         Args:
             target: Where the episode is played.
