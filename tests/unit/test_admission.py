@@ -1,7 +1,8 @@
 """A fair limiter: capacity, turns by key, shares, a reserve, cancellation, figures, a call's clock."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -44,28 +45,25 @@ class Waiters:
         await settle()
 
 
-async def with_waiters(admission: Admission, play: Callable[[Waiters], Awaitable[None]]) -> Waiters:
+@asynccontextmanager
+async def open_waiters(admission: Admission) -> AsyncIterator[Waiters]:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
-            waiters = Waiters(admission, group)
-            await play(waiters)
+            yield Waiters(admission, group)
             group.cancel_scope.cancel()
-    return waiters
 
 
 async def test_no_more_hold_a_place_than_there_are() -> None:
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(2)) as waiters:
         for _ in range(5):
             await waiters.come("a")
         assert len(waiters.order) == 2
         await waiters.leave()
         assert len(waiters.order) == 3
 
-    await with_waiters(Admission(2), play)
-
 
 async def test_keys_take_turns_however_many_one_of_them_has_waiting() -> None:
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(1)) as waiters:
         await waiters.come("many", "first")
         for number in range(4):
             await waiters.come("many", f"m{number}")
@@ -75,11 +73,9 @@ async def test_keys_take_turns_however_many_one_of_them_has_waiting() -> None:
             await waiters.leave()
         assert waiters.order == ["first", "m0", "f0", "m1", "f1", "m2", "m3"]
 
-    await with_waiters(Admission(1), play)
-
 
 async def test_one_that_goes_ahead_passes_only_those_of_its_key() -> None:
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(1)) as waiters:
         await waiters.come("a", "first")
         await waiters.come("b", "b0")
         await waiters.come("a", "a0")
@@ -88,11 +84,9 @@ async def test_one_that_goes_ahead_passes_only_those_of_its_key() -> None:
             await waiters.leave()
         assert waiters.order == ["first", "b0", "a1", "a0"]
 
-    await with_waiters(Admission(1), play)
-
 
 async def test_a_key_has_no_more_than_its_share_and_others_find_room() -> None:
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(3, share=2)) as waiters:
         for number in range(4):
             await waiters.come("greedy", f"g{number}")
         assert waiters.order == ["g0", "g1"]
@@ -101,11 +95,9 @@ async def test_a_key_has_no_more_than_its_share_and_others_find_room() -> None:
         await waiters.leave()
         assert waiters.order == ["g0", "g1", "o", "g2"]
 
-    await with_waiters(Admission(3, share=2), play)
-
 
 async def test_the_reserve_is_for_the_urgent_who_also_go_first() -> None:
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(3, reserve=1)) as waiters:
         for number in range(3):
             await waiters.come("tools", f"t{number}")
         await waiters.come("setup", "s0", urgent=True)
@@ -115,8 +107,6 @@ async def test_the_reserve_is_for_the_urgent_who_also_go_first() -> None:
         assert waiters.order == ["t0", "t1", "s0", "s1"]
         await waiters.leave()
         assert waiters.order[-1] == "t2"
-
-    await with_waiters(Admission(3, reserve=1), play)
 
 
 async def test_a_place_given_back_twice_counts_once() -> None:
@@ -191,8 +181,7 @@ async def test_places_come_and_go_at_random_and_none_is_lost() -> None:
 
 async def test_the_figures_say_who_runs_who_waits_and_for_how_long() -> None:
     clock = FakeClock()
-
-    async def play(waiters: Waiters) -> None:
+    async with open_waiters(Admission(1, clock=clock)) as waiters:
         await waiters.come("a")
         await waiters.come("b")
         await clock.advance(3)
@@ -206,8 +195,6 @@ async def test_the_figures_say_who_runs_who_waits_and_for_how_long() -> None:
         assert (figures.admitted, figures.waited_s, figures.worst_wait_s) == (2, 5.0, 5.0)
         assert figures.longest_wait_s == 2.0
         assert waiters.held[0].waited_s == 5.0
-
-    await with_waiters(Admission(1, clock=clock), play)
 
 
 async def test_the_clock_of_a_call_stands_still_while_the_call_waits() -> None:

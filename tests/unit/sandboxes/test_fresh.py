@@ -1,3 +1,5 @@
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 
@@ -7,6 +9,8 @@ from ors_server.sandboxes.fresh import FreshOrder, run_to_end
 from ors_server.sandboxes.fresh_files import SharedFolder, write_files
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import READ, Remark, prints
+
+pytestmark = pytest.mark.anyio
 
 
 def echo(call):
@@ -22,14 +26,12 @@ def flood(_call):
     return 0
 
 
-def play(body, **programs):
-    async def run():
-        backend = ScriptedBackend(programs=programs)
-        sandbox = await backend.start("one")
-        with anyio.fail_after(10):
-            return await body(sandbox)
-
-    return anyio.run(run)
+@asynccontextmanager
+async def opened(**programs):
+    """A scripted sandbox with some programs."""
+    sandbox = await ScriptedBackend(programs=programs).start("one")
+    with anyio.fail_after(10):
+        yield sandbox
 
 
 @pytest.mark.parametrize(
@@ -62,8 +64,8 @@ def test_the_environment_is_clean_and_the_caller_has_the_last_word():
     }
 
 
-def test_a_scripted_program_runs_to_its_end():
-    async def body(sandbox):
+async def test_a_scripted_program_runs_to_its_end():
+    async with opened(echo=echo, say=prints(b"out", stderr=b"err", exit_code=4)) as sandbox:
         await sandbox.write_file("seen", b"")
         fed = await sandbox.run_fresh(["echo", "-n"], stdin=b"in", time_limit=5)
         assert (fed.stdout.text, fed.stderr.text, fed.exit_code) == ("got in", "done", 1)
@@ -74,11 +76,9 @@ def test_a_scripted_program_runs_to_its_end():
         gone = await sandbox.run_fresh(["other"], time_limit=5)
         assert (gone.exit_code, gone.stderr.text) == (127, "other: not in the script\n")
 
-    play(body, echo=echo, say=prints(b"out", stderr=b"err", exit_code=4))
 
-
-def test_a_scripted_program_is_talked_with():
-    async def body(sandbox):
+async def test_a_scripted_program_is_talked_with():
+    async with opened(echo=echo) as sandbox:
         process = await sandbox.start_fresh(["echo"])
         async with anyio.create_task_group() as group:
 
@@ -96,11 +96,9 @@ def test_a_scripted_program_is_talked_with():
         with pytest.raises(FreshEndedError):
             await process.send(b"x")
 
-    play(body, echo=echo)
 
-
-def test_limits_end_a_scripted_program():
-    async def body(sandbox):
+async def test_limits_end_a_scripted_program():
+    async with opened(echo=echo, flood=flood) as sandbox:
         flooded = await sandbox.run_fresh(["flood"], time_limit=5, output_bytes=5000)
         assert (flooded.output_limit, flooded.exit_code, len(flooded.stdout.head)) == (True, None, 5000)
         process = await sandbox.start_fresh(["echo"])
@@ -114,11 +112,9 @@ def test_limits_end_a_scripted_program():
         with pytest.raises(ValueError, match="above 0"):
             await sandbox.run_fresh(["echo"], time_limit=0)
 
-    play(body, echo=echo, flood=flood)
 
-
-def test_a_scripted_program_ends_with_its_sandbox():
-    async def body(sandbox):
+async def test_a_scripted_program_ends_with_its_sandbox():
+    async with opened(echo=echo, say=prints(b"")) as sandbox:
         process = await sandbox.start_fresh(["echo"])
         done = await sandbox.start_fresh(["say"])
         assert await done.wait() == 0
@@ -128,8 +124,6 @@ def test_a_scripted_program_ends_with_its_sandbox():
             await run_to_end(process, b"", time_limit=5, output_bytes=10)
         with pytest.raises(SandboxClosedError):
             await sandbox.start_fresh(["echo"])
-
-    play(body, echo=echo, say=prints(b""))
 
 
 def test_files_are_written_for_everybody_to_read(tmp_path):

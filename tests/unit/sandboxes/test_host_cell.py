@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -23,6 +24,8 @@ from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.processes import process_row
 from ors_server.sandboxes.state import ServerState
 
+pytestmark = pytest.mark.anyio
+
 LIMITS = Limits()
 
 
@@ -30,85 +33,72 @@ def open_descriptors():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def play(body):
-    """Run a body over a backend that isolates nothing: the faults are the same for all."""
-
-    async def run():
-        state = ServerState()
-        backend = NoneBackend(state, allowed=True)
-        before = open_descriptors()
-        try:
-            with anyio.fail_after(30):
-                await body(backend)
-            assert backend._alive == set()
-            assert [
-                path.name
-                for path in state.folder.iterdir()
-                if path.name.startswith("s") and path.name[1:].isdigit()
-            ] == []
-            assert open_descriptors() == before
-        finally:
-            await backend.aclose()
-            state.close()
-
-    anyio.run(run)
+@asynccontextmanager
+async def open_backend():
+    """A backend that isolates nothing, since the faults are the same for all; nothing of it may be left."""
+    state = ServerState()
+    backend = NoneBackend(state, allowed=True)
+    before = open_descriptors()
+    try:
+        with anyio.fail_after(30):
+            yield backend
+        assert backend._alive == set()
+        assert [
+            path.name
+            for path in state.folder.iterdir()
+            if path.name.startswith("s") and path.name[1:].isdigit()
+        ] == []
+        assert open_descriptors() == before
+    finally:
+        await backend.aclose()
+        state.close()
 
 
 def refuse(*_arguments, **_keywords):
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_a_place_that_cannot_be_made_costs_nothing(monkeypatch):
-    async def body(backend):
+async def test_a_place_that_cannot_be_made_costs_nothing(monkeypatch):
+    async with open_backend() as backend:
         monkeypatch.setattr(host_cell, "init_script", refuse)
         with pytest.raises(SandboxStartError, match=r"cannot make a place.*Too many open files"):
             await backend.start("one")
 
-    play(body)
 
-
-def test_a_shell_that_gets_no_descriptors_costs_nothing(monkeypatch):
-    async def body(backend):
+async def test_a_shell_that_gets_no_descriptors_costs_nothing(monkeypatch):
+    async with open_backend() as backend:
         monkeypatch.setattr(hosted, "Shell", refuse)
         with pytest.raises(SandboxStartError, match="Too many open files"):
             await backend.start("one")
 
-    play(body)
-
 
 @pytest.mark.parametrize("name", ["openpty", "pidfd_open"])
-def test_a_launch_that_fails_costs_nothing(monkeypatch, name):
-    async def body(backend):
+async def test_a_launch_that_fails_costs_nothing(monkeypatch, name):
+    async with open_backend() as backend:
         with monkeypatch.context() as patch:
             patch.setattr(os, name, refuse)
             with pytest.raises(SandboxStartError, match="Too many open files"):
                 await backend.start("one")
 
-    play(body)
 
-
-def test_a_program_that_cannot_be_started_costs_nothing(monkeypatch):
-    async def body(backend):
+async def test_a_program_that_cannot_be_started_costs_nothing(monkeypatch):
+    async with open_backend() as backend:
         with monkeypatch.context() as patch:
             patch.setattr(subprocess, "Popen", refuse)
             with pytest.raises(SandboxStartError, match="cannot start the launcher"):
                 await backend.start("one")
 
-    play(body)
 
-
-def test_a_shell_that_never_answers_costs_nothing(monkeypatch):
-    async def body(backend):
+async def test_a_shell_that_never_answers_costs_nothing(monkeypatch):
+    async with open_backend() as backend:
         monkeypatch.setattr(host_cell, "rc_script", lambda _layout: "exec sleep 1000\n")
         monkeypatch.setattr(LandlockCell, "start_limit", 0.3)
         with pytest.raises(SandboxStartError, match="no shell answered"):
             await backend.start("one")
 
-    play(body)
 
-
-def test_a_closed_cell_starts_nothing():
-    async def body(backend):
+async def test_a_closed_cell_starts_nothing():
+    async with open_backend() as backend:
         cell = LandlockCell(backend.state, LIMITS, confined=False)
         await cell.aclose()
         await cell.aclose()
@@ -117,11 +107,9 @@ def test_a_closed_cell_starts_nothing():
             cell.launch(writing)
         os.close(reading)
 
-    play(body)
 
-
-def test_a_sandbox_that_closes_under_an_operation_says_so():
-    async def body(backend):
+async def test_a_sandbox_that_closes_under_an_operation_says_so():
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
 
         async def hang():
@@ -135,12 +123,10 @@ def test_a_sandbox_that_closes_under_an_operation_says_so():
         with pytest.raises(SandboxClosedError):
             await sandbox.thaw()
 
-    play(body)
-
 
 @pytest.mark.parametrize(("failures", "comes_up"), [(1, True), (3, True), (4, False)])
-def test_a_launch_over_the_same_files_is_tried_again(monkeypatch, failures, comes_up):
-    async def body(backend):
+async def test_a_launch_over_the_same_files_is_tried_again(monkeypatch, failures, comes_up):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("echo kept >file")
         launch, left = sandbox.cell.launch, [SandboxStartError("too many processes")] * failures
@@ -160,29 +146,25 @@ def test_a_launch_over_the_same_files_is_tried_again(monkeypatch, failures, come
                 await sandbox.restart()
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_a_small_tree_that_cannot_be_copied_is_told(monkeypatch):
+async def test_a_small_tree_that_cannot_be_copied_is_told(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async def body(backend):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         monkeypatch.setattr(copies, "copy_tree", full)
         with pytest.raises(SnapshotError, match="No space left"):
             await sandbox.fork("two")
         await sandbox.aclose()
 
-    play(body)
-
 
 @pytest.mark.parametrize("error", [RecursionError, PermissionError])
-def test_what_the_server_cannot_copy_itself_the_copiers_do(monkeypatch, error):
+async def test_what_the_server_cannot_copy_itself_the_copiers_do(monkeypatch, error):
     def refuse_to_copy(*_):
         raise error
 
-    async def body(backend):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("echo kept >file")
         monkeypatch.setattr(copies, "copy_tree", refuse_to_copy)
@@ -191,11 +173,9 @@ def test_what_the_server_cannot_copy_itself_the_copiers_do(monkeypatch, error):
         await other.aclose()
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
-    async def body(backend):
+async def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("x=1")
         with monkeypatch.context() as patch:
@@ -212,8 +192,6 @@ def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
         await other.aclose()
         await sandbox.aclose()
 
-    play(body)
-
 
 @pytest.mark.parametrize(
     ("copier", "limit", "said"),
@@ -222,8 +200,8 @@ def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
         (["/bin/sleep", "1000"], 0.2, "longer than"),
     ],
 )
-def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):
-    async def body(backend):
+async def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         monkeypatch.setattr(copies, "_PACK", copier)
         monkeypatch.setattr(copies, "_COPY_LIMIT", limit)
@@ -233,11 +211,9 @@ def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):
         assert (await sandbox.exec("echo alive")).stdout.text == "alive\n"
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_a_shell_that_is_killed_does_not_come_back_as_it_was_at_the_last_snapshot():
-    async def body(backend):
+async def test_a_shell_that_is_killed_does_not_come_back_as_it_was_at_the_last_snapshot():
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("x=old")
         snapshot = await sandbox.snapshot()
@@ -248,11 +224,9 @@ def test_a_shell_that_is_killed_does_not_come_back_as_it_was_at_the_last_snapsho
         await snapshot.aclose()
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_a_snapshot_of_a_frozen_sandbox_has_its_files_and_no_state():
-    async def body(backend):
+async def test_a_snapshot_of_a_frozen_sandbox_has_its_files_and_no_state():
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("x=old; echo f >file")
         await (await sandbox.snapshot()).aclose()
@@ -263,11 +237,9 @@ def test_a_snapshot_of_a_frozen_sandbox_has_its_files_and_no_state():
         await other.aclose()
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_without_groups_everything_stops_by_signal():
-    async def body(backend):
+async def test_without_groups_everything_stops_by_signal():
+    async with open_backend() as backend:
         backend.state.hierarchies = Hierarchies(0)
         sandbox = await backend.start("one")
         await sandbox.exec("sleep 1000 & sleep 1000 &")
@@ -281,20 +253,16 @@ def test_without_groups_everything_stops_by_signal():
         assert (await sandbox.exec("jobs -p | wc -l")).stdout.text.strip() == "2"
         await sandbox.aclose()
 
-    play(body)
 
-
-def test_a_backend_that_cannot_start_is_not_available(monkeypatch):
-    async def body(backend):
+async def test_a_backend_that_cannot_start_is_not_available(monkeypatch):
+    async with open_backend() as backend:
         monkeypatch.setattr(hosted, "Shell", refuse)
         with pytest.raises(SandboxUnavailableError, match="none does not work here"):
             await backend.probe()
 
-    play(body)
 
-
-def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
-    async def body(backend):
+async def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
+    async with open_backend() as backend:
         sandbox = await backend.start("one")
         with pytest.raises(SandboxStartError, match="cannot be written"):
             await sandbox.start_fresh(["true"], files={"a": b"", "a/b": b""})
@@ -312,5 +280,3 @@ def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch):
             await sandbox.run_fresh(["cat", f"{sandbox.fresh_dir}/a"], files={"a": b"1"}, time_limit=20)
         ).stdout.text == "1"
         await sandbox.aclose()
-
-    play(body)

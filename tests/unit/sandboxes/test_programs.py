@@ -3,6 +3,7 @@ import errno
 import os
 import signal
 import subprocess
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from ors_server.sandboxes.fresh import run_to_end
 from ors_server.sandboxes.processes import NICENESS, descendants, is_zombie
 from ors_server.sandboxes.programs import Care, HostedProcess
 
+pytestmark = pytest.mark.anyio
+
 WORKS = 'echo "{\\"exit-code\\": $?}" >&$STATUS'
 
 
@@ -35,59 +38,60 @@ def guardian(script, ends, **variables):
     )
 
 
-def play(script, body, care=None):
-    async def run():
-        process = HostedProcess(partial(guardian, script), care or Care())
-        try:
-            with anyio.fail_after(20):
-                return await body(process)
-        finally:
-            await process.aclose()
-
-    return anyio.run(run)
+@asynccontextmanager
+async def started(script, care=None):
+    """A process whose guardian runs a script."""
+    process = HostedProcess(partial(guardian, script), care or Care())
+    try:
+        with anyio.fail_after(20):
+            yield process
+    finally:
+        await process.aclose()
 
 
 def open_descriptors():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def wait(process):
-    return await process.wait()
+async def ended(script):
+    """The exit status that a process says whose guardian runs a script."""
+    async with started(script) as process:
+        return await process.wait()
 
 
-def test_the_status_is_what_the_guardian_tells_and_not_its_own():
-    assert play('echo "{\\"exit-code\\": 7}" >&$STATUS; exit 3', wait) == 7
+async def test_the_status_is_what_the_guardian_tells_and_not_its_own():
+    assert await ended('echo "{\\"exit-code\\": 7}" >&$STATUS; exit 3') == 7
 
 
-def test_a_guardian_that_tells_nothing_never_ran_the_program():
+async def test_a_guardian_that_tells_nothing_never_ran_the_program():
     with pytest.raises(SandboxStartError, match=r"never ran.*no such namespace"):
-        play("echo no such namespace >&2; exit 1", wait)
+        await ended("echo no such namespace >&2; exit 1")
 
 
-def test_a_failure_that_is_told_beats_a_status():
+async def test_a_failure_that_is_told_beats_a_status():
     with pytest.raises(SandboxStartError, match="rules refused"):
-        play("echo rules refused >&2; " + f'echo "{{\\"failure\\": true}}" >&$STATUS; {WORKS}', wait)
+        await ended("echo rules refused >&2; " + f'echo "{{\\"failure\\": true}}" >&$STATUS; {WORKS}')
 
 
-def test_nonsense_on_the_status_pipe_is_no_status():
+async def test_nonsense_on_the_status_pipe_is_no_status():
     with pytest.raises(SandboxStartError):
-        play("echo nonsense >&$STATUS", wait)
+        await ended("echo nonsense >&$STATUS")
 
 
 @pytest.mark.parametrize(
     ("words", "status"), [("No such file or directory", 127), ("Permission denied", 126)]
 )
-def test_a_program_that_cannot_be_executed_has_the_status_that_a_shell_gives(words, status):
-    assert play(f"echo 'bwrap: execvp x: {words}' >&2; exit 1", wait) == status
+async def test_a_program_that_cannot_be_executed_has_the_status_that_a_shell_gives(words, status):
+    assert await ended(f"echo 'bwrap: execvp x: {words}' >&2; exit 1") == status
 
 
-def test_a_guardian_that_somebody_kills_is_no_status():
+async def test_a_guardian_that_somebody_kills_is_no_status():
     with pytest.raises(SandboxError, match="ended from outside"):
-        play("kill -9 $$", wait)
+        await ended("kill -9 $$")
 
 
-def test_a_program_is_talked_with():
-    async def body(process):
+async def test_a_program_is_talked_with():
+    async with started(f"while read x; do echo got $x; done; echo done >&2; {WORKS}") as process:
         await process.send(b"one\n")
         assert await process.receive() == b"got one\n"
         await process.close_stdin()
@@ -97,37 +101,29 @@ def test_a_program_is_talked_with():
         with pytest.raises(FreshEndedError, match="closed"):
             await process.send(b"more")
 
-    play(f"while read x; do echo got $x; done; echo done >&2; {WORKS}", body)
 
-
-def test_input_that_nobody_reads_any_more_is_refused():
-    async def body(process):
+async def test_input_that_nobody_reads_any_more_is_refused():
+    async with started("exec 0<&-; echo x; sleep 60") as process:
         assert await process.receive() == b"x\n"
         with pytest.raises(FreshEndedError, match="does not read"):
             await process.send(b"z" * 1_000_000)
 
-    play("exec 0<&-; echo x; sleep 60", body)
 
-
-def test_both_pipes_may_be_full_at_once():
-    async def body(process):
-        return await run_to_end(process, b"i" * 1_000_000, time_limit=20, output_bytes=3_000_000)
-
-    run = play(f"head -c 1000000 /dev/zero; cat; {WORKS}", body)
+async def test_both_pipes_may_be_full_at_once():
+    async with started(f"head -c 1000000 /dev/zero; cat; {WORKS}") as process:
+        run = await run_to_end(process, b"i" * 1_000_000, time_limit=20, output_bytes=3_000_000)
     assert (run.exit_code, run.stdout.total) == (0, 2_000_000)
 
 
-def test_standard_error_is_kept_at_both_ends():
-    async def body(process):
+async def test_standard_error_is_kept_at_both_ends():
+    async with started(f"seq 1000 >&2; {WORKS}", Care(keep_bytes=(4, 4))) as process:
         await process.wait()
-        return process.stderr
-
-    stderr = play(f"seq 1000 >&2; {WORKS}", body, Care(keep_bytes=(4, 4)))
+        stderr = process.stderr
     assert (stderr.head, stderr.tail, stderr.total) == (b"1\n2\n", b"000\n"[-4:], 3893)
 
 
-def test_a_kill_takes_the_children_along_and_leaves_a_status():
-    async def body(process):
+async def test_a_kill_takes_the_children_along_and_leaves_a_status():
+    async with started("sleep 1000 & echo up; wait") as process:
         assert await process.receive() == b"up\n"
         family = descendants(process.pid)
         assert len(family) == 2
@@ -138,43 +134,33 @@ def test_a_kill_takes_the_children_along_and_leaves_a_status():
             while not all(is_zombie(pid) for pid in family):
                 await anyio.lowlevel.checkpoint()
 
-    play("sleep 1000 & echo up; wait", body)
 
-
-def test_a_guardian_may_end_things_itself():
-    async def body(process):
+async def test_a_guardian_may_end_things_itself():
+    script = 'trap "exit 0" TERM; echo up; while :; do read -t 1 <>/dev/zero; done'
+    async with started(script, Care(ending=signal.SIGTERM)) as process:
         assert await process.receive() == b"up\n"
         await process.aclose()
-        return process.stderr.text
-
-    script = 'trap "exit 0" TERM; echo up; while :; do read -t 1 <>/dev/zero; done'
-    play(script, body, Care(ending=signal.SIGTERM))
+        assert (process.stderr.text, descendants(process.pid)) == ("", [])
 
 
-def test_who_waits_when_the_sandbox_closes_is_told_so():
-    async def body(process):
-        async with anyio.create_task_group() as group:
+async def test_who_waits_when_the_sandbox_closes_is_told_so():
+    async with started("sleep 1000") as process, anyio.create_task_group() as group:
 
-            async def closing():
-                await process.end_with_sandbox()
+        async def closing():
+            await process.end_with_sandbox()
 
-            group.start_soon(closing)
-            with pytest.raises(SandboxClosedError):
-                await process.wait()
-
-    play("sleep 1000", body)
+        group.start_soon(closing)
+        with pytest.raises(SandboxClosedError):
+            await process.wait()
 
 
-def test_what_is_done_at_the_end_is_done_once():
+async def test_what_is_done_at_the_end_is_done_once():
     ends: list[HostedProcess] = []
-
-    async def body(process):
+    async with started(WORKS, Care(on_end=ends.append)) as process:
         await process.wait()
         assert ends == []
         await process.aclose()
         await process.aclose()
-
-    play(WORKS, body, Care(on_end=ends.append))
     assert len(ends) == 1
 
 
@@ -208,40 +194,31 @@ def test_a_start_that_fails_leaves_no_descriptor(fault, monkeypatch):
 
 
 @pytest.mark.parametrize("lowered", [0, 4])
-def test_a_program_and_what_it_starts_come_after_the_server(lowered):
+async def test_a_program_and_what_it_starts_come_after_the_server(lowered):
     own = os.getpriority(os.PRIO_PROCESS, 0)
-
-    async def niceness(process):
-        return [os.getpriority(os.PRIO_PROCESS, pid) for pid in descendants(process.pid)]
-
-    async def body(process):
-        await process.send(b"\n")
-        assert await process.receive() == b"there\n"
-        return await niceness(process)
-
     script = f"read line; sleep 60 & echo there; wait; {WORKS}"
     os.setpriority(os.PRIO_PROCESS, 0, own + lowered)
     try:
-        assert play(script, body) == [min(19, own + lowered + NICENESS)] * 2
+        async with started(script) as process:
+            await process.send(b"\n")
+            assert await process.receive() == b"there\n"
+            niceness = [os.getpriority(os.PRIO_PROCESS, pid) for pid in descendants(process.pid)]
+        assert niceness == [min(19, own + lowered + NICENESS)] * 2
     finally:
         with contextlib.suppress(PermissionError):  # only root may go back
             os.setpriority(os.PRIO_PROCESS, 0, own)
 
 
-def test_its_use_of_the_processor_is_known_with_that_of_its_ended_children():
-    async def body(process):
-        assert await process.receive() == b"there\n"
-        return process.usage()
-
+async def test_its_use_of_the_processor_is_known_with_that_of_its_ended_children():
     burn = "for ((i = 0; i < 200000; i++)); do :; done"
-    usage = play(f'(exec bash -c "{burn}"); {burn}; echo there; sleep 60; {WORKS}', body)
+    async with started(f'(exec bash -c "{burn}"); {burn}; echo there; sleep 60; {WORKS}') as process:
+        assert await process.receive() == b"there\n"
+        usage = process.usage()
     assert usage.processor_s > usage.ended_s > 0
     assert usage.delays
 
 
-def test_after_its_end_nothing_is_known_of_it():
-    async def body(process):
+async def test_after_its_end_nothing_is_known_of_it():
+    async with started(WORKS) as process:
         await process.wait()
-        return process.usage()
-
-    assert play(WORKS, body) is None
+        assert process.usage() is None

@@ -1,62 +1,55 @@
-import anyio
+from contextlib import asynccontextmanager
+
 import pytest
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.errors import SandboxUnavailableError, SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot, answers, result
 
-
-def play(script, body):
-    async def run():
-        backend = ScriptedBackend(script)
-        sandbox = await backend.start("one", Limits(keep_head_bytes=2, keep_tail_bytes=1))
-        return await body(backend, sandbox)
-
-    return anyio.run(run)
+pytestmark = pytest.mark.anyio
 
 
-def test_a_script_answers_and_is_asked_in_order():
-    async def body(backend, sandbox):
+@asynccontextmanager
+async def opened(script):
+    """A scripted backend, and a sandbox of it."""
+    backend = ScriptedBackend(script)
+    yield backend, await backend.start("one", Limits(keep_head_bytes=2, keep_tail_bytes=1))
+
+
+async def test_a_script_answers_and_is_asked_in_order():
+    async with opened(answers({"a": b"hi all"})) as (backend, sandbox):
         one, two = await sandbox.exec("a"), await sandbox.exec("b")
         assert one.stdout.kept == b"hil"
         assert one.stdout.omitted == 3
         assert (two.exit_code, two.stderr.text) == (127, "b: not in the script\n")
         assert backend.sandboxes[0].commands == ["a", "b"]
 
-    play(answers({"a": b"hi all"}), body)
 
-
-def test_a_script_may_change_files_and_fail():
+async def test_a_script_may_change_files_and_fail():
     def script(command, files):
         files[command] = b"made"
         return result(exit_code=3)
 
-    async def body(_backend, sandbox):
+    async with opened(script) as (_backend, sandbox):
         assert (await sandbox.exec("f")).exit_code == 3
         assert await sandbox.read_file("f") == b"made"
 
-    play(script, body)
 
-
-def test_a_discarded_snapshot_cannot_be_restored():
-    async def body(_backend, sandbox):
+async def test_a_discarded_snapshot_cannot_be_restored():
+    async with opened(lambda _command, _files: b"") as (_backend, sandbox):
         snapshot = ScriptedSnapshot({"x": b"1"})
         assert snapshot.size_bytes == 1
         await snapshot.aclose()
         with pytest.raises(SnapshotError):
             await sandbox.restore(snapshot)
 
-    play(lambda _command, _files: b"", body)
 
-
-def test_a_closed_backend_starts_nothing():
-    async def body(backend, sandbox):
+async def test_a_closed_backend_starts_nothing():
+    async with opened(lambda _command, _files: b"") as (backend, sandbox):
         await backend.aclose()
         assert sandbox.is_closed
         with pytest.raises(SandboxUnavailableError):
             await backend.start("two")
-
-    play(lambda _command, _files: b"", body)
 
 
 @pytest.mark.parametrize("name", ["memory_bytes", "pids", "cpus", "time_limit"])

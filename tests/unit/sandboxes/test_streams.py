@@ -1,6 +1,7 @@
 """The pipes of commands: used again when nobody holds them, read to the last byte, never mixed up."""
 
 import os
+from contextlib import asynccontextmanager
 
 import anyio
 import anyio.lowlevel
@@ -11,6 +12,8 @@ from ors_server.sandboxes.pump import Pump
 from ors_server.sandboxes.slate import Slate
 from ors_server.sandboxes.streams import Background, CommandStreams
 
+pytestmark = pytest.mark.anyio
+
 LIMITS = Limits()
 
 
@@ -19,20 +22,19 @@ def folder(tmp_path):
     return f"{tmp_path}/"
 
 
-def play(body, folder):
-    async def run():
-        pump = Pump()
-        background = Background(1000)
-        streams = CommandStreams.make(pump, folder, 1, None)
-        streams.begin(LIMITS, lambda: None)
-        try:
-            return await body(streams, background)
-        finally:
-            background.close()
-            streams.close()
-            pump.close()
-
-    return anyio.run(run)
+@asynccontextmanager
+async def opened(folder):
+    """The streams of a command, and what its background jobs write."""
+    pump = Pump()
+    background = Background(1000)
+    streams = CommandStreams.make(pump, folder, 1, None)
+    streams.begin(LIMITS, lambda: None)
+    try:
+        yield streams, background
+    finally:
+        background.close()
+        streams.close()
+        pump.close()
 
 
 def writer(folder, letter="o"):
@@ -51,8 +53,8 @@ def finish(streams):
     return streams.stdout.output().text, streams.stderr.output().text
 
 
-def test_pipes_that_nobody_holds_serve_the_next_command(folder):
-    async def body(streams, background):
+async def test_pipes_that_nobody_holds_serve_the_next_command(folder):
+    async with opened(folder) as (streams, background):
         seen = []
         for word in ("one", "two"):
             write(folder, word.encode())
@@ -60,13 +62,11 @@ def test_pipes_that_nobody_holds_serve_the_next_command(folder):
             seen.append((finish(streams), streams.are_clear))
             assert background.adopt(streams) is streams
             streams.begin(LIMITS, lambda: None)
-        return seen
-
-    assert play(body, folder) == [(("one", "ONE"), True), (("two", "TWO"), True)]
+        assert seen == [(("one", "ONE"), True), (("two", "TWO"), True)]
 
 
-def test_a_pipe_that_a_job_holds_is_left_to_the_job(folder):
-    async def body(streams, background):
+async def test_a_pipe_that_a_job_holds_is_left_to_the_job(folder):
+    async with opened(folder) as (streams, background):
         job = writer(folder)
         os.write(job, b"from the command")
         assert finish(streams) == ("from the command", "")
@@ -76,26 +76,22 @@ def test_a_pipe_that_a_job_holds_is_left_to_the_job(folder):
         assert background.take().text == "from the job"
         os.close(job)
         background.take()
-        return streams.stdout.is_open, streams.stderr.is_open
-
-    assert play(body, folder) == (False, False)
+        assert (streams.stdout.is_open, streams.stderr.is_open) == (False, False)
 
 
-def test_what_is_written_between_two_commands_belongs_to_neither(folder):
-    async def body(streams, background):
+async def test_what_is_written_between_two_commands_belongs_to_neither(folder):
+    async with opened(folder) as (streams, background):
         finish(streams)
         background.adopt(streams)
         write(folder, b"between")
         streams.stdout.finish()
         streams.begin(LIMITS, lambda: None)
         write(folder, b"after")
-        return finish(streams)[0], background.take().text
-
-    assert play(body, folder) == ("after", "between")
+        assert (finish(streams)[0], background.take().text) == ("after", "between")
 
 
-def test_a_flood_is_read_to_its_last_byte_though_nothing_new_happens(folder):
-    async def body(streams, _background):
+async def test_a_flood_is_read_to_its_last_byte_though_nothing_new_happens(folder):
+    async with opened(folder) as (streams, _background):
         job = writer(folder)
         os.set_blocking(job, False)
         sent = 0
@@ -108,9 +104,7 @@ def test_a_flood_is_read_to_its_last_byte_though_nothing_new_happens(folder):
             os.close(job)
             while streams.stdout.total < sent:
                 await anyio.lowlevel.checkpoint()
-        return streams.stdout.total - sent
-
-    assert play(body, folder) == 0
+        assert streams.stdout.total - sent == 0
 
 
 async def spend(streams, background, folder):
@@ -125,15 +119,13 @@ async def spend(streams, background, folder):
 
 
 @pytest.mark.parametrize("served", [0, 1, 2])
-def test_whether_the_shell_came_is_known_of_each_command(folder, served):
-    async def body(streams, background):
+async def test_whether_the_shell_came_is_known_of_each_command(folder, served):
+    async with opened(folder) as (streams, background):
         for _ in range(served):
             await spend(streams, background, folder)
         await anyio.lowlevel.checkpoint()
         finish(streams)
-        return streams.stdout.was_opened
-
-    assert play(body, folder) is False
+        assert streams.stdout.was_opened is False
 
 
 def test_a_slate_holds_the_last_writing_and_nothing_of_those_before(tmp_path):
