@@ -5,13 +5,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
-PATIENCE = 30.0
-"""Seconds that the server holds a request back at most, should nobody let it go."""
+from tests.fixtures.chat_server import PATIENCE, CompletionServer
 
 
 @dataclass(frozen=True)
@@ -43,25 +42,17 @@ class Asked:
     body: Any
 
 
-class JudgeServer(ThreadingHTTPServer):
+class JudgeServer(CompletionServer):
     """Acts by its script, one act per request; the last one again and again."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.script: list[Act] = [Act("{}")]
         self.answer: Callable[[Asked], Act] | None = None
         self.asked: list[Asked] = []
         self.lock = threading.Condition()
-        self.let_go = threading.Event()
         self.now = 0
         self.most = 0
-
-    @property
-    def url(self) -> str:
-        """The base URL."""
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def play(self, *acts: dict[str, Any]) -> None:
         """Sets the script."""
@@ -78,19 +69,6 @@ class JudgeServer(ThreadingHTTPServer):
             if self.answer is not None:
                 return self.answer(asked)
             return self.script.pop(0) if len(self.script) > 1 else self.script[0]
-
-    @contextlib.contextmanager
-    def serving(self) -> Iterator["JudgeServer"]:
-        """Serves for the length of a with statement."""
-        thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.let_go.set()
-            self.shutdown()
-            thread.join(PATIENCE)
-            self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
