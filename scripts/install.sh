@@ -10,11 +10,10 @@ python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$python" -m venv "$work/build"
-"$work/build/bin/python" -m pip install -q --no-deps --require-hashes -r requirements/build.lock
-"$work/build/bin/python" -m hatchling build -t wheel -d "$work/wheel" >/dev/null
-
 "$python" -m venv "$folder"
+"$folder/bin/python" -m pip install -q --no-deps --require-hashes --target "$work/build" -r requirements/build.lock
+PYTHONPATH=$work/build "$folder/bin/python" -m hatchling build -t wheel -d "$work/wheel" >/dev/null
+
 "$folder/bin/python" -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock
 "$folder/bin/python" -m pip install -q --no-deps --no-index "$work"/wheel/*.whl
 "$folder/bin/python" -m pip check >/dev/null
