@@ -29,8 +29,13 @@ START_LIMIT = 30.0
 """Seconds that a server in a thread may take to start or to stop."""
 
 
-TOGETHER = ("tests/packaging/", "tests/unit/sandboxes/")
-"""Folders whose tests run one after another: they build one wheel, or count what is on the whole machine."""
+TOGETHER = (
+    "tests/clients/test_reference_servers",
+    "tests/conformance/ors/",
+    "tests/packaging/",
+    "tests/unit/sandboxes/",
+)
+"""How the files begin that one process plays: what they share is dear to make, or the whole machine's."""
 APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
 """Files whose tests share nothing and take long, so that several processes play them."""
 

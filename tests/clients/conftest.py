@@ -36,19 +36,21 @@ START_LIMIT = 60.0
 """Seconds that a server may take to answer its first request."""
 PLAY_LIMIT = 240.0
 """Seconds that a client script may take."""
+IS_SHARED = "PYTEST_XDIST_WORKER" in os.environ
+"""Whether this is one of several processes that share the tests: one of them waits while the others go on."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the marks, that of tests that wait long for something beside the others among them."""
     config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
     config.addinivalue_line(
-        "markers", "waits: runs after all others, since what it waits for runs beside them"
+        "markers", "waits: runs beside others, or after them, since it only waits for something"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Moves the tests that wait to the end."""
-    items.sort(key=lambda item: item.get_closest_marker("waits") is not None)
+    """Moves the tests that wait to the end; where several processes share the tests, to the beginning."""
+    items.sort(key=lambda item: (item.get_closest_marker("waits") is not None) != IS_SHARED)
 
 
 def client_python(client: str) -> Path:
@@ -335,6 +337,7 @@ def slow_setups(server_url: str) -> Iterator[dict[str, Play]]:
 @pytest.fixture(scope="session", autouse=True)
 def early(request: pytest.FixtureRequest) -> None:
     """Starts what the waiting tests wait for, if there are any, before the first test."""
-    if any("slow_setups" in getattr(item, "fixturenames", ()) for item in request.session.items):
+    waits = ("slow_setups" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    if not IS_SHARED and any(waits):
         with contextlib.suppress(pytest.fail.Exception):
             request.getfixturevalue("slow_setups")
