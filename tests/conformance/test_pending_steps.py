@@ -1,14 +1,14 @@
 """A call whose step could not be written says so behind every door, and is paid once when asked for again."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
 
-from ors_server import Environment, ToolOutput, tool
+from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.client import AsyncClient, ClientOptions
 from ors_server.errors import StoreError
@@ -16,6 +16,7 @@ from ors_server.sessions.record_health import REMEMBERED_SECONDS, RecordHealth
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from ors_server.transports import ors_calls
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
@@ -25,22 +26,11 @@ LIMIT = 20.0
 """Seconds within which anything in these tests happens."""
 
 
-class Bank(Environment):
+class Bank(SingleTask):
     """Pays, and counts how often."""
 
     name = "bank"
     runs = 0
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Draw."
 
     @tool
     async def pay(self, reward: float) -> ToolOutput:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -18,10 +18,11 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from ors_server import Environment, EpisodePolicy, ToolOutput, tool
+from ors_server import EpisodePolicy, ToolOutput, tool
 from ors_server.client.mcp_connection import connect
 from ors_server.client.options import ClientOptions, Reach
 from ors_server.sessions.session_call import MAX_READERS
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 LIMIT = 30.0
@@ -34,24 +35,13 @@ SHORT = 0.25
 """Seconds of a call's time limit: shorter than what it has to wait."""
 
 
-class Hall(Environment):
+class Hall(SingleTask):
     """Has tools that hold what everybody shares, and tools that hold nothing."""
 
     name = "hall"
     policy = EpisodePolicy(timeout_penalty=0.2)
     gate: ClassVar[threading.Event]
     entered: ClassVar[threading.Semaphore]
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Wait."
 
     @tool
     def block(self) -> ToolOutput:

@@ -6,7 +6,7 @@ import itertools
 import json
 import operator
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
@@ -17,12 +17,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from ors_server import Environment, EpisodePolicy, ToolError, ToolOutput, tool
+from ors_server import EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.http_server.bounded_server import BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.sessions.session_call import Completed
 from ors_server.settings import Settings
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 LIMIT = 20.0
@@ -33,22 +34,11 @@ CALL_ID_KEY = "org.openrewardstandard/call_id"
 SESSION = "two-doors"
 
 
-class Stairs(Environment):
+class Stairs(SingleTask):
     """Pays fractions that do not add up in decimal, and charges for mistakes."""
 
     name = "stairs"
     policy = EpisodePolicy(step_limit=20, invalid_call_penalty=0.1, tool_error_penalty=0.2)
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Climb."
 
     @tool
     async def climb(self, reward: float | None = None, top: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002  (a tool's arguments)

@@ -8,32 +8,22 @@ import anyio
 import httpx2
 import pytest
 
-from ors_server import Environment, EpisodePolicy, ToolOutput, tool
+from ors_server import EpisodePolicy, ToolOutput, tool
 from ors_server.authoring.context import CallContext
 from ors_server.client import AsyncClient, ClientOptions, Patience
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(600)]
 EPISODES = 300
 STEPS = 8
 
 
-class Toll(Environment):
+class Toll(SingleTask):
     """Pays what it is asked for, and counts what it runs."""
 
     name = "toll"
     policy = EpisodePolicy(invalid_call_penalty=0.1)
     runs: ClassVar[Counter[tuple[str, str]]] = Counter()
-
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> list[dict[str, int]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Pay."
 
     @tool
     async def pay(self, reward: float, context: CallContext, last: bool = False) -> ToolOutput:  # noqa: FBT001, FBT002  (a schema)

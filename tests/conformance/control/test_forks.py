@@ -3,23 +3,16 @@
 import pytest
 
 from ors_server import Environment, ToolOutput, tool
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
 
-class Adder(Environment):
+class Adder(SingleTask):
     """Adds up."""
 
     name = "adder"
     total = 0
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
 
     def get_prompt(self):
         return "add"

@@ -16,11 +16,12 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ors_server import Environment, ToolOutput, tool
+from ors_server import ToolOutput, tool
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_subject import Subject, find
 from ors_server.testing.ors_wire import get, post
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
@@ -48,22 +49,11 @@ async def test_tasks_keep_their_order_when_the_server_restarts(serve):
 async def test_a_creation_whose_answer_was_lost_may_be_repeated(serve):
     begun, going_on = anyio.Event(), threading.Event()
 
-    class Slow(Environment):
+    class Slow(SingleTask):
         def __init__(self, task_spec: dict[str, Any], secrets: dict[str, str] | None = None) -> None:
             super().__init__(task_spec, secrets)
             anyio.from_thread.run_sync(begun.set)
             assert going_on.wait(10)
-
-        @classmethod
-        def list_splits(cls) -> list[str]:
-            return ["train"]
-
-        @classmethod
-        def list_tasks(cls, split: str) -> list[dict[str, Any]]:
-            return [{}]
-
-        def get_prompt(self) -> str:
-            return "Wait."
 
         @tool
         async def nothing(self) -> str:
@@ -134,19 +124,8 @@ async def test_teardown_runs_once_when_a_session_expires(serve):
 async def test_teardown_runs_once_when_the_server_stops(serve):
     events: list[str] = []
 
-    class Witness(Environment):
+    class Witness(SingleTask):
         name = "witness"
-
-        @classmethod
-        def list_splits(cls) -> list[str]:
-            return ["train"]
-
-        @classmethod
-        def list_tasks(cls, split: str) -> list[dict[str, Any]]:
-            return [{}]
-
-        def get_prompt(self) -> str:
-            return "Watch."
 
         async def setup(self) -> None:
             events.append("setup")

@@ -5,25 +5,15 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from ors_server import Environment, ToolOutput, prompt, resource, terminal, tool
+from ors_server import ToolOutput, prompt, resource, terminal, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.testing import play
+from tests.fixtures.single_task import SingleTask
 
 
-class Base(Environment):
+class Base(SingleTask):
     """Describes itself."""
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "go"
 
     @tool(name="say", concurrent=True)
     async def speak(self, word: str) -> str:

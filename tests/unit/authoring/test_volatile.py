@@ -7,23 +7,13 @@ from ors_server import Environment, tool
 from ors_server.authoring.loading import define
 from ors_server.authoring.volatile import check_patterns, read_volatile
 from ors_server.errors import EnvironmentDefinitionError
+from tests.fixtures.single_task import SingleTask
 
 
-class Clock(Environment):
+class Clock(SingleTask):
     """Tells the time."""
 
     volatile = (r"\d\d:\d\d", "0x[0-9a-f]+")
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "What time is it?"
 
     @tool
     def look(self) -> str:

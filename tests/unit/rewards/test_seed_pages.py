@@ -8,7 +8,6 @@ import pytest
 from ors_server import (
     BaseReward,
     CompositeReward,
-    Environment,
     LearnedReward,
     RewardStatus,
     ToolOutput,
@@ -24,6 +23,7 @@ from ors_server import (
 from ors_server.resources import Context, WebShopSpec
 from ors_server.rewards.define import as_reward
 from ors_server.testing import play
+from tests.fixtures.single_task import SingleTask
 
 
 def my_reward(trajectory: Trajectory) -> float:
@@ -72,21 +72,10 @@ class Shop:
         return {"reward": 0.75, "observation": f"{action} {task_id}"}
 
 
-class Page(Environment):
+class Page(SingleTask):
     """Plays an example."""
 
     toolsets = ("submit",)
-
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> list[dict[str, Any]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Go."
 
     @tool
     async def look(self) -> ToolOutput:

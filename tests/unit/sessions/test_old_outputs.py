@@ -6,7 +6,7 @@ import tracemalloc
 import anyio
 import pytest
 
-from ors_server import Environment, ToolError, ToolOutput, tool
+from ors_server import ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import CallIdReusedError, StoreError
 from ors_server.sessions.call_table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
@@ -14,28 +14,18 @@ from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.open import open_store
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
 MEGABYTE = 1024 * 1024
 
 
-class Printer(Environment):
+class Printer(SingleTask):
     """Prints."""
 
     name = "printer"
     runs = 0
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Print."
 
     @tool
     async def print_page(self, number: int, size: int = 10) -> ToolOutput:

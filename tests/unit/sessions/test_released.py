@@ -8,16 +8,17 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from ors_server import Environment, ToolError, ToolOutput, tool
+from ors_server import ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.testing import FakeClock
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
 
-class Remembered(Environment):
+class Remembered(SingleTask):
     """Is noted in a list when it is made."""
 
     made: ClassVar[list["weakref.ref[Remembered]"]] = []
@@ -25,17 +26,6 @@ class Remembered(Environment):
     def __init__(self, task_spec, secrets=None):
         super().__init__(task_spec, secrets)
         self.made.append(weakref.ref(self))
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "play"
 
     def save_state(self):
         return {}

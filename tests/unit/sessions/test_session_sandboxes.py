@@ -7,7 +7,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Toolset, tool
+from ors_server import CallContext, EpisodePolicy, ToolOutput, Toolset, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
@@ -24,6 +24,7 @@ from ors_server.sessions.manager import open_manager
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import SessionRequest
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
@@ -39,21 +40,10 @@ class Notes(Toolset):
         return (await self.environment.sandbox.read_file("note")).decode()
 
 
-class Plain(Environment):
+class Plain(SingleTask):
     """Needs no sandbox of its own."""
 
     session_toolsets = MappingProxyType({"notes": Notes})
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "go"
 
     @tool
     async def go(self) -> str:

@@ -3,26 +3,16 @@
 import pytest
 from pydantic import ValidationError
 
-from ors_server import Environment, tool
+from ors_server import tool
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.loading import define
 from ors_server.authoring.named import TOOLSETS, find_toolset
 from ors_server.authoring.native_tools import read_tools
 from ors_server.testing import CallRefusedError, play
+from tests.fixtures.single_task import SingleTask
 
 
-class Closed(Environment):
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "go"
-
+class Closed(SingleTask):
     @tool
     @only_these_arguments(file_path="path", lines="view_range")
     def view(

@@ -8,7 +8,6 @@ import pytest
 
 from ors_server import (
     CommandSucceeds,
-    Environment,
     EpisodePolicy,
     FileExists,
     FileMatches,
@@ -17,11 +16,12 @@ from ors_server import (
 )
 from ors_server.policy import PenaltyCause
 from ors_server.testing.client import open_environment
+from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
 
 
-class Workshop(Environment):
+class Workshop(SingleTask):
     """Write "hello" into greeting.txt."""
 
     name = "workshop"
@@ -37,17 +37,6 @@ class Workshop(Environment):
         Milestone("written", 0.5, FileMatches("greeting.txt", pattern="hello")),
         Milestone("executable", 2.0, CommandSucceeds(["test", "-x", "greeting.txt"])),
     )
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "Write hello into greeting.txt."
 
     def save_state(self):
         return {}
