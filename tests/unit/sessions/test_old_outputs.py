@@ -119,7 +119,7 @@ async def test_a_record_that_cannot_be_read_runs_nothing_again(engine, monkeypat
         raise StoreError("the disk is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(engine._store), "steps", broken)
+        patch.setattr(type(engine._services.store), "steps", broken)
         with pytest.raises(StoreError):
             await play(engine, session, "c0", number=0)
     assert (await play(engine, session, "c0", number=0)).step == 1
