@@ -7,6 +7,7 @@ Usage: `python scripts/public_api.py` prints what changed since the release; wit
 list of this version, when the changelog's Unreleased becomes a version.
 """
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def public_api(root: Path = ROOT) -> dict[str, list[str]]:
         The lines of each public name, by `module.Name`, in order.
     """
     loader = griffe.GriffeLoader(search_paths=[str(root)], extensions=griffe.load_extensions())
-    loader.load("ors_server")
+    loader.load("ors_server", try_relative_path=False)
     loader.resolve_aliases(implicit=False, external=False)
     names: dict[str, list[str]] = {}
     homes: dict[str, str] = {}
@@ -65,7 +66,7 @@ def lines_of(own: str, member: Any) -> list[str]:
         return [f"{own}{signature(member)}"]
     lines = [f"class {own}{constructor(member)}"]
     for name, each in sorted(member.all_members.items()):
-        if (name in DUNDERS or not name.startswith("_")) and not (each.is_module or each.is_class):
+        if (name in DUNDERS or not name.startswith("_")) and not (each.is_class or name == "model_config"):
             lines.append(f"{own}.{name}{signature(each)}")
     return lines
 
@@ -79,7 +80,16 @@ def signature(member: Any) -> str:
     if not member.is_attribute:
         return ""
     value = "" if member.value is None or len(str(member.value)) > LONGEST_VALUE else f" = {member.value}"
-    return f": {member.annotation}{value}" if member.annotation else value
+    return f": {plain_type(member.annotation)}{value}" if member.annotation else value
+
+
+def plain_type(annotation: Any) -> str:
+    """Spell a type without what `Annotated` adds to it."""
+    parsed = ast.parse(str(annotation), mode="eval").body
+    if isinstance(parsed, ast.Subscript) and ast.unparse(parsed.value) == "Annotated":
+        parsed = parsed.slice.elts[0] if isinstance(parsed.slice, ast.Tuple) else parsed.slice
+        return ast.unparse(parsed)
+    return str(annotation)
 
 
 def constructor(member: Any) -> str:

@@ -75,3 +75,16 @@ def test_a_list_is_read_as_it_was_written(script):
     assert script.name_of("class ors_server.Split(name: str)") == "ors_server.Split"
     assert script.name_of("ors_server.rewards.score(x: int) -> int") == "ors_server.rewards.score"
     assert script.name_of("ors_server.Split.name: str") == "ors_server.Split"
+
+
+def test_the_source_of_the_given_folder_is_read(script, tmp_path):
+    for module in script.MODULES:
+        folder = tmp_path.joinpath(*module.split("."))
+        folder.mkdir(parents=True)
+        folder.joinpath("__init__.py").write_text('__all__ = ["new"]\n\n\ndef new(x: int) -> int: ...\n')
+    assert script.public_api(tmp_path)["ors_server.new"] == ["ors_server.new(x: int) -> int"]
+
+
+def test_a_type_is_listed_without_what_is_added_to_it(script):
+    assert script.plain_type("Annotated[str | None, Flag(Address)]") == "str | None"
+    assert script.plain_type("Literal['a', 'b']") == "Literal['a', 'b']"
