@@ -1,4 +1,4 @@
-"""The blocking twins of the clients and their episodes, for threads, scripts and notebooks.
+"""The blocking clients and episodes, for threads, scripts and notebooks; generated, so do not edit.
 
 Each client owns an event loop in a thread of its own; every method hands its coroutine over and waits. A
 notebook whose own loop runs is no obstacle, and several threads may share a client.
@@ -37,6 +37,25 @@ class Episode:
         """The episode itself."""
 
     @property
+    def ledger(self) -> Ledger:
+        """What was received, call by call."""
+        return self.on_loop.ledger
+
+    def play(self, agent: Agent, *, max_calls: int | None = None) -> Played:
+        """Let an agent play; the blocking twin of [`play`][ors_server.client.play].
+
+        Args:
+            agent: The agent; it runs on the client's loop, so one that blocks for long delays signs of life
+                of its own episodes only.
+            max_calls: Most calls; `None` leaves the limit to the environment.
+
+        Raises:
+            SumMismatchError: If the server's figures are not what was received.
+            OrsServerError: If a call failed through no fault of the agent's.
+        """
+        return self._loop.run(lambda: play(self.on_loop, agent, max_calls=max_calls))
+
+    @property
     def session_id(self) -> str:
         """The session's id."""
         return self.on_loop.session_id
@@ -52,11 +71,6 @@ class Episode:
         return self.on_loop.access
 
     @property
-    def ledger(self) -> Ledger:
-        """What was received, call by call."""
-        return self.on_loop.ledger
-
-    @property
     def finished(self) -> bool:
         """Whether an answer has said that the episode is over."""
         return self.on_loop.finished
@@ -70,49 +84,48 @@ class Episode:
         return self._loop.run(self.on_loop.blocks)
 
     def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup."""
+        """Return the prompt as a conversation, after setup.
+
+        A server that has no conversations gives one message, from the user.
+        """
         return self._loop.run(self.on_loop.messages)
 
     def tools(self) -> ToolListing:
         """Return everything that the session offers."""
         return self._loop.run(self.on_loop.tools)
 
-    def call(
-        self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
-    ) -> CallResult:
-        """Call a tool, wait for what it comes to, and enter its reward into the ledger.
-
-        Args:
-            tool: The tool's name.
-            arguments: As the agent gives them.
-            call_id: Your own id for the call; a random one otherwise.
-
-        Raises:
-            CallTimeoutError: If the client's own time limit is over; the call may still run.
-            CallLostError: If the answer is lost and asking again could run the call twice.
-            OrsServerError: If the call failed through no fault of the agent's.
-        """
-
-        async def send() -> CallResult:
-            return await self.on_loop.call(tool, arguments, call_id=call_id)
-
-        return self._loop.run(send)
-
     def summary(self) -> Summary:
         """Return the server's figures, also after the end.
 
         Raises:
             NotSupportedError: If the server keeps none.
+            ForbiddenError: If the credential may not read them.
         """
         return self._loop.run(self.on_loop.summary)
 
-    def steps(self) -> Sequence[JSONObject]:
-        """Return the server's record of every step, whoever played it, in order; also after the end.
+    def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+    ) -> CallResult:
+        """Call a tool, wait for what it comes to, and enter its reward into the ledger.
+
+        Whatever breaks on the way, the call runs once at most and is paid once.
+
+        Args:
+            tool: The tool's name.
+            arguments: As the agent gives them.
+            call_id: Your own id for the call; a random one otherwise. With a server of ours, the same id
+                gives the same answer and runs nothing.
+
+        Returns:
+            The output; or, for a call that was not run, why.
 
         Raises:
-            NotSupportedError: If it cannot be read from here.
+            InvalidRequestError: If the arguments are no mapping from names to JSON values.
+            CallTimeoutError: If the client's own time limit is over; the call may still run.
+            CallLostError: If the answer is lost and asking again could run the call twice.
+            OrsServerError: If the call failed through no fault of the agent's.
         """
-        return self._loop.run(self.on_loop.steps)
+        return self._loop.run(lambda: self.on_loop.call(tool, arguments, call_id=call_id))
 
     def check(self) -> Summary:
         """Compare what was received with the server's figures, and return those.
@@ -123,23 +136,14 @@ class Episode:
         """
         return self._loop.run(self.on_loop.check)
 
-    def play(self, agent: Agent, *, max_calls: int | None = None) -> Played:
-        """Let an agent play; the blocking twin of [`play`][ors_server.client.play].
-
-        Args:
-            agent: The agent; it runs on the client's loop, so one that blocks for long delays signs of life
-                of its own episodes only.
-            max_calls: Most calls; `None` leaves the limit to the environment.
+    def steps(self) -> Sequence[JSONObject]:
+        """Return the server's record of every step, whoever played it, in order; also after the end.
 
         Raises:
-            SumMismatchError: If the server's figures are not what was received.
-            OrsServerError: If a call failed through no fault of the agent's.
+            NotSupportedError: If it cannot be read from here.
+            ForbiddenError: If the credential may not read it.
         """
-
-        async def run() -> Played:
-            return await play(self.on_loop, agent, max_calls=max_calls)
-
-        return self._loop.run(run)
+        return self._loop.run(self.on_loop.steps)
 
 
 class Client:
@@ -153,7 +157,7 @@ class Client:
 
         Args:
             url: Where the server is, for instance `http://127.0.0.1:8080`.
-            api_key: Sent as `X-API-Key`.
+            api_key: Sent as `X-API-Key`; a trainer's for everything, an agent's token for its own session.
             options: Further settings.
 
         Raises:
@@ -183,7 +187,7 @@ class Client:
         Args:
             environment: Its name; the default one without.
         """
-        return self._loop.run(self.on_loop.splits, environment)
+        return self._loop.run(lambda: self.on_loop.splits(environment))
 
     def num_tasks(self, split: str, environment: str | None = None) -> int:
         """Return how many tasks a split has.
@@ -192,7 +196,7 @@ class Client:
             split: Its name.
             environment: The environment's name; the default one without.
         """
-        return self._loop.run(self.on_loop.num_tasks, split, environment)
+        return self._loop.run(lambda: self.on_loop.num_tasks(split, environment))
 
     def task(self, split: str, index: int, environment: str | None = None) -> JSONObject:
         """Return one task.
@@ -202,15 +206,10 @@ class Client:
             index: Its position, from 0.
             environment: The environment's name; the default one without.
         """
-        return self._loop.run(self.on_loop.task, split, index, environment)
+        return self._loop.run(lambda: self.on_loop.task(split, index, environment))
 
     def tasks(
-        self,
-        split: str,
-        start: int | None = None,
-        stop: int | None = None,
-        *,
-        environment: str | None = None,
+        self, split: str, start: int | None = None, stop: int | None = None, *, environment: str | None = None
     ) -> list[JSONObject]:
         """Return tasks of a split, in order.
 
@@ -220,11 +219,7 @@ class Client:
             stop: The position after the last one; to the end without.
             environment: The environment's name; the default one without.
         """
-
-        async def ask() -> list[JSONObject]:
-            return await self.on_loop.tasks(split, start, stop, environment=environment)
-
-        return self._loop.run(ask)
+        return self._loop.run(lambda: self.on_loop.tasks(split, start, stop, environment=environment))
 
     def tools(self, environment: str | None = None) -> ToolListing:
         """Return the tools that every session of an environment has.
@@ -232,7 +227,7 @@ class Client:
         Args:
             environment: Its name; the default one without.
         """
-        return self._loop.run(self.on_loop.tools, environment)
+        return self._loop.run(lambda: self.on_loop.tools(environment))
 
     @contextmanager
     def episode(self, environment: str | None = None, **wishes: Unpack[Wishes]) -> Generator[Episode]:
@@ -240,17 +235,23 @@ class Client:
 
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: As for `AsyncClient.episode`.
+            **wishes: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
+                `visibility`, `session_id`.
         """
         with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
             yield Episode(self._loop, episode)
 
     @contextmanager
     def attach(self, session_id: str) -> Generator[Episode]:
-        """Join a session that somebody else made; it is left alive at the end.
+        """Join a session that somebody else made on a server of ours; it is left alive at the end.
+
+        The ledger goes on from the figures as they stand, where the credential may read them.
 
         Args:
             session_id: The session.
+
+        Raises:
+            OrsServerError: If there is none.
         """
         with self._loop.hold(self.on_loop.attach(session_id)) as episode:
             yield Episode(self._loop, episode)
@@ -259,12 +260,16 @@ class Client:
     def mcp_episode(
         self, environment: str | None = None, *, era: str = "auto", **wishes: Unpack[Wishes]
     ) -> Generator[Episode]:
-        """Play a new episode over MCP, at the URL that an agent is given.
+        """Play a new episode over MCP, at the URL that an agent is given; its figures are read beside it.
 
         Args:
             environment: Name of the environment; the default one without.
-            era: Which protocol.
-            **wishes: As for `AsyncClient.episode`.
+            era: `auto` for the newest protocol that the server knows, `legacy` for the handshake, or a
+                version.
+            **wishes: As for `episode`.
+
+        Raises:
+            NotSupportedError: If the server is not an ors-server.
         """
         with self._loop.hold(self.on_loop.mcp_episode(environment, era=era, **wishes)) as episode:
             yield Episode(self._loop, episode)
@@ -274,13 +279,19 @@ class Client:
 
         Args:
             session_id: The session.
+
+        Raises:
+            OrsServerError: As the server answers.
         """
-        return self._loop.run(self.on_loop.summary, session_id)
+        return self._loop.run(lambda: self.on_loop.summary(session_id))
 
     def steps(self, session_id: str) -> list[JSONObject]:
         """Return every recorded step of a session of a server of ours, in order.
 
         Args:
             session_id: The session.
+
+        Raises:
+            OrsServerError: As the server answers.
         """
-        return self._loop.run(self.on_loop.steps, session_id)
+        return self._loop.run(lambda: self.on_loop.steps(session_id))

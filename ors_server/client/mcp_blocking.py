@@ -1,4 +1,4 @@
-"""The blocking twin of the client that speaks nothing but MCP."""
+"""The blocking client that speaks nothing but MCP; generated, so do not edit."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,12 +18,7 @@ class McpClient:
     """A client of one server over MCP alone; the blocking twin of `AsyncMcpClient`."""
 
     def __init__(
-        self,
-        url: str,
-        api_key: str | None = None,
-        *,
-        era: Era = "auto",
-        options: ClientOptions | None = None,
+        self, url: str, api_key: str | None = None, *, era: Era = "auto", options: ClientOptions | None = None
     ) -> None:
         """Start the loop; nothing is asked yet.
 
@@ -54,27 +49,42 @@ class McpClient:
     def episode(self, environment: str | None = None, **wishes: Unpack[Wishes]) -> Generator[Episode]:
         """Play a new episode at its own endpoint, and delete its session at the end.
 
+        Needs a trainer's credential.
+
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: As for `AsyncMcpClient.episode`.
+            **wishes: `split` and `index`, or `task_spec`, and what else is wanted.
+
+        Raises:
+            ForbiddenError: If the credential is an agent's.
+            NotSupportedError: If the server does not offer the extension.
         """
         with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
             yield Episode(self._loop, episode)
 
     @contextmanager
     def lobby_episode(self, environment: str, split: str, index: int) -> Generator[Episode]:
-        """Play an episode by the lobby's tools.
+        """Play an episode by the lobby's tools, as an agent does that found the server's door.
+
+        The session is left to the server, which ends it when it is idle.
 
         Args:
             environment: Name of the environment.
             split: Name of the split.
             index: Position of the task, from 0.
+
+        Raises:
+            InvalidRequestError: If the lobby refuses.
         """
         with self._loop.hold(self.on_loop.lobby_episode(environment, split, index)) as episode:
             yield Episode(self._loop, episode)
 
     @contextmanager
     def agent_episode(self) -> Generator[Episode]:
-        """Play the one session whose endpoint the client was given."""
+        """Play the one session whose endpoint the client was given: an `agent_url`, or an `mcp_url`.
+
+        The session is left alive. Its figures are the trainer's, so that `summary` and `check` need an
+        `mcp_url` and a trainer's credential.
+        """
         with self._loop.hold(self.on_loop.agent_episode()) as episode:
             yield Episode(self._loop, episode)
