@@ -178,8 +178,12 @@ class CallClock:
             self._scope = make_scope(deadline=self._due + _MARGIN, shield=shield)
         if self.limit != math.inf:
             self._loop = asyncio.get_running_loop()
-            self._timer = None if self._pauses else self._loop.call_at(self._due, self._ring)
         return self._scope
+
+    def arm(self) -> None:
+        """Set the timer, before the code waits for the first time; a second call does nothing."""
+        if self._timer is None and self._loop is not None and not self._pauses:
+            self._timer = self._loop.call_at(self._due, self._ring)
 
     @property
     def cancel_scope(self) -> anyio.CancelScope:
@@ -278,14 +282,17 @@ def start_clock(seconds: float | None) -> CallClock:
 class _Counting:
     """A call makes one: a generator would cost several times as much."""
 
-    __slots__ = ("_before", "_clock", "_scope")
+    __slots__ = ("_before", "_clock", "_is_armed", "_scope")
 
-    def __init__(self, clock: CallClock, *, shield: bool) -> None:
+    def __init__(self, clock: CallClock, *, shield: bool, is_armed: bool) -> None:
         self._clock = clock
+        self._is_armed = is_armed
         self._scope = clock.scope(shield=shield)
 
     def __enter__(self) -> CallClock:
         self._scope.__enter__()
+        if self._is_armed:
+            self._clock.arm()
         self._before = call_clock.set(self._clock)
         return self._clock
 
@@ -300,7 +307,9 @@ class _Counting:
         return self._scope.__exit__(kind, error, traceback)
 
 
-def counting(clock: CallClock, *, shield: bool = False) -> AbstractContextManager[CallClock, bool | None]:
+def counting(
+    clock: CallClock, *, shield: bool = False, is_armed: bool = True
+) -> AbstractContextManager[CallClock, bool | None]:
     """Have the code inside run by a clock, and cancel it when its own time is up.
 
     Afterwards the clock's `is_up` says whether that happened.
@@ -308,8 +317,9 @@ def counting(clock: CallClock, *, shield: bool = False) -> AbstractContextManage
     Args:
         clock: That was just started.
         shield: Whether a cancellation from outside waits.
+        is_armed: Whether the timer is set at once; without, the code inside calls `arm` before it waits.
     """
-    return _Counting(clock, shield=shield)
+    return _Counting(clock, shield=shield, is_armed=is_armed)
 
 
 @contextmanager

@@ -5,14 +5,22 @@ else, so that the return which the server states is the sum of the rewards that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ors_server.policy import WITHHELD, EpisodePolicy, PenaltyCause
 
 
-class Phase(StrEnum):
+class _Word(StrEnum):
+    """A word of the table, with the hash of its string: an enumeration's own is ten times as slow."""
+
+    __hash__ = str.__hash__
+
+
+class Phase(_Word):
     """Where an episode stands."""
 
     CREATED = "created"
@@ -31,7 +39,7 @@ class Phase(StrEnum):
     """Deleted on request; only its record is left."""
 
 
-class EpisodeEvent(StrEnum):
+class EpisodeEvent(_Word):
     """What moves an episode from one phase to another."""
 
     SETUP_DONE = "setup_done"
@@ -60,7 +68,7 @@ class StopReason(StrEnum):
     FAILED = "failed"
 
 
-class OutcomeKind(StrEnum):
+class OutcomeKind(_Word):
     """What became of one call, before penalties."""
 
     COMPLETED = "completed"
@@ -106,6 +114,8 @@ TRANSITIONS: Mapping[tuple[Phase, EpisodeEvent], Phase] = MappingProxyType(
 PLAYABLE = frozenset({Phase.READY, Phase.PLAYING})
 """Phases in which a call may run."""
 
+_GOING_ON = PLAYABLE | {Phase.CREATED}
+
 _PENALISED: Mapping[OutcomeKind, PenaltyCause] = MappingProxyType(
     {
         OutcomeKind.INVALID_CALL: PenaltyCause.INVALID_CALL,
@@ -146,8 +156,7 @@ class Metric:
         return min(max(self.total / self.count, self.least), self.greatest)
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeState:
+class EpisodeState(NamedTuple):
     """Everything that the server knows of an episode's state."""
 
     created_at: float
@@ -160,13 +169,13 @@ class EpisodeState:
     """What was earned and charged and not paid yet, added in step order; `None` if nothing was."""
     reward_sum: float = 0.0
     """What tools gave, paid or held."""
-    penalties: Mapping[PenaltyCause, float] = field(default_factory=lambda: MappingProxyType({}))
+    penalties: Mapping[PenaltyCause, float] = MappingProxyType({})
     """What was charged, by cause; zero or negative."""
     last_reward: float | None = None
     """The last one that was paid."""
     best_reward: float | None = None
     """The best that one step came to, paid or held."""
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: MappingProxyType({}))
+    metrics: Mapping[str, Metric] = MappingProxyType({})
     """What steps reported beside their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
@@ -186,11 +195,10 @@ class EpisodeState:
     @property
     def is_over(self) -> bool:
         """Whether no further call will ever run."""
-        return self.phase not in PLAYABLE and self.phase is not Phase.CREATED
+        return self.phase not in _GOING_ON
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(NamedTuple):
     """What a call came to, before the policy has its say."""
 
     kind: OutcomeKind
@@ -200,14 +208,13 @@ class CallOutcome:
     """Whether the tool returned `finished=True`."""
     causes: tuple[PenaltyCause, ...] = ()
     """What the tool wants charged besides, each at most once."""
-    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    metrics: Mapping[str, float] = MappingProxyType({})
     """Finite numbers by name that the tool reports beside its reward."""
     waived: float = 0.0
     """Seconds that the call waited for the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepReward:
+class StepReward(NamedTuple):
     """What a step pays in the end."""
 
     number: int
@@ -239,11 +246,10 @@ def move(
         msg = f"an episode that is {state.phase} knows no {event}"
         raise IllegalMoveError(msg)
     if target is Phase.READY:
-        return replace(state, phase=target, started_at=now)
+        return state._replace(phase=target, started_at=now)
     if target in PLAYABLE:
-        return state if target is state.phase else replace(state, phase=target)
-    return replace(
-        state,
+        return state if target is state.phase else state._replace(phase=target)
+    return state._replace(
         phase=target,
         finished_at=now if state.finished_at is None else state.finished_at,
         stop_reason=stop_reason if state.stop_reason is None else state.stop_reason,
@@ -306,11 +312,12 @@ def apply_outcome(
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
     reward, held = _pay(state, policy, earned, can_pay=can_pay)
     components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
-    components.update((cause.value, amount) for cause, amount in charged.items())
+    if charged:
+        components.update((cause.value, amount) for cause, amount in charged.items())
     if state.held is not None and held is None:
         components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
-    counted = EpisodeState(  # every field by name, which costs half of what `replace` does
+    counted = EpisodeState(  # every field by name, which costs half of what `_replace` does
         created_at=moved.created_at,
         phase=moved.phase,
         steps=number,
@@ -345,11 +352,11 @@ def _pay(
 
 def _penalties(policy: EpisodePolicy, outcome: CallOutcome, number: int) -> dict[PenaltyCause, float]:
     is_overlong = policy.overlong_penalty > 0 and number > policy.overlong_after
-    overlong = [PenaltyCause.OVERLONG] if is_overlong else []
-    own = [_PENALISED[outcome.kind]] if outcome.kind in _PENALISED else []
-    if outcome.kind in _NEVER_CHARGED or not (own or outcome.causes or overlong):
+    own = _PENALISED.get(outcome.kind)
+    if outcome.kind in _NEVER_CHARGED or not (own or outcome.causes or is_overlong):
         return {}
-    causes = dict.fromkeys((*own, *outcome.causes, *overlong))
+    named = ([] if own is None else [own], outcome.causes, [PenaltyCause.OVERLONG] if is_overlong else [])
+    causes = dict.fromkeys(chain.from_iterable(named))
     return {cause: -policy.penalty(cause) for cause in causes if policy.penalty(cause) > 0}
 
 

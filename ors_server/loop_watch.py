@@ -223,14 +223,19 @@ class LoopWatch:
 
     @coroutine
     def stepping(
-        self, awaitable: Awaitable[T], name: AuthorCode | str, on_hold: Callable[[float], None] | None = None
+        self,
+        awaitable: Awaitable[T],
+        name: AuthorCode | str,
+        on_hold: Callable[[float], None] | None = None,
+        on_wait: Callable[[], None] | None = None,
     ) -> Generator[Any, Any, T]:
         """Await something and note under a name each step of it that holds the loop.
 
         Args:
             awaitable: What an author's function gave.
             name: Of the code.
-            on_hold: Told the seconds that the loop was late because of a step.
+            on_hold: Gets the seconds that the loop was late because of a step.
+            on_wait: Called once, before it waits for the first time.
 
         Returns:
             What the awaitable came to; its errors pass through.
@@ -244,6 +249,9 @@ class LoopWatch:
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            if on_wait is not None:
+                on_wait()
+                on_wait = None
             try:
                 argument, resume = (yield passed), step
             except BaseException as error:

@@ -65,6 +65,9 @@ async def call_author(
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
         else:
+            clock = call_clock.get()
+            if clock is not None:
+                clock.arm()
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
         if inspect.isawaitable(result):
@@ -164,10 +167,14 @@ def _watched(result: Awaitable[Any], function: Function) -> Awaitable[Any]:
     clock = call_clock.get()
     watch = current_watch.get() if clock is None else clock.watch
     if watch is None:
+        if clock is not None:
+            clock.arm()
         return result
     code = author_code.get()
     name = getattr(function, "__qualname__", type(function).__name__) if code is None else code
-    return watch.stepping(result, name, None if clock is None else clock.hold)
+    if clock is None:
+        return watch.stepping(result, name)
+    return watch.stepping(result, name, clock.hold, clock.arm)
 
 
 def _is_ours(error: BaseException, task: Task | None) -> bool:

@@ -187,7 +187,7 @@ class CallRunner:
 
     def _find_now(self, call: Call) -> BoundTool | Refusal | None:
         """Find a call's tool without waiting; return `None` if something has to be waited for."""
-        if call.repeats is not None or self._setup.is_pending or self._recorder.pending_calls:
+        if call.repeats is not None or self._setup.is_pending or self._recorder.has_pending:
             return None
         self.check_usable()
         return self._recorder.refusal(call.tool) or self._tools.found(call.tool)
@@ -257,7 +257,7 @@ class CallRunner:
         """Run the tool; return `None` if it was stopped, by its time limit or by a cancellation."""
         ended: EndedCall | None = None
         try:
-            with counting(run.clock) as clock:
+            with counting(run.clock, is_armed=False) as clock:
                 call.use_scope(clock.cancel_scope)
                 result = await call_author(
                     tool.function, run.parsed, run.context, thread=thread, on_loop=tool.definition.is_async

@@ -1,4 +1,4 @@
-"""The book of one episode: its state, moved only here, and written to the store before anybody is told."""
+"""Moves and records one episode: each step is written to the store before its call is answered."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _STATUS = {
 
 @dataclass(slots=True)
 class EndedCall:
-    """One call that is to be counted."""
+    """How one call ended, before its step is counted."""
 
     outcome: CallOutcome
     started: float
@@ -54,7 +54,7 @@ class EndedCall:
     refusal: Refusal | None = None
     """Why the call was not run."""
     error: OrsServerError | None = None
-    """The fault that is nobody's but the author's or the caller's."""
+    """The fault of the author, or the cancellation."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _PendingStep:
     """A counted call on its way to the store."""
 
     call: Call
-    """Whoever asks for it again is told what it came to."""
+    """The call that a repeat of its id refers to."""
     step: Step
     state: EpisodeState
     """The state after the step."""
@@ -165,7 +165,7 @@ class EpisodeRecorder:
         return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(state)}")
 
     async def record(self, call: Call, entry: EndedCall) -> CallResult:
-        """Count one call: move the state, write the step, and say what its caller is told.
+        """Count one call: move the state, write the step, and return the result.
 
         Returns:
             The call's result. If the episode ended while the call ran, the result is discarded and nothing is
@@ -245,6 +245,11 @@ class EpisodeRecorder:
         return self._sum_up(self._lapse(self.state if self.state.is_over else self._latest))
 
     @property
+    def has_pending(self) -> bool:
+        """Whether steps wait to be written."""
+        return bool(self._unwritten)
+
+    @property
     def pending_calls(self) -> Sequence[Call]:
         """The calls that ran and whose steps wait to be written, in step order."""
         return [pending.call for pending in self._unwritten]
@@ -262,18 +267,18 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         """Write what waits, in step order."""
+        store, health = self.services.store, self.services.health
         while self._unwritten:
             pending = self._unwritten[0]
             try:
-                with self.services.health.writing():
-                    await self.services.store.append(
-                        self.origin.episode_id, pending.step, self._sum_up(pending.state)
-                    )
-            except StoreError:
+                await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
+            except StoreError as error:
+                health.fail(error)
                 raise
             except Exception:
                 self._unwritten.clear()  # a defect would only happen again
                 raise
+            health.succeed()
             del self._unwritten[0]
             self._mark_written(pending)
 

@@ -9,18 +9,15 @@ from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
     """Return the figures of a state."""
-
-    def wall(moment: float | None) -> datetime | None:
-        return None if moment is None else wall_time(origin, state, moment)
-
+    penalties, metrics = state.penalties, state.metrics
     return EpisodeSummary(
-        phase=state.phase.value,
+        phase=str(state.phase),
         steps=state.steps,
         episode_return=state.episode_return,
         withheld=state.held or 0.0,
         reward_sum=state.reward_sum,
         penalty_sum=state.penalty_sum,
-        penalties={cause.value: amount for cause, amount in state.penalties.items()},
+        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else {},
         discounted_return=state.discounted_return,
         last_reward=state.last_reward,
         best_reward=state.best_reward,
@@ -28,10 +25,10 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         failed_steps=state.failed_steps,
         stop_reason=None if state.stop_reason is None else state.stop_reason.value,
         created_at=origin.created_at,
-        started_at=wall(state.started_at),
-        last_call_at=wall(state.last_call_at),
-        finished_at=wall(state.finished_at),
-        metrics=describe_metrics(state.metrics),
+        started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
+        last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
+        finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
+        metrics=describe_metrics(metrics) if metrics else {},
     )
 
 
@@ -43,7 +40,7 @@ def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> date
         state: Any state of it.
         moment: Seconds from the clock's origin.
     """
-    return origin.created_at + timedelta(seconds=moment - state.created_at)
+    return origin.created_at + timedelta(0, moment - state.created_at)
 
 
 def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:

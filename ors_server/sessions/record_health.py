@@ -25,9 +25,17 @@ class RecordHealth:
         try:
             yield
         except StoreError as error:
-            self._failure, self._failed_at = error, self._clock.monotonic()
+            self.fail(error)
             raise
+        self.succeed()
+
+    def succeed(self) -> None:
+        """Note that a write succeeded."""
         self._failure = None
+
+    def fail(self, error: StoreError) -> None:
+        """Note that a write failed."""
+        self._failure, self._failed_at = error, self._clock.monotonic()
 
     def check(self) -> None:
         """Check that the record could be written lately.

@@ -359,6 +359,8 @@ class Session:
 
     def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
+        if not self.recorder.has_pending:
+            return None
         for pending in self.recorder.pending_calls:
             latest = self._calls.get(pending.id)
             is_free = latest is not None and latest.is_unwritten and not latest.is_named

@@ -1,7 +1,7 @@
 """Snapshots of a session: its files, what its environment remembers, and where its episode stood."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
@@ -46,7 +46,7 @@ class SessionSnapshot:
             now: Seconds from the clock's origin.
         """
         played = 0.0 if self.state.started_at is None else self.taken_at - self.state.started_at
-        return replace(self.state, created_at=now, started_at=now - played)
+        return self.state._replace(created_at=now, started_at=now - played)
 
     def as_json(self) -> dict[str, Any]:
         """Render what may be known of it."""

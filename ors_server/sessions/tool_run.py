@@ -55,6 +55,7 @@ class ToolRun:
         try:
             output = tool.to_output(result)
             if grade is not None and output.finished and not has_result(output):
+                self.clock.arm()
                 output = await grade(output, self._final_response(output))
             checked = check_output(output, policy, max_bytes)
         except ToolOutputError as error:

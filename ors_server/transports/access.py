@@ -99,6 +99,9 @@ class Caller:
             )
 
 
+_UNNAMED_TRAINER = Caller(Role.TRAINER)
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """A configured key; only its digest is kept."""
@@ -143,7 +146,7 @@ class Keyring:
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
         if self.is_open or credential == self.own_key:
-            return Caller(Role.TRAINER)
+            return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:
             raise UnauthenticatedError("send a known API key as X-API-Key or Authorization: Bearer")

@@ -201,7 +201,34 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    return result_events("".join(output_json(redact(result.output, caller, visibility))))
+    output = redact(result.output, caller, visibility)
+    text = short_output_json(output)
+    return result_events("".join(output_json(output)) if text is None else text)
+
+
+def short_output_json(output: ToolOutput) -> str | None:
+    """Write an output whole, as `output_json` does in parts; return `None` if a text of it is too long.
+
+    Most outputs are short, and one call of the encoder costs a third of what its parts do.
+    """
+    blocks: list[dict[str, object]] = []
+    for block in output.blocks:
+        if isinstance(block, TextBlock):
+            content = block.text
+            written: dict[str, object] = {"text": content, "detail": block.detail, "type": block.type}
+        else:
+            content, detail = block.data, block.detail
+            written = {"data": content, "mimeType": block.mimeType, "detail": detail, "type": block.type}
+        if len(content) > TEXT_PART:
+            return None
+        blocks.append(written)
+    stated = {
+        "blocks": blocks,
+        "metadata": output.metadata,
+        "reward": output.reward,
+        "finished": output.finished,
+    }
+    return compact_json({"ok": True, "output": stated})
 
 
 def output_json(output: ToolOutput) -> Iterator[str]:

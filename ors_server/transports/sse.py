@@ -73,6 +73,8 @@ def result_events(payload: str) -> bytes:
     Args:
         payload: Compact ASCII JSON.
     """
+    if len(payload) <= PIECE:
+        return _piece("end", payload)
     return b"".join(result_parts((payload,)))
 
 
