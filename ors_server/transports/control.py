@@ -6,9 +6,9 @@ from typing import cast
 from anyio.lowlevel import checkpoint
 from pydantic import BaseModel
 
-from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
@@ -41,7 +41,7 @@ class ControlDoor:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SessionManager,
         keyring: Keyring,
         settings: Settings,
         *,

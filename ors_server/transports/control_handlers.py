@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.engines.base import Engine
 from ors_server.errors import (
     AuthorError,
     EnvironmentFailedError,
@@ -22,6 +21,7 @@ from ors_server.errors import (
     NotSupportedError,
     ShuttingDownError,
 )
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
@@ -48,7 +48,7 @@ class ControlHandlers:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SessionManager,
         keyring: Keyring,
         settings: Settings,
         *,

@@ -94,6 +94,17 @@ def test_the_rooms_of_the_architecture_are_the_packages_own():
     assert rooms == {path.stem for path in entries} - {"__init__"}
 
 
+def test_the_files_that_a_call_passes_hold_the_functions_that_the_architecture_names():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    walk = re.findall(r"^\| `(\w+/[\w/]+\.py)` \| `([\w.]+)` \|", text, re.MULTILINE)
+    assert len(walk) == 6
+    for file, function in walk:
+        value = importlib.import_module(f"ors_server.{file.removesuffix('.py').replace('/', '.')}")
+        for name in function.split("."):
+            value = getattr(value, name)
+        assert inspect.iscoroutinefunction(value) or function == "Session.begin"
+
+
 def test_the_architecture_names_every_room_of_rewards():
     named = set(re.findall(r"`rewards/(\w+)`", (ROOT / "ARCHITECTURE.md").read_text()))
     folder = ROOT / "ors_server" / "rewards"

@@ -7,8 +7,8 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.store.base import EpisodeFilter
 from ors_server.transports.access import Caller, Role
@@ -26,7 +26,7 @@ _Task: TypeAlias = tuple[str, str, str, int]
 class Attempts:
     """Counts what agent-role keys start, and refuses what is too much; trainers are not limited."""
 
-    def __init__(self, engine: Engine, limit: int | None) -> None:
+    def __init__(self, engine: SessionManager, limit: int | None) -> None:
         """Start to count.
 
         Args:

@@ -8,8 +8,8 @@ import anyio
 import mcp_types as types
 
 from ors_server.authoring.offers import PromptOffer, ResourceOffer
-from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError
+from ors_server.sessions.manager import SessionManager
 from ors_server.transports.mcp.calls import Answers, Player
 from ors_server.transports.mcp.clients import McpClient
 from ors_server.transports.mcp.content import announce, content_of, prompt_messages
@@ -32,7 +32,7 @@ _HOW_TO_START = (
 )
 
 
-async def instructions(engine: Engine, session_id: str) -> str:
+async def instructions(engine: SessionManager, session_id: str) -> str:
     """Return the task's text, or where to find it if it is not there soon.
 
     Args:
@@ -54,7 +54,7 @@ async def instructions(engine: Engine, session_id: str) -> str:
     return f"{_HOW_TO_START}\n\n{text}" if text else _HOW_TO_START
 
 
-async def list_tools(engine: Engine, session_id: str) -> list[Result]:
+async def list_tools(engine: SessionManager, session_id: str) -> list[Result]:
     """Announce the tools of this task; a terminal one too, since a host has no other way to hand it over.
 
     Args:
@@ -77,7 +77,7 @@ def _as_tool(terminal: TerminalToolSpec) -> ToolSpec:
     return ToolSpec(name=terminal.name, description=terminal.description, input_schema=schema)
 
 
-def list_prompts(engine: Engine, session_id: str) -> list[Result]:
+def list_prompts(engine: SessionManager, session_id: str) -> list[Result]:
     """Announce the task's prompt and the environment's own.
 
     Args:
@@ -101,7 +101,11 @@ def _announce_prompt(offer: PromptOffer) -> Result:
 
 
 async def get_prompt(
-    engine: Engine, player: Player, context: Context, params: types.GetPromptRequestParams, session_id: str
+    engine: SessionManager,
+    player: Player,
+    context: Context,
+    params: types.GetPromptRequestParams,
+    session_id: str,
 ) -> Result:
     """Return the task's prompt, or one of the environment's.
 
@@ -132,7 +136,7 @@ async def get_prompt(
     return await player.converse(context, session_id, Answers.of(params), run)
 
 
-def list_resources(engine: Engine, session_id: str) -> list[Result]:
+def list_resources(engine: SessionManager, session_id: str) -> list[Result]:
     """Announce the task's resource and the environment's own.
 
     Args:
@@ -148,7 +152,7 @@ def list_resources(engine: Engine, session_id: str) -> list[Result]:
     return [task | {"mimeType": "text/plain"}, *own]
 
 
-def list_templates(engine: Engine, session_id: str) -> list[Result]:
+def list_templates(engine: SessionManager, session_id: str) -> list[Result]:
     """Announce the environment's families of resources.
 
     Args:
@@ -169,7 +173,11 @@ def _announce_resource(key: str, offer: ResourceOffer) -> Result:
 
 
 async def read_resource(
-    engine: Engine, player: Player, context: Context, params: types.ReadResourceRequestParams, session_id: str
+    engine: SessionManager,
+    player: Player,
+    context: Context,
+    params: types.ReadResourceRequestParams,
+    session_id: str,
 ) -> Result:
     """Return the task, or one of the environment's resources.
 
@@ -211,7 +219,7 @@ def _block_contents(content: Result) -> Result:
     return {"uri": TASK_URI, "mimeType": "text/plain", "text": content.get("text", "")}
 
 
-def complete(engine: Engine, params: types.CompleteRequestParams, session_id: str | None) -> Result:
+def complete(engine: SessionManager, params: types.CompleteRequestParams, session_id: str | None) -> Result:
     """Complete an argument of a prompt whose values are a closed list; others have no completions.
 
     Args:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import mcp_types as types
 
-from ors_server.engines.base import Engine
 from ors_server.errors import ForbiddenError
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.attempts import Attempts
@@ -40,7 +40,7 @@ class Ground:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SessionManager,
         keyring: Keyring,
         only_visitor: Visitor | None = None,
         *,

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ors_server._version import __version__
-from ors_server.engines.base import Engine
 from ors_server.errors import OrsServerError, SessionNotFoundError
+from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports.access import Keyring, credential_from
 from ors_server.transports.http import (
@@ -40,7 +40,7 @@ CODING = b"content-encoding"
 class McpHttp:
     """Serves MCP over HTTP as an ASGI application."""
 
-    def __init__(self, engine: Engine, keyring: Keyring, settings: Settings) -> None:
+    def __init__(self, engine: SessionManager, keyring: Keyring, settings: Settings) -> None:
         """Open the door over an engine.
 
         Args:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from ors_server._version import __version__
-from ors_server.engines.base import Engine
 from ors_server.errors import InvalidRequestError
+from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.door import McpDoor
@@ -38,7 +38,7 @@ def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionR
             raise InvalidRequestError(f"an episode is chosen as environment/split/index, not {text!r}")
 
 
-async def serve_stdio(engine: Engine, keyring: Keyring, order: SessionRequest | None) -> None:
+async def serve_stdio(engine: SessionManager, keyring: Keyring, order: SessionRequest | None) -> None:
     """Serve one client until it closes its side.
 
     Whatever else the process prints goes to standard error meanwhile. Who may start a process needs no

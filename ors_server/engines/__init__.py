@@ -1,1 +1,0 @@
-"""Where sessions live: one interface, one file per place."""
