@@ -63,7 +63,7 @@ class SessionEnding:
         self._parts = parts
         self._services = parts.recorder.services
         self._answered: asyncio.Event | None = None
-        self._released = asyncio.Event()
+        self._released: asyncio.Event | None = None
         self._is_recorded = False
         self._make_error = _session_deleted
 
@@ -80,7 +80,7 @@ class SessionEnding:
     @property
     def is_released(self) -> bool:
         """Whether nothing is left of the session, its environment included."""
-        return self._released.is_set()
+        return self._released is not None and self._released.is_set()
 
     async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session; as `Session.aclose`.
@@ -92,16 +92,19 @@ class SessionEnding:
         """
         if self._answered is None:
             self._make_error = _server_stops if server_stops else _session_deleted
-            self._answered = asyncio.Event()
+            self._answered, self._released = asyncio.Event(), asyncio.Event()
             self._parts.runner.end(self._make_error)
-            self._services.spawn(self._run, event, reason, self._answered)
+            self._services.spawn(self._run, event, reason, self._answered, self._released)
         await self._answered.wait()
 
     async def until_released(self) -> None:
-        """Wait until nothing is left of the session, its environment included."""
-        await self._released.wait()
+        """Wait until nothing is left of a session that is ending, its environment included."""
+        if self._released is not None:
+            await self._released.wait()
 
-    async def _run(self, event: EpisodeEvent, reason: StopReason, answered: asyncio.Event) -> None:
+    async def _run(
+        self, event: EpisodeEvent, reason: StopReason, answered: asyncio.Event, released: asyncio.Event
+    ) -> None:
         parts = self._parts
         in_order = (
             self._stop_everything,
@@ -119,7 +122,7 @@ class SessionEnding:
                 await self._release_all(in_order)
         finally:
             answered.set()
-            self._released.set()
+            released.set()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
         """Release one after another; a failure does not keep the rest from being released."""

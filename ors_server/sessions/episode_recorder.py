@@ -88,7 +88,7 @@ class EpisodeRecorder:
         self.origin = origin
         self.policy = policy
         self.services = services
-        self._recording = asyncio.Lock()  # anyio's costs four times as much, and each call takes it
+        self._recording: asyncio.Lock | None = None
         self._unwritten: list[_PendingStep] = []
         """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
@@ -176,7 +176,7 @@ class EpisodeRecorder:
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
         with call.seal():
-            async with self._recording:
+            async with self._one_at_a_time():
                 if self._unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
@@ -212,7 +212,7 @@ class EpisodeRecorder:
         first = None if call is None else call.repeats or call
         if self._unwritten:
             with anyio.CancelScope(shield=True):
-                async with self._recording:
+                async with self._one_at_a_time():
                     try:
                         await self._write()
                     except StoreError as error:
@@ -264,6 +264,12 @@ class EpisodeRecorder:
         """Now, less what the calls that run have waited for the server."""
         now = self.now
         return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
+
+    def _one_at_a_time(self) -> asyncio.Lock:
+        """Return the lock of those who record a step; an idle session has none."""
+        if self._recording is None:  # anyio's costs four times as much, and each call takes it
+            self._recording = asyncio.Lock()
+        return self._recording
 
     async def _write(self) -> None:
         """Write what waits, in step order."""

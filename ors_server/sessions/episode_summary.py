@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from ors_server.episode import EpisodeState, Metric
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
+_NONE: Mapping[str, float] = {}
+"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
+
 
 def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
     """Return the figures of a state."""
@@ -17,7 +20,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         withheld=state.held or 0.0,
         reward_sum=state.reward_sum,
         penalty_sum=state.penalty_sum,
-        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else {},
+        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
         discounted_return=state.discounted_return,
         last_reward=state.last_reward,
         best_reward=state.best_reward,
@@ -28,7 +31,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
         last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
         finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
-        metrics=describe_metrics(metrics) if metrics else {},
+        metrics=describe_metrics(metrics) if metrics else _NONE,
     )
 
 

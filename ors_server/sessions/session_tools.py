@@ -59,7 +59,7 @@ class SessionTools:
         self._definition = definition
         self._instance = instance
         self._session_toolset = session_toolset
-        self._making = asyncio.Lock()
+        self._making: asyncio.Lock | None = None
         self._owners: dict[int, Any] = {}
         self._bound: dict[str, BoundTool] = {}
         self._task_specs: list[ToolSpec] | None = None
@@ -120,12 +120,17 @@ class SessionTools:
     async def _specs(self) -> list[ToolSpec]:
         hook = self._definition.hooks.task_tools
         if self._task_specs is None and hook is not None:
-            async with self._making:
+            async with self._one_at_a_time():
                 if self._task_specs is None:
                     own = await hook(self._instance)
                     self._task_tools = {tool.name: tool for tool in own if isinstance(tool, ToolDefinition)}
                     self._task_specs = [tool if isinstance(tool, ToolSpec) else tool.spec for tool in own]
         return self._task_specs or []
+
+    def _one_at_a_time(self) -> asyncio.Lock:
+        """Return the lock that is held while an author's code makes tools; an idle session has none."""
+        self._making = self._making or asyncio.Lock()
+        return self._making
 
     def _lookup(self, name: str) -> tuple[ToolDefinition, ToolsetDefinition | None] | None:
         if self._session_toolset is not None and name in self._session_toolset.tools:
@@ -141,7 +146,7 @@ class SessionTools:
         if toolset is None:
             return self._instance
         key = id(toolset)
-        async with self._making:
+        async with self._one_at_a_time():
             if key not in self._owners:
                 with running_code(self._definition.name, "a toolset", is_urgent=True):
                     self._owners[key] = await call_hook(toolset.make, self._instance)
