@@ -2,14 +2,17 @@
 
 import json
 import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, cast
 
 import typer
 
 from ors_server.cli.completion import installed_names
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import CommandError, MisuseError, say, say_json
+from ors_server.cli.output import MisuseError, say, say_json
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,14 @@ def call(options: CallOptions) -> None:
     Without --session the call is made in a session of its own, which ends after it. A server's API key is
     read from the environment variable ORS_API_KEY.
     """
-    from ors_server.cli.remote import is_url
+    import anyio
+
+    from ors_server.cli.server_requests import is_url
 
     arguments = read_arguments(options.arguments)
-    remote = is_url(options.where)
-    if options.session is not None and not remote:
+    if options.session is not None and not is_url(options.where):
         raise MisuseError("--session needs a running server's URL")
-    result = _call_remote(options, arguments) if remote else _call_here(options, arguments)
+    result = anyio.run(_call, options, arguments)
     if options.json:
         say_json(result)
     else:
@@ -95,74 +99,44 @@ def show(result: dict[str, Any]) -> None:
     say(f"reward {reward}{', finished' if output['finished'] else ''}")
 
 
-def _call_remote(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:
     from urllib.parse import quote
 
-    from ors_server.cli.remote import RemoteServer
-
-    server = RemoteServer(options.where)
-    session_id = options.session or _create(server, options)
-    path = f"/sessions/{quote(session_id, safe='')}"
-    try:
-        result: dict[str, Any] = server.ask(
-            "POST", f"{path}/calls", {"name": options.tool, "arguments": arguments}
-        )
-    finally:
-        if options.session is None:
-            server.ask("DELETE", path)
+    async with _open(options) as request:
+        session_id = options.session or await _create(request, options)
+        path = f"/sessions/{quote(session_id, safe='')}"
+        try:
+            result: dict[str, Any] = await request(
+                "POST", f"{path}/calls", {"name": options.tool, "arguments": arguments}
+            )
+        finally:
+            if options.session is None:
+                await request("DELETE", path)
     return result
 
 
-def _create(server: Any, options: CallOptions) -> str:
-    name, split = options.environment, options.split
-    if split is None:
-        name = name or server.ask("GET", "/environments")["environments"][0]["name"]
-        split = server.ask("GET", f"/environments/{name}")["splits"][0]["name"]
-    order = {"environment": name, "split": split, "index": options.index}
-    session_id: str = server.ask("POST", "/sessions", order)["session_id"]
-    return session_id
+@asynccontextmanager
+async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[Any]]]:
+    """Open what makes requests of the control API, at the server or of this process."""
+    from ors_server.cli.server_requests import ask, is_url, open_server
 
-
-def _call_here(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:
-    import anyio
-
+    if is_url(options.where):
+        async with open_server(options.where) as server:
+            yield partial(ask, server)
+        return
+    from ors_server.client.connection import Request
     from ors_server.testing.client import open_environment
 
-    async def run() -> dict[str, Any]:
-        async with open_environment(options.where) as client:
-            split = options.split or client.engine.environment(options.environment).splits[0].name
-            session = await client.create(environment=options.environment, split=split, index=options.index)
-            begun = await client.engine.call(session.id, options.tool, arguments)
-            return {"call_id": begun.id, **render(await begun.wait())}
-
-    return anyio.run(run)
+    async with open_environment(options.where) as local:
+        connection = local.client.server.connection
+        yield lambda method, path, body=None: connection.ask(Request(method, f"/_ors{path}", body))
 
 
-def render(result: Any) -> dict[str, Any]:
-    """Render a call's result as the control API does.
-
-    Args:
-        result: Completed, refused, or failed.
-    """
-    from ors_server.sessions.session_call import Completed, Failure, Refusal
-
-    match result:
-        case Completed():
-            return {
-                "kind": "completed",
-                "step": result.step,
-                "is_error": result.is_error,
-                "output": result.output.model_dump(mode="json"),
-            }
-        case Refusal():
-            return {
-                "kind": "refused",
-                "step": result.step,
-                "reason": result.reason.value,
-                "detail": result.error,
-            }
-        case Failure():
-            error = result.error
-            return {"kind": "failed", "code": error.code, "blame": error.blame.value, "detail": str(error)}
-        case _:
-            raise CommandError("the id belongs to the scoring of a group, not to a tool call")
+async def _create(request: Callable[..., Awaitable[Any]], options: CallOptions) -> str:
+    name, split = options.environment, options.split
+    if split is None:
+        name = name or (await request("GET", "/environments"))["environments"][0]["name"]
+        split = (await request("GET", f"/environments/{name}"))["splits"][0]["name"]
+    order = {"environment": name, "split": split, "index": options.index}
+    session_id: str = (await request("POST", "/sessions", order))["session_id"]
+    return session_id

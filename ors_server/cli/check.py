@@ -62,7 +62,7 @@ def check(options: CheckOptions) -> None:
     """
     import anyio
 
-    from ors_server.cli.remote import is_url
+    from ors_server.cli.server_requests import is_url
 
     if (options.where is None) == (options.sandbox is None):
         raise MisuseError("name one thing to check: an environment, a URL, or --sandbox NAME")

@@ -119,7 +119,7 @@ def _begin(folder: "RunFolder", run: "Run") -> None:
 @asynccontextmanager
 async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "AsyncGenerator[Target]":
     from ors_server.cli.keys import api_key
-    from ors_server.cli.remote import is_url
+    from ors_server.cli.server_requests import is_url
 
     place = wish.target or ""
     if is_url(place):

@@ -133,7 +133,7 @@ async def _replay(options: ReplayOptions, wish: "ReplayWish", verdicts: Counter[
 def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
     if options.against is not None:
         from ors_server.cli.keys import api_key
-        from ors_server.cli.remote import is_url
+        from ors_server.cli.server_requests import is_url
         from ors_server.replaying.stage import open_server_stage
 
         if not is_url(options.against):

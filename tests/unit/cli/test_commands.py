@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from ors_server.cli.line_reading import read_line
-from ors_server.cli.output import CommandError
 from ors_server.cli.play import Player, read_value
-from ors_server.cli.remote import RemoteServer
+from ors_server.cli.server_requests import open_server
+from ors_server.errors import ClientError
 from ors_server.testing import play as play_episode
 
 REFENV = "tests/fixtures/refenv.py"
@@ -265,6 +265,8 @@ def test_a_new_environment_needs_a_usable_name(run, name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_urls_are_called_over_the_wire(run):
-    with pytest.raises(CommandError, match="expected a URL"):
-        RemoteServer("ftp://127.0.0.1")
+@pytest.mark.anyio
+async def test_only_urls_are_called_over_the_wire():
+    with pytest.raises(ClientError, match="expected a URL"):
+        async with open_server("ftp://127.0.0.1"):
+            pass
