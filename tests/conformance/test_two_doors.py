@@ -5,7 +5,6 @@ import functools
 import itertools
 import json
 import operator
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
@@ -19,10 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.app import App, create_app
-from ors_server.http_server.bounded_server import BoundedServer
-from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.sessions.session_call import Completed
 from ors_server.settings import Settings
+from tests.fixtures.loopback import listening
 from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio
@@ -124,40 +122,11 @@ class EngineWay(Door):
         return result.output.reward, result.output.finished, result.output.metadata["episode"]
 
 
-class QuietServer(BoundedServer):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.settled = anyio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self):
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.settled.set()
-
-
-@contextlib.asynccontextmanager
-async def serving(app: App) -> AsyncIterator[str]:
-    """Serves on a free port of loopback, on this event loop."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = QuietServer(app, ConnectionLimits.of(app.settings))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(LIMIT):
-                await server.settled.wait()
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-
-
 @pytest.fixture
 async def doors() -> AsyncIterator[dict[str, Door]]:
     app = create_app([Stairs], Settings())
     async with contextlib.AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serving(app))
+        url = await stack.enter_async_context(listening(app))
         http = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, timeout=LIMIT))
         created = await http.post("/create", json={"task_spec": {}}, headers={"X-Session-ID": SESSION})
         assert created.json() == {"sid": SESSION}

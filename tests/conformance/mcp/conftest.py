@@ -1,7 +1,6 @@
 """The MCP door on loopback, in this process, and the real `mcp` client of both eras."""
 
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,12 +22,11 @@ from ors_server import (
     tool,
 )
 from ors_server.app import App, create_app
-from ors_server.http_server.bounded_server import BoundedServer
-from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.settings import Settings
 from ors_server.trajectory import EpisodeSummary
 from ors_server.visibility import Visibility
+from tests.fixtures.loopback import listening
 
 ASKING = {"X-ORS-Rewards": "meta"}
 """The header by which a program asks for the figures of its calls."""
@@ -219,34 +217,12 @@ class Site:
             return await http.post(f"{self.url}{path}", json=body, headers=sent)
 
 
-class _Server(BoundedServer):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.settled = anyio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self):
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.settled.set()
-
-
 @contextlib.asynccontextmanager
 async def running_site(environments: Sequence[str | type], settings: Settings) -> AsyncIterator[Site]:
     """Serves environments on a free port of loopback."""
     app = create_app(environments, settings)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = _Server(app, ConnectionLimits.of(settings))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(LIMIT):
-                await server.settled.wait()
-            try:
-                yield Site(f"http://127.0.0.1:{listener.getsockname()[1]}", app)
-            finally:
-                server.should_exit = True
+    async with listening(app) as url:
+        yield Site(url, app)
 
 
 @pytest.fixture

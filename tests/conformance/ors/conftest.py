@@ -1,10 +1,8 @@
 """Our server, in this process and over real sockets, as the Open Reward Standard's suite sees it."""
 
-import contextlib
 import itertools
-import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,10 @@ from pydantic import SecretStr
 
 from ors_server.app import App, create_app
 from ors_server.authoring.loading import define, load_environments
-from ors_server.http_server.bounded_server import BoundedServer
-from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from ors_server.testing.ors_suite import Choice, Verdict, check_server
+from tests.fixtures.loopback import listening
 
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
 ENVIRONMENTS = tuple(f"{REFENV}:{name}" for name in ("RefEnv", "SecondEnv", "IndexEnv", "TermEnv"))
@@ -27,62 +24,6 @@ KEY = "a-trainer-key-of-thirty-two-letters"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "requirement(id): the requirement of ors_manifest that a test demands")
-
-
-class QuietServer(BoundedServer):
-    """A server that leaves the process's signals alone, and says when it has started."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.settled = anyio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.settled.set()
-
-
-class Foreign:
-    """An application that knows nothing of its end."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._app(scope, receive, send)
-
-    def begin_to_stop(self) -> None:
-        pass
-
-    async def end_sessions(self) -> None:
-        pass
-
-
-@asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[str]:
-    """Serves an application on a free port of loopback for the length of a with statement; gives its URL."""
-    served = app if isinstance(app, App) else Foreign(app)
-    server, stopped = QuietServer(served, ConnectionLimits()), anyio.Event()
-
-    async def run() -> None:
-        try:
-            await server.serve()
-        finally:
-            stopped.set()
-
-    async with anyio.create_task_group() as running:
-        running.start_soon(run)
-        with anyio.fail_after(30):
-            await server.settled.wait()
-        try:
-            yield "http://{}:{}".format(*server.servers[0].sockets[0].getsockname())
-        finally:
-            server.should_exit = True
-            with anyio.CancelScope(shield=True):
-                await stopped.wait()
 
 
 @pytest.fixture
