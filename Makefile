@@ -41,9 +41,9 @@ coverage: packages $(VENV)/.dev clients node ## The same tests and the floor on 
 	scripts/test.sh --coverage
 
 .PHONY: unit
-unit: $(VENV)/.dev ## The tests that need nothing but Python, bubblewrap and git.
+unit: $(VENV)/.dev ## The quick tests that need nothing but Python, bubblewrap and git.
 	scripts/system_packages.sh $(SYSTEM_PACKAGES)
-	scripts/test.sh -m "not stress and not external" tests/unit tests/contract
+	scripts/test.sh -m "not stress and not external and not slow" tests/unit tests/contract
 
 .PHONY: core
 core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS too.

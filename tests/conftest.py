@@ -38,6 +38,45 @@ TOGETHER = (
 """How the files begin that one process plays: what they share is dear to make, or the whole machine's."""
 APART = ("tests/docs/test_documents.py", "tests/contract/test_code.py")
 """Files whose tests share nothing and take long, so that several processes play them."""
+SLOW = (
+    "tests/contract/test_class_cheats.py",
+    "tests/contract/test_code.py",
+    "tests/contract/test_eval.py",
+    "tests/contract/test_forging.py",
+    "tests/contract/test_replay.py",
+    "tests/contract/test_sandbox_backends.py",
+    "tests/contract/test_shell.py",
+    "tests/contract/test_ungradable.py",
+    "tests/unit/authoring/toolsets/test_bash.py",
+    "tests/unit/authoring/toolsets/test_python.py",
+    "tests/unit/authoring/toolsets/test_served_toolsets.py",
+    "tests/unit/cli/episodes/test_list.py",
+    "tests/unit/cli/episodes/test_tail.py",
+    "tests/unit/cli/test_commands.py",
+    "tests/unit/cli/test_doctor.py",
+    "tests/unit/cli/test_eval.py",
+    "tests/unit/cli/test_log_output.py",
+    "tests/unit/cli/test_serve.py",
+    "tests/unit/cli/test_serve_ending.py",
+    "tests/unit/cli/test_store_damage.py",
+    "tests/unit/cli/test_walk.py",
+    "tests/unit/client/test_blocking.py",
+    "tests/unit/client/test_left_open.py",
+    "tests/unit/grading/test_evidence.py",
+    "tests/unit/grading/test_forgeries.py",
+    "tests/unit/grading/test_functions.py",
+    "tests/unit/grading/test_pytest_cases.py",
+    "tests/unit/grading/test_stdio.py",
+    "tests/unit/offload/",
+    "tests/unit/sandboxes/",
+    "tests/unit/sessions/test_old_outputs.py",
+    "tests/unit/store/sql/test_opening.py",
+    "tests/unit/tasks/math_word_problems/test_environment.py",
+    "tests/unit/tasks/math_word_problems/test_gold_answers.py",
+    "tests/unit/tasks/shell/",
+    "tests/unit/transports/test_ors.py::test_numbers_of_any_form_hold_nobody_up",
+)
+"""How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -60,8 +99,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that ask for PostgreSQL, by its fixture or as one of several parameters."""
+    """Marks the slow tests, and those that ask for PostgreSQL by its fixture or in their parameters."""
     for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if "postgres" in [*getattr(item, "fixturenames", ()), *parameters]:
             item.add_marker(pytest.mark.external)

@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 CHECKS = {"raises", "warns", "fail", "RaisesGroup", "until"}
 """Names of functions that fail a test, pytest's and those of bounded waits for what must come."""
@@ -121,6 +123,19 @@ def test_no_test_waits_by_the_clock_without_a_reason():
     sleeping = {str(path.relative_to(TESTS)) for path in TESTS.rglob("*.py") if load(path).sleeps}
     assert sleeping - SLEEPS.keys() == set(), "wait for an event, or use FakeClock"
     assert sleeping == SLEEPS.keys(), "take the others off the list"
+
+
+@pytest.mark.parametrize("name", ["TOGETHER", "APART", "SLOW"])
+def test_every_file_that_is_listed_for_how_it_is_run_is_there(name):
+    assignments = (node for node in ast.parse((TESTS / "conftest.py").read_text()).body)
+    (listed,) = [
+        ast.literal_eval(node.value)
+        for node in assignments
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+    ]
+    files = [str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("test_*.py")]
+    begins = [place.partition("::")[0] for place in listed]
+    assert [begin for begin in begins if not any(file.startswith(begin) for file in files)] == []
 
 
 def test_a_test_without_an_assertion_is_found(tmp_path):
