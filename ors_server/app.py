@@ -32,7 +32,7 @@ from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
-from ors_server.transports.control import ControlDoor
+from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.origins import HostGuard
 from ors_server.transports.ors import OrsDoor
@@ -169,7 +169,7 @@ class App:
             if self._in_process is None:
                 await self._open_mcp(engine, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
-            self._doors[CONTROL_ROOT] = ControlDoor(
+            self._doors[CONTROL_ROOT] = ControlApp(
                 engine,
                 self.keyring,
                 settings,

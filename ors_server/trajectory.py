@@ -1,14 +1,27 @@
 """The record: what happened in an episode, step by step, as the server saw it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from secrets import token_hex
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import ConfigDict, Field
 
 from ors_server.policy import WITHHELD
-from ors_server.wire import ImageBlock, JSONObject, TextBlock
+from ors_server.wire import Block, JSONObject
+
+Blocks: TypeAlias = tuple[Block, ...]
+"""Content for the agent, in order."""
+
+RECORD_CONFIG = ConfigDict(
+    use_attribute_docstrings=True,
+    json_schema_serialization_defaults_required=True,
+    validate_by_alias=True,
+    validate_by_name=True,
+)
+"""How pydantic reads, writes and describes the dataclasses of the record; constructors check nothing."""
 
 
 class StepStatus(StrEnum):
@@ -30,6 +43,8 @@ class StepStatus(StrEnum):
 class Step:
     """One tool call of an episode and its output."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
     number: int
     """Position in the episode, from 1."""
     call_id: str
@@ -37,7 +52,7 @@ class Step:
     arguments: JSONObject
     """As the agent sent them."""
     status: StepStatus
-    blocks: tuple[TextBlock | ImageBlock, ...]
+    blocks: Blocks
     reward: float | None
     """What was paid with the step, penalties included; `None` when nothing was judged and nothing charged,
     and while a policy holds rewards back until the end."""
@@ -67,6 +82,8 @@ class Step:
 class Fork:
     """Where a forked episode left another one."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
     session_id: str
     """Session of the episode that it began as."""
     steps: int
@@ -81,6 +98,8 @@ def make_episode_id() -> str:
 @dataclass(frozen=True, slots=True)
 class EpisodeOrigin:
     """Where an episode came from: enough to play the same task again."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     session_id: str
     environment: str
@@ -116,6 +135,8 @@ class EpisodeOrigin:
 class Transition:
     """One move of an episode from one phase to another."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
     event: str
     """What happened, in the words of the episode's table."""
     phase: str
@@ -126,50 +147,60 @@ class Transition:
     """UTC."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
     """The authoritative figures of an episode."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
     phase: str
+    """created, ready, playing, finished, failed, expired or deleted."""
     steps: int
-    episode_return: float
+    episode_return: Annotated[float, Field(alias="return")]
     """Sum of the rewards of all steps, in step order."""
-    reward_sum: float
-    """What tools gave; with the penalties, the return and what was withheld."""
-    penalty_sum: float
-    """What the policy charged; zero or negative."""
-    penalties: Mapping[str, float]
-    """The penalty sum by cause."""
-    discounted_return: float
-    """Sum of `discount ** (number - 1) * reward` over the steps."""
-    last_reward: float | None
-    """The last one that was paid."""
-    best_reward: float | None
-    """The best that one step came to."""
-    ungraded_steps: int
-    """Steps without a judgement."""
-    failed_steps: int
-    """Steps in which the environment's own code failed."""
-    stop_reason: str | None
-    created_at: datetime
-    started_at: datetime | None
-    last_call_at: datetime | None
-    finished_at: datetime | None
-    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
     withheld: float = 0.0
     """What was earned and charged and not paid: under a policy that pays at the end, until the step that ends
     the episode; for ever, if it ends without one."""
+    reward_sum: float = 0.0
+    """What tools gave; with the penalties, the return and what was withheld."""
+    penalty_sum: float = 0.0
+    """What the policy charged; zero or negative."""
+    penalties: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The penalty sum by cause."""
+    discounted_return: float = 0.0
+    """Sum of `discount ** (number - 1) * reward` over the steps."""
+    last_reward: float | None = None
+    """The last one that was paid."""
+    best_reward: float | None = None
+    """The best that one step came to."""
+    ungraded_steps: int = 0
+    """Steps without a judgement."""
+    failed_steps: int = 0
+    """Steps in which the environment's own code failed."""
+    stop_reason: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    last_call_at: datetime | None = None
+    finished_at: datetime | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
+        names = {each.name: each.name for each in fields(self)} | {"episode_return": "return"}
+        return {stated: _as_json(getattr(self, name)) for name, stated in names.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
     """What is known of an episode beside its steps."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
     origin: EpisodeOrigin
     summary: EpisodeSummary
     """The latest figures; final once the record is closed."""
-    prompt: tuple[TextBlock | ImageBlock, ...] | None = None
+    prompt: Blocks | None = None
     """What the agent was told; `None` if nobody asked for it."""
     transitions: tuple[Transition, ...] = ()
     """Every move of the episode, in order."""
@@ -177,57 +208,12 @@ class EpisodeRecord:
     """Whether the session is gone and nothing will be added."""
 
 
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:
-    """Return the figures of an episode in which nothing has happened yet.
-
-    Args:
-        origin: Where it comes from.
-    """
-    return EpisodeSummary(
-        phase="created",
-        steps=0,
-        episode_return=0.0,
-        reward_sum=0.0,
-        penalty_sum=0.0,
-        penalties={},
-        discounted_return=0.0,
-        last_reward=None,
-        best_reward=None,
-        ungraded_steps=0,
-        failed_steps=0,
-        stop_reason=None,
-        created_at=origin.created_at,
-        started_at=None,
-        last_call_at=None,
-        finished_at=None,
-    )
-
-
-def summary_as_json(summary: EpisodeSummary) -> dict[str, Any]:
-    """Render a summary with JSON types; times become ISO 8601 strings.
-
-    Args:
-        summary: The figures.
-    """
-    stamps = {
-        name: None if value is None else value.isoformat()
-        for name in ("created_at", "started_at", "last_call_at", "finished_at")
-        for value in [getattr(summary, name)]
-    }
-    return {
-        "phase": summary.phase,
-        "steps": summary.steps,
-        "return": summary.episode_return,
-        "withheld": summary.withheld,
-        "reward_sum": summary.reward_sum,
-        "penalty_sum": summary.penalty_sum,
-        "penalties": dict(summary.penalties),
-        "discounted_return": summary.discounted_return,
-        "last_reward": summary.last_reward,
-        "best_reward": summary.best_reward,
-        "ungraded_steps": summary.ungraded_steps,
-        "failed_steps": summary.failed_steps,
-        "stop_reason": summary.stop_reason,
-        "metrics": dict(summary.metrics),
-        **stamps,
-    }
+    """Return the figures of an episode in which nothing has happened yet."""
+    return EpisodeSummary(phase="created", steps=0, episode_return=0.0, created_at=origin.created_at)

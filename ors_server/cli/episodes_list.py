@@ -12,8 +12,8 @@ from ors_server.cli.terminal import clean_line, make_console
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ListOptions
     from ors_server.cli.episodes_source import Source
-    from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
+    from ors_server.store.base import EpisodeTotals
+    from ors_server.transports.control_episodes import EpisodeEntry, EpisodeSelection
 
 OWN_COLUMNS = ("agent", "run")
 """Labels that have a column of their own: `eval` sets them."""
@@ -43,7 +43,7 @@ async def list_from(source: "Source", wanted: "EpisodeSelection", options: "List
     say(sum_up(len(found), await source.totals(wanted)))
 
 
-def sum_up(shown: int, totals: "EpisodeTotalsView") -> str:
+def sum_up(shown: int, totals: "EpisodeTotals") -> str:
     """Say in one line what a table shows and what there is.
 
     Args:

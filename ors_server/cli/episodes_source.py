@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     import httpx2
 
     from ors_server.cli.episodes_options import SourceOptions
-    from ors_server.store.base import RecordReader
+    from ors_server.store.base import EpisodeTotals, RecordReader
     from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
-    from ors_server.transports.control_models import Answer
-    from ors_server.transports.control_models_episodes import EpisodeEntry, EpisodeTotalsView
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
+    from ors_server.transports.control_episodes import EpisodeEntry, EpisodeSelection
 
     Told: TypeAlias = Step | EpisodeSummary
 
@@ -31,7 +29,7 @@ MAX_EVENT_BYTES = 256 * 1024 * 1024
 """Largest event that is taken from a server: one step and its blocks."""
 
 
-_Model = TypeVar("_Model", bound="Answer")
+_Content = TypeVar("_Content")
 
 
 class Source(Protocol):
@@ -52,7 +50,7 @@ class Source(Protocol):
         """
         ...
 
-    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotalsView":
+    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotals":
         """Return figures over all episodes that are meant.
 
         Args:
@@ -150,7 +148,7 @@ class StoreSource:
         self, wanted: "EpisodeSelection", *, limit: int | None = None, newest_first: bool = True
     ) -> "AsyncGenerator[EpisodeEntry, None]":
         """Give episodes in the order of their creation."""
-        from ors_server.transports.control_models_episodes import EpisodeEntry
+        from ors_server.transports.control_episodes import EpisodeEntry
 
         given, after = 0, None
         while limit is None or given < limit:
@@ -165,11 +163,9 @@ class StoreSource:
             given += size
             after = page[-1].origin.episode_id
 
-    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotalsView":
+    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotals":
         """Return figures over all episodes that are meant."""
-        from ors_server.transports.control_models_episodes import EpisodeTotalsView
-
-        return EpisodeTotalsView.of(await self._reader.totals(wanted.as_filter()))
+        return await self._reader.totals(wanted.as_filter())
 
     async def find(self, name: str) -> "EpisodeRecord":
         """Return the record that a name stands for."""
@@ -209,7 +205,7 @@ class ServerSource:
         self, wanted: "EpisodeSelection", *, limit: int | None = None, newest_first: bool = True
     ) -> "AsyncGenerator[EpisodeEntry, None]":
         """Give episodes in the order of their creation."""
-        from ors_server.transports.control_models_episodes import EpisodePage
+        from ors_server.transports.control_episodes import EpisodePage
 
         given = 0
         query = {**_query(wanted), "order": "newest" if newest_first else "oldest"}
@@ -223,33 +219,31 @@ class ServerSource:
             given += len(page.episodes)
             query["cursor"] = page.next_cursor
 
-    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotalsView":
+    async def totals(self, wanted: "EpisodeSelection") -> "EpisodeTotals":
         """Return figures over all episodes that are meant."""
-        from ors_server.transports.control_models_episodes import EpisodeTotalsView
+        from ors_server.store.base import EpisodeTotals
 
-        return await self._ask("/episodes/totals", EpisodeTotalsView, _query(wanted))
+        return await self._ask("/episodes/totals", EpisodeTotals, _query(wanted))
 
     async def find(self, name: str) -> "EpisodeRecord":
         """Return the record that a name stands for."""
-        from ors_server.transports.control_models_episodes import EpisodeRecordView
+        from ors_server.transports.control_episodes import EpisodeRecordView
 
         return (await self._ask(_path(name), EpisodeRecordView)).as_record()
 
     async def steps(self, episode_id: str, start: int, stop: int) -> "Sequence[Step]":
         """Return a slice of an episode's steps."""
-        from ors_server.transports.control_models_episodes import EpisodeStepPage, step_of
+        from ors_server.transports.control_episodes import EpisodeStepPage
 
         query = {"start": start, "stop": stop}
-        page = await self._ask(_path(episode_id, "/steps"), EpisodeStepPage, query)
-        return [step_of(view) for view in page.steps]
+        return (await self._ask(_path(episode_id, "/steps"), EpisodeStepPage, query)).steps
 
     async def follow(self, episode_id: str, start: int) -> "AsyncGenerator[Told, None]":
         """Give an episode's steps as they come, and its final figures last."""
         import httpx2
 
-        from ors_server.trajectory import EpisodeSummary
-        from ors_server.transports.control_models import EpisodeView, Problem, StepView
-        from ors_server.transports.control_models_episodes import step_of
+        from ors_server.trajectory import EpisodeSummary, Step
+        from ors_server.transports.control_operations import Problem
 
         path, query = _path(episode_id, "/events"), {"start": start}
         try:
@@ -259,9 +253,9 @@ class ServerSource:
                     raise _refusal(stream.response)
                 async for event in stream:
                     if event.event == "step":
-                        yield step_of(self._read(StepView, event.data))
+                        yield self._read(Step, event.data)
                     elif event.event == "end":
-                        yield EpisodeSummary(**dict(self._read(EpisodeView, event.data)))
+                        yield self._read(EpisodeSummary, event.data)
                         return
                     elif event.event == "error":
                         problem = self._read(Problem, event.data)
@@ -270,7 +264,7 @@ class ServerSource:
             raise CommandError(f"lost {self._client.base_url}: {_reason(error)}") from error
         raise CommandError(f"{self._client.base_url} ended the stream before the episode's end")
 
-    async def _ask(self, path: str, kind: type[_Model], query: Mapping[str, Any] | None = None) -> _Model:
+    async def _ask(self, path: str, kind: type[_Content], query: Mapping[str, Any] | None = None) -> _Content:
         import httpx2
 
         try:
@@ -281,11 +275,11 @@ class ServerSource:
             raise _refusal(answer)
         return self._read(kind, answer.content)
 
-    def _read(self, kind: type[_Model], text: str | bytes) -> _Model:
-        from pydantic import ValidationError
+    def _read(self, kind: type[_Content], text: str | bytes) -> _Content:
+        from pydantic import TypeAdapter, ValidationError
 
         try:
-            return kind.model_validate_json(text)
+            return TypeAdapter(kind).validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise CommandError(
@@ -305,7 +299,7 @@ def _query(wanted: "EpisodeSelection") -> dict[str, Any]:
 def _refusal(answer: "httpx2.Response") -> ClientError:
     from pydantic import ValidationError
 
-    from ors_server.transports.control_models import Problem
+    from ors_server.transports.control_operations import Problem
 
     try:
         problem = Problem.model_validate_json(answer.content)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ors_server.cli.episodes_source import Source
     from ors_server.clock import Clock
     from ors_server.trajectory import EpisodeSummary, Step
-    from ors_server.transports.control_models_episodes import EpisodeEntry
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
+    from ors_server.transports.control_episodes import EpisodeEntry, EpisodeSelection
 
 PAUSE = 0.5
 """Seconds between two looks at all that happens."""
@@ -168,7 +167,7 @@ class Watch:
             self._seen[entry.episode_id] = seen
 
     async def _end_of(self, episode_id: str) -> AsyncGenerator[Happening, None]:
-        from ors_server.transports.control_models_episodes import EpisodeEntry
+        from ors_server.transports.control_episodes import EpisodeEntry
 
         try:
             record = await self._source.find(episode_id)

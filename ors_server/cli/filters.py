@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
+    from ors_server.transports.control_episodes import EpisodeSelection
 
 FILTERS = "Which episodes"
 
@@ -119,7 +119,7 @@ def read_selection(options: PlaceFilters, environment: str | None, *, now: datet
     """
     from pydantic import ValidationError
 
-    from ors_server.transports.control_requests_episodes import EpisodeSelection
+    from ors_server.transports.control_episodes import EpisodeSelection
 
     for text in options.label or ():
         if text.find("=") < 1:

@@ -59,13 +59,12 @@ def play(options: PlayOptions) -> None:
     episode's figures are shown at the end.
     """
     from ors_server.testing.playing import play as play_episode
-    from ors_server.trajectory import summary_as_json
 
     with play_episode(options.reference, split=options.split, index=options.index) as episode:
         player = Player(episode, read_line)
         with editing(player.words):
             player.run()
-        figures = summary_as_json(episode.summary)
+        figures = episode.summary.as_json()
     if options.json:
         say_json(figures)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, summary_as_json
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
@@ -85,5 +85,5 @@ class SessionStatus:
             "running_calls": self.running_calls,
             "setup_error": self.setup_error,
             "pending_steps": self.pending_steps,
-            "episode": summary_as_json(self.summary),
+            "episode": self.summary.as_json(),
         }

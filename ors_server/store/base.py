@@ -3,9 +3,18 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
+from pydantic import ConfigDict
+
+from ors_server.trajectory import (
+    RECORD_CONFIG,
+    EpisodeOrigin,
+    EpisodeRecord,
+    EpisodeSummary,
+    Step,
+    Transition,
+)
 from ors_server.wire import ImageBlock, TextBlock
 
 
@@ -37,6 +46,8 @@ class EpisodeFilter:
 @dataclass(frozen=True, slots=True)
 class EpisodeTotals:
     """Statistics over a set of episodes."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     episodes: int
     steps: int

@@ -1,11 +1,15 @@
-"""The control API, below `/_ors`: finds the row of a request, enforces it, and writes the answer."""
+"""The control API, below `/_ors`: its table of operations, its description, and the app that serves it."""
 
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, TypeAlias, cast
 
+import anyio
 from anyio.lowlevel import checkpoint
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from ors_server._version import __version__
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
 from ors_server.sessions.manager import SessionManager
@@ -14,30 +18,99 @@ from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
-from ors_server.transports.control_models import Description, Problem
-from ors_server.transports.control_openapi import describe
-from ors_server.transports.control_routes import (
+from ors_server.transports.control_models import Description
+from ors_server.transports.control_operations import (
+    PREFIX,
+    ControlRequest,
     EventStream,
     MethodNotAllowedError,
     Operation,
-    Request,
+    Problem,
     UnknownPathError,
     WrongRequestError,
-    check_path,
     encode,
     encode_parts,
     segments_of,
 )
-from ors_server.transports.control_streams import send_events
-from ors_server.transports.control_table import make_table
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.redaction import withhold
 
 log = get_logger("ors_server.control")
 
+READ_PATIENCE = 60.0
+"""Seconds for which a reader of events may leave everything unread before it is left."""
 
-class ControlDoor:
-    """Serves everything below `/_ors`."""
+OPEN_CALLER = Caller(Role.AGENT)
+"""Who asks for what needs no credential."""
+
+ENVIRONMENT = "/environments/{name}"
+TASKS = ENVIRONMENT + "/splits/{split}/tasks"
+SESSION = "/sessions/{session_id}"
+SNAPSHOTS = SESSION + "/snapshots"
+EPISODE = "/episodes/{episode}"
+
+
+def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
+    """Return every operation; of two that fit a path, the first one counts.
+
+    Args:
+        h: Answers what is asked of the server and its sessions.
+    """
+    created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
+    return (
+        Operation("GET", "/health", h.get_health, role=None),
+        Operation("GET", "/ready", h.get_readiness, role=None, failures=(503,)),
+        Operation("GET", "/version", h.get_version, role=None),
+        Operation("GET", "/openapi.json", h.get_description, role=None),
+        Operation("GET", "/settings", h.get_settings, Role.ADMIN),
+        Operation("POST", "/shutdown", h.shut_down, Role.ADMIN, accepted, failures=(404,)),
+        Operation("GET", "/environments", h.list_environments),
+        Operation("GET", ENVIRONMENT, h.get_environment, failures=(404,)),
+        Operation("GET", TASKS, h.list_tasks, failures=(404, 500)),
+        Operation("GET", TASKS + "/{index}", h.get_task, failures=(404, 500)),
+        Operation("POST", "/sessions", h.create_session, status=created, failures=(404, 409, 429, 500, 503)),
+        Operation("GET", "/sessions", h.list_sessions, failures=(404,)),
+        Operation("GET", SESSION, h.get_session, failures=(404,)),
+        Operation("DELETE", SESSION, h.delete_session, failures=(404,)),
+        Operation("GET", SESSION + "/steps", h.list_steps, failures=(404, 503)),
+        Operation(
+            "POST", SNAPSHOTS, h.take_snapshot, status=created, failures=(404, 409, 410, 429, 500, 503)
+        ),
+        Operation("GET", SNAPSHOTS, h.list_snapshots, failures=(404,)),
+        Operation("DELETE", SNAPSHOTS + "/{snapshot_id}", h.discard_snapshot, failures=(404,)),
+        Operation(
+            "POST",
+            SNAPSHOTS + "/{snapshot_id}/restore",
+            h.restore_snapshot,
+            failures=(404, 409, 410, 500, 503),
+        ),
+        Operation(
+            "POST",
+            SESSION + "/fork",
+            h.fork_session,
+            status=created,
+            failures=(404, 409, 410, 429, 500, 503),
+        ),
+        Operation("POST", SESSION + "/token", h.mint_token, failures=(404,)),
+        Operation("GET", SESSION + "/prompt", h.get_prompt, play, failures=(404, 410, 500)),
+        Operation("GET", SESSION + "/messages", h.get_messages, play, failures=(404, 410, 500)),
+        Operation("GET", SESSION + "/tools", h.get_tools, play, failures=(404, 410, 500)),
+        Operation("POST", SESSION + "/calls", h.call_tool, play, failures=(404, 410, 500, 503)),
+        Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=(404,)),
+        Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
+        Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
+        Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/steps", e.list_episode_steps, failures=(404, 409, 503)),
+        Operation("GET", EPISODE + "/events", e.follow_episode, failures=(404, 409, 503)),
+    )
+
+
+class ControlApp:
+    """Serves everything below `/_ors`.
+
+    Attributes:
+        table: Every operation.
+    """
 
     def __init__(
         self,
@@ -48,13 +121,9 @@ class ControlDoor:
         episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
     ) -> None:
-        """Open the door.
+        """Make the table.
 
         Args:
-            engine: Where sessions live.
-            keyring: Identifies callers.
-            settings: The server's settings.
-            episodes: Answers what is asked of the record.
             shutdown: Stops the server soon after it returned; `None` where nobody can.
         """
         self._keyring = keyring
@@ -65,7 +134,6 @@ class ControlDoor:
         self.table = make_table(
             ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
         )
-        """Every route."""
 
     def describe(self) -> Description:
         """Return the OpenAPI description; it is made when somebody first asks for it."""
@@ -90,9 +158,9 @@ class ControlDoor:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await send_events(answer, receive, send)
+        await _send_events(cast("EventStream[Any]", answer), receive, send)
 
-    async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, BaseModel | EventStream]:
+    async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
         headers = http.headers_of(scope)
         caller = OPEN_CALLER
@@ -102,16 +170,16 @@ class ControlDoor:
         if "session_id" in values:
             session_id = values["session_id"]
             caller.require_session(session_id, self._engine.episode_of(session_id))
-        request = Request(
+        path = operation.check_path(values)
+        request = ControlRequest(
             caller=caller,
-            path=check_path(values),
             base_url=self._public_url or base_url(scope, headers),
             query_string=scope["query_string"].decode("latin-1"),
             raw_body=await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding")),
             headers=headers,
         )
         try:
-            return operation.status, await operation.handler(request)
+            return operation.status, await operation.run(request, path)
         except OrsServerError as error:
             if operation.role is None or caller.role >= Role.TRAINER:
                 raise
@@ -133,34 +201,25 @@ class ControlDoor:
 
 
 def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
-    """Say where the caller reached the server: scheme, host and mount point, without a slash at the end.
-
-    Args:
-        scope: The ASGI scope.
-        headers: The request's headers.
-    """
+    """Return where the caller reached the server: scheme, host, mount point; no slash at the end."""
     return f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{scope.get('root_path', '')}"
 
 
-OPEN_CALLER = Caller(Role.AGENT)
-"""Who asks for what needs no credential."""
-
-
-async def _encode_sliced(answer: BaseModel) -> list[bytes]:
+async def _encode_sliced(answer: object) -> list[bytes]:
     """Write an answer as JSON, in pieces between which others run; each step of a page apart."""
     steps: object = getattr(answer, "steps", None)
-    if not isinstance(steps, list):
+    if not isinstance(answer, BaseModel) or not isinstance(steps, list):
         return await _encode_patiently(answer)
     frame = encode(answer.model_copy(update={"steps": []})).encode()
     before, mark, after = frame.partition(b'"steps":[')
     pieces = [before, mark]
-    for number, step in enumerate(cast("list[BaseModel]", steps)):
+    for number, step in enumerate(cast("list[object]", steps)):
         pieces += [b"," if number else b"", *await _encode_patiently(step)]
         await checkpoint()
     return [*pieces, after]
 
 
-async def _encode_patiently(answer: BaseModel) -> list[bytes]:
+async def _encode_patiently(answer: object) -> list[bytes]:
     pieces: list[bytes] = []
     for piece in encode_parts(answer):
         if pieces:
@@ -179,3 +238,146 @@ async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     if isinstance(error, MethodNotAllowedError):
         extra["allow"] = ", ".join(error.allowed)
     await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)
+
+
+_EVENT_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+async def _send_events(stream: EventStream[Any], receive: http.Receive, send: http.Send) -> None:
+    """Send events until there are no more, or until the reader has left or has not read for too long."""
+    async with aclosing(stream.pieces) as pieces, anyio.create_task_group() as tasks:
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+        tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
+        async for piece in pieces:
+            with anyio.move_on_after(READ_PATIENCE) as patience:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            if patience.cancelled_caught:
+                tasks.cancel_scope.cancel()
+                return
+        await send({"type": "http.response.body", "body": b""})
+        tasks.cancel_scope.cancel()
+
+
+async def _leave_with_the_reader(receive: http.Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+# The OpenAPI description
+
+DESCRIPTION = """\
+Sessions, tasks, records and settings for whoever trains or evaluates; JSON throughout.
+
+Every failure has the form of `Problem`: `detail` in words, `code` for programs, `blame` for who has to act.
+A credential is an API key or an agent token, as `X-API-Key` or as a bearer token. A server without keys
+binds to loopback only and takes every caller for a trainer. Requests with a foreign Host or Origin are
+refused before they reach anything (421, 403).
+"""
+
+_CREDENTIALS = {
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}
+_RETRY_AFTER = {
+    "Retry-After": {
+        "required": True,
+        "description": "Seconds after which a repeat is sensible.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+_HEADERS: Mapping[int, dict[str, Any]] = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}},
+    HTTPStatus.TOO_MANY_REQUESTS: _RETRY_AFTER,
+    HTTPStatus.SERVICE_UNAVAILABLE: _RETRY_AFTER,
+}
+_Schemas: TypeAlias = Mapping[Any, dict[str, Any]]
+
+
+def describe(operations: Sequence[Operation], *, needs_credential: bool) -> dict[str, Any]:
+    """Return an OpenAPI 3.1 document of the table; `needs_credential` says that keys are configured."""
+    wanted = dict.fromkeys((each.signature.answer, "serialization") for each in operations)
+    wanted = {(Problem, "serialization"): None, **wanted}
+    wanted |= dict.fromkeys((each.body, "validation") for each in operations if each.body is not None)
+    schemas, definitions = TypeAdapter.json_schemas(
+        [(kind, cast("Any", mode), TypeAdapter(kind)) for kind, mode in wanted],
+        by_alias=True,
+        ref_template="#/components/schemas/{model}",
+    )
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        described = _describe_operation(operation, schemas)
+        if operation.role is not None:
+            described["security"] = [
+                *([] if needs_credential else [{}]),
+                *({name: []} for name in _CREDENTIALS),
+            ]
+        paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "ors-server control API", "version": __version__, "description": DESCRIPTION},
+        "paths": paths,
+        "components": {"schemas": definitions["$defs"], "securitySchemes": _CREDENTIALS},
+    }
+
+
+def _describe_operation(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.signature.summary,
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation)],
+        "responses": _responses(operation, schemas),
+        "security": [],
+        "x-role": None if operation.role is None else operation.role.name.lower(),
+    }
+    if operation.body is not None:
+        content = {"application/json": {"schema": schemas[operation.body, "validation"]}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    path = operation.signature.path
+    return [
+        {"name": name, "in": "path", "required": True, "schema": path[name].json_schema()}
+        for name in operation.parameters
+    ]
+
+
+def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": field.is_required(),
+            "schema": _without_null(TypeAdapter(field.rebuild_annotation()).json_schema()),
+            **({} if field.description is None else {"description": field.description}),
+        }
+        for name, field in ({} if operation.query is None else operation.query.model_fields).items()
+    ]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Take the null out of a parameter's schema: what is not sent is not there, and text is never null."""
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    return options[0] if len(options) == 1 else schema
+
+
+def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    summary, answer = operation.signature.summary, operation.signature.answer
+    content: dict[str, Any] = {"application/json": {"schema": schemas[answer, "serialization"]}}
+    if operation.signature.is_stream:
+        step = f"`step` (data: {answer.__name__}, id: its number)"
+        text = f"Events {step}, `summary`, then one `end` or `error` (Problem)."
+        content = {"text/event-stream": {"schema": {"type": "string", "description": text}}}
+    problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
+    responses: dict[str, Any] = {str(int(operation.status)): {"description": summary, "content": content}}
+    for status in operation.all_failures:
+        headers = {"headers": _HEADERS[status]} if status in _HEADERS else {}
+        phrase = HTTPStatus(status).phrase
+        responses[str(status)] = {"description": phrase, "content": problem, **headers}
+    return responses

@@ -1,50 +1,86 @@
-"""What the control API does: each handler asks the engine and shows its answer.
+"""What the control API does with the server, its environments and its sessions.
 
-Who may ask is not known here; the table of routes says it, and the door enforces it.
+Each handler asks the engine and shows its answer. Who may ask is not known here: the table of operations
+says it, and `ControlApp` enforces it.
 """
 
 import base64
 import binascii
 import json
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote
 
-from pydantic import SecretStr
+from pydantic import Field, RootModel, SecretStr
 
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import (
     AuthorError,
+    Blame,
     EnvironmentFailedError,
     InvalidRequestError,
     NotSupportedError,
     ShuttingDownError,
 )
 from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
-from ors_server.transports.access import Keyring
-from ors_server.transports.control_calls import CallAnswer, CancelAnswer, show_call
-from ors_server.transports.control_requests import (
-    CallBody,
-    ForkBody,
-    PageQuery,
-    SessionOrderBody,
-    SessionsQuery,
-)
-from ors_server.transports.control_routes import Request
+from ors_server.transports.access import Caller, Keyring
+from ors_server.transports.control_operations import ControlRequest, ResponseModel
+from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.transports.sse import compact_json
-from ors_server.wire import JSONObject, ToolListing
+from ors_server.visibility import Visibility
+from ors_server.wire import JSONObject, ToolListing, ToolOutput
 
 Rank: TypeAlias = tuple[str, str]
 """A session's place among all: when it was created, and its id."""
 
 
+class CompletedCall(ResponseModel):
+    """The tool gave an output, or a charged mistake was answered by the server."""
+
+    call_id: str
+    kind: Literal["completed"] = "completed"
+    step: int
+    is_error: bool
+    """Whether the output tells the agent of a mistake of its own."""
+    output: ToolOutput
+    """For agents, reward and metadata are empty unless the session's visibility is `visible`."""
+
+
+class RefusedCall(ResponseModel):
+    """The call was not run, or its result was discarded; nothing was paid."""
+
+    call_id: str
+    kind: Literal["refused"] = "refused"
+    step: int | None
+    """`None` for a call after the end, which is no step."""
+    reason: RefusalReason
+    detail: str
+
+
+class FailedCall(ResponseModel):
+    """The call failed through no fault of the agent's; nothing was paid."""
+
+    call_id: str
+    kind: Literal["failed"] = "failed"
+    step: int | None = None
+    """`None` for a call that is no step."""
+    code: str
+    blame: Blame
+    detail: str
+
+
+class CallAnswer(RootModel[Annotated[CompletedCall | RefusedCall | FailedCall, Field(discriminator="kind")]]):
+    """What a call came to; `kind` tells which."""
+
+
 class ControlHandlers:
-    """Answers the control API's requests."""
+    """Answers requests about the server, its environments and its sessions."""
 
     def __init__(
         self,
@@ -55,15 +91,6 @@ class ControlHandlers:
         describe: Callable[[], m.Description],
         shutdown: Callable[[], None] | None = None,
     ) -> None:
-        """Keep what the answers need.
-
-        Args:
-            engine: Where sessions live.
-            keyring: Mints agent tokens.
-            settings: The server's settings.
-            describe: Describes this API.
-            shutdown: Stops the server soon after it returned; `None` where nobody can.
-        """
         self._describe = describe
         self._engine = engine
         self._keyring = keyring
@@ -73,29 +100,29 @@ class ControlHandlers:
 
     # The server
 
-    async def get_health(self, _request: Request) -> m.Health:
-        """Answer, and say what isolates the commands of agents."""
+    async def get_health(self) -> m.Health:
+        """Whether the process answers."""
         found = self._engine.isolation
         isolation = None if found is None else m.Isolation.model_validate(found)
         return m.Health(sandbox=isolation, queues=self._engine.queues, loop=self._engine.loop.summary())
 
-    async def get_readiness(self, _request: Request) -> m.Readiness:
-        """Say that new sessions are welcome, unless the server is stopping or cannot write its record."""
+    async def get_readiness(self) -> m.Readiness:
+        """Whether new sessions are welcome."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
         self._engine.check_ready()
         return m.Readiness()
 
-    async def get_version(self, _request: Request) -> m.Version:
-        """Say which server this is."""
+    async def get_version(self) -> m.Version:
+        """Which server this is."""
         return m.Version(version=__version__)
 
-    async def get_description(self, _request: Request) -> m.Description:
-        """Describe the control API."""
+    async def get_description(self) -> m.Description:
+        """This description."""
         return self._describe()
 
-    async def get_settings(self, _request: Request) -> m.SettingsView:
-        """Show the settings without what is secret in them."""
+    async def get_settings(self) -> m.SettingsView:
+        """The settings in force."""
         secrets = {
             name: getattr(self._settings, name) is not None
             for name, field in Settings.model_fields.items()
@@ -104,8 +131,8 @@ class ControlHandlers:
         values = json.loads(self._settings.model_dump_json(exclude=set(secrets)))
         return m.SettingsView(values=values, secrets=secrets)
 
-    async def shut_down(self, _request: Request) -> m.Stopping:
-        """Ask whoever runs the server to stop it."""
+    async def shut_down(self) -> m.Stopping:
+        """Stop the server after the requests that run."""
         if self._shutdown is None:
             raise NotSupportedError("whoever runs this server did not offer to stop it")
         self._stopping = True
@@ -114,14 +141,14 @@ class ControlHandlers:
 
     # Environments
 
-    async def list_environments(self, _request: Request) -> m.EnvironmentList:
-        """List what is served."""
+    async def list_environments(self) -> m.EnvironmentList:
+        """What is served."""
         found = self._engine.environments.values()
         return m.EnvironmentList(environments=[self._brief(each) for each in found])
 
-    async def get_environment(self, request: Request) -> m.EnvironmentView:
-        """Show one environment in full."""
-        definition = self._engine.environment(request.path["name"])
+    async def get_environment(self, name: m.EnvironmentName) -> m.EnvironmentView:
+        """An environment's policy, splits and tools."""
+        definition = self._engine.environment(name)
         return m.EnvironmentView(
             **dict(self._brief(definition)),
             visibility=definition.visibility,
@@ -135,10 +162,9 @@ class ControlHandlers:
             volatile=list(definition.volatile),
         )
 
-    async def list_tasks(self, request: Request) -> m.TaskPage:
-        """Show a slice of a split's tasks."""
-        page = request.query(PageQuery)
-        definition, split = self._engine.environment(request.path["name"]), request.path["split"]
+    async def list_tasks(self, name: m.EnvironmentName, split: m.SplitName, page: m.PageQuery) -> m.TaskPage:
+        """A slice of a split's tasks."""
+        definition = self._engine.environment(name)
         total = await definition.tasks.num_tasks(split)
         end = min(page.end, total)
         tasks = await definition.tasks.get_task_range(split, page.start, end) if page.start < end else []
@@ -151,39 +177,24 @@ class ControlHandlers:
             ],
         )
 
-    async def get_task(self, request: Request) -> m.TaskView:
-        """Show one task."""
-        definition, index = self._engine.environment(request.path["name"]), request.path["index"]
-        task = await definition.tasks.get_task(request.path["split"], index)
+    async def get_task(self, name: m.EnvironmentName, split: m.SplitName, index: m.TaskIndex) -> m.TaskView:
+        """One task."""
+        task = await self._engine.environment(name).tasks.get_task(split, index)
         return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
 
-    async def create_session(self, request: Request) -> m.CreatedSession:
-        """Make a session; its setup goes on in the background."""
-        wanted = request.body(SessionOrderBody)
+    async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
+        """Make a session."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
-        order = SessionRequest(
-            environment=wanted.environment,
-            session_id=wanted.session_id,
-            task_spec=wanted.task_spec,
-            split=wanted.split,
-            index=wanted.index,
-            toolset=wanted.toolset,
-            secrets=wanted.secrets or {},
-            policy=wanted.policy or {},
-            visibility=wanted.visibility,
-            seed=wanted.seed,
-            labels=wanted.labels or {},
-            credential_id=request.caller.credential_id,
-        )
-        status = await self._engine.create(order)
+        given = {name: value for name, value in dict(body).items() if value is not None}
+        wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
+        status = await self._engine.create(wanted)
         return self._created(request, status)
 
-    async def list_sessions(self, request: Request) -> m.SessionPage:
-        """Show a page of the live sessions, in the order of their creation."""
-        query = request.query(SessionsQuery)
+    async def list_sessions(self, query: m.SessionsQuery) -> m.SessionPage:
+        """Live sessions."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._engine.environment(query.environment).name
         found = sorted(
@@ -202,87 +213,85 @@ class ControlHandlers:
             next_cursor=encode_cursor(_rank(page[-1])) if len(rest) > len(page) else None,
         )
 
-    async def get_session(self, request: Request) -> m.SessionView:
-        """Show a session's state and totals."""
-        return show_session(await self._engine.status(request.session_id))
+    async def get_session(self, session_id: m.SessionId) -> m.SessionView:
+        """A session's state and totals."""
+        return show_session(await self._engine.status(session_id))
 
-    async def delete_session(self, request: Request) -> m.SessionView:
-        """End a session; one that has ended already shows its final figures again."""
-        await self._engine.delete(request.session_id)
-        return show_session(await self._engine.status(request.session_id))
+    async def delete_session(self, session_id: m.SessionId) -> m.SessionView:
+        """End a session; answers with its final figures."""
+        await self._engine.delete(session_id)
+        return show_session(await self._engine.status(session_id))
 
-    async def list_steps(self, request: Request) -> m.StepPage:
-        """Show a slice of a session's steps."""
-        page = request.query(PageQuery)
-        steps = await self._engine.steps(request.session_id, page.start, page.end)
-        status = await self._engine.status(request.session_id)
+    async def list_steps(self, session_id: m.SessionId, page: m.PageQuery) -> m.StepPage:
+        """A slice of a session's steps, also after its end."""
+        steps = await self._engine.steps(session_id, page.start, page.end)
+        status = await self._engine.status(session_id)
         return m.StepPage(
-            session_id=request.session_id,
+            session_id=session_id,
             total=status.summary.steps - status.pending_steps,
-            steps=[m.StepView.of(step) for step in steps],
+            steps=list(steps),
         )
 
-    async def take_snapshot(self, request: Request) -> m.SnapshotView:
-        """Keep a session as it is, once no call runs."""
-        return show_snapshot(await self._engine.snapshot(request.session_id))
+    async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
+        """Keep the session's files and memory as they are between two calls."""
+        return show_snapshot(await self._engine.snapshot(session_id))
 
-    async def list_snapshots(self, request: Request) -> m.SnapshotList:
-        """Show what was kept."""
-        kept = await self._engine.snapshots(request.session_id)
+    async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
+        """What was kept."""
+        kept = await self._engine.snapshots(session_id)
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
-    async def discard_snapshot(self, request: Request) -> m.SnapshotList:
-        """Discard a snapshot and show the others."""
-        await self._engine.discard(request.session_id, request.path["snapshot_id"])
-        return await self.list_snapshots(request)
+    async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
+        """Discard a snapshot; answers with those that are left."""
+        await self._engine.discard(session_id, snapshot_id)
+        return await self.list_snapshots(session_id)
 
-    async def restore_snapshot(self, request: Request) -> m.SnapshotView:
-        """Bring a session back to a snapshot, once no call runs."""
-        restored = await self._engine.restore(request.session_id, request.path["snapshot_id"])
+    async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
+        """Bring files and memory back; steps and sums stay, for they were paid."""
+        restored = await self._engine.restore(session_id, snapshot_id)
         return show_snapshot(restored)
 
-    async def fork_session(self, request: Request) -> m.ForkedSessions:
-        """Make copies of a session, once no call runs."""
-        wanted = request.body(ForkBody)
-        wish = ForkRequest(wanted.count, wanted.snapshot_id, request.caller.credential_id)
-        made = await self._engine.fork(request.session_id, wish)
+    async def fork_session(
+        self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
+    ) -> m.ForkedSessions:
+        """Make copies of a live session, each of which goes on by itself; all of them, or none."""
+        wanted = ForkRequest(body.count, body.snapshot_id, request.caller.credential_id)
+        made = await self._engine.fork(session_id, wanted)
         return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
 
-    async def mint_token(self, request: Request) -> m.AgentAccess:
-        """Say how an agent reaches a live session."""
-        self._engine.definition_of(request.session_id)
-        return self._access(request, request.session_id)
+    async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
+        """What an agent needs to play the session."""
+        self._engine.definition_of(session_id)
+        return self._access(request, session_id)
 
     # Play
 
-    async def get_prompt(self, request: Request) -> m.PromptView:
-        """Show the prompt, waiting for setup."""
-        return m.PromptView(blocks=list(await self._engine.prompt(request.session_id)))
+    async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
+        """The prompt, once setup has ended."""
+        return m.PromptView(blocks=list(await self._engine.prompt(session_id)))
 
-    async def get_messages(self, request: Request) -> m.MessagesView:
-        """Show the prompt as a conversation, waiting for setup."""
-        return m.MessagesView(messages=await self._engine.messages(request.session_id))
+    async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
+        """The prompt as a conversation, once setup has ended."""
+        return m.MessagesView(messages=await self._engine.messages(session_id))
 
-    async def get_tools(self, request: Request) -> ToolListing:
-        """Show every tool, without waiting for setup."""
-        return await self._engine.tools(request.session_id)
+    async def get_tools(self, session_id: m.SessionId) -> ToolListing:
+        """Every tool that the session offers."""
+        return await self._engine.tools(session_id)
 
-    async def call_tool(self, request: Request) -> CallAnswer:
-        """Call a tool and wait for its result; the call runs on if the caller leaves."""
-        wanted = request.body(CallBody)
-        visibility = self._engine.visibility_of(request.session_id)
-        call = await self._engine.call(
-            request.session_id, wanted.name, wanted.arguments, call_id=wanted.call_id
-        )
+    async def call_tool(
+        self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
+    ) -> CallAnswer:
+        """Call a tool and wait for its result."""
+        visibility = self._engine.visibility_of(session_id)
+        call = await self._engine.call(session_id, body.name, body.arguments, call_id=body.call_id)
         with call.reading():
             await call.wait()
         return CallAnswer(show_call(call, request.caller, visibility))
 
-    async def cancel_call(self, request: Request) -> CancelAnswer:
-        """Stop a call that still runs."""
-        call_id = request.path["call_id"]
-        cancelled = await self._engine.cancel(request.session_id, call_id)
-        return CancelAnswer(call_id=call_id, cancelled=cancelled)
+    async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:
+        """Stop a running call."""
+        cancelled = await self._engine.cancel(session_id, call_id)
+        return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:
         return m.EnvironmentBrief(
@@ -292,11 +301,11 @@ class ControlHandlers:
             default=definition is self._engine.environment(None),
         )
 
-    def _created(self, request: Request, status: SessionStatus) -> m.CreatedSession:
+    def _created(self, request: ControlRequest, status: SessionStatus) -> m.CreatedSession:
         access = self._access(request, status.origin.session_id)
         return m.CreatedSession(**access.model_dump(), status=show_session(status))
 
-    def _access(self, request: Request, session_id: str) -> m.AgentAccess:
+    def _access(self, request: ControlRequest, session_id: str) -> m.AgentAccess:
         token = self._keyring.mint(session_id, self._engine.episode_of(session_id) or "")
         return m.AgentAccess(
             session_id=session_id,
@@ -307,40 +316,52 @@ class ControlHandlers:
 
 
 def show_session(status: SessionStatus) -> m.SessionView:
-    """Show a session's state and totals.
-
-    Args:
-        status: As the engine tells it.
-    """
+    """Show a session's state and totals."""
     return m.SessionView.model_validate(status.as_json())
 
 
 def show_snapshot(snapshot: SessionSnapshot) -> m.SnapshotView:
-    """Show what was kept.
-
-    Args:
-        snapshot: As the engine tells it.
-    """
+    """Show what was kept."""
     return m.SnapshotView.model_validate(snapshot.as_json())
 
 
-def encode_cursor(rank: Rank) -> str:
-    """Write the place at which a page ends.
+def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCall | RefusedCall | FailedCall:
+    """Show what a call came to, as far as its reader may know.
 
-    Args:
-        rank: The place of the page's last session.
+    Raises:
+        StoreError: If the record could not be written, so that the result must not leave.
+        InvalidRequestError: If the id is that of a scored group, which is no tool call.
     """
+    result = call.result
+    if isinstance(result, Completed):
+        output = redact(result.output, caller, visibility)
+        return CompletedCall(call_id=call.id, step=result.step, is_error=result.is_error, output=output)
+    if isinstance(result, Refusal):
+        return RefusedCall(call_id=call.id, step=result.step, reason=result.reason, detail=result.error)
+    if result is None or isinstance(result, Scored):
+        raise InvalidRequestError(f"the call {call.id!r} scored a group; its answer has another form")
+    if call.is_unwritten:
+        raise result.error
+    error = result.error if may_see_rewards(caller, visibility) else withhold(result.error, call.id)
+    return FailedCall(
+        call_id=call.id,
+        step=result.step,
+        code=error.code,
+        blame=error.blame,
+        detail=str(error) or type(error).__name__,
+    )
+
+
+def encode_cursor(rank: Rank) -> str:
+    """Write the place at which a page ends."""
     return base64.urlsafe_b64encode("\n".join(rank).encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> Rank:
     """Read a place that `encode_cursor` wrote.
 
-    Args:
-        cursor: What came.
-
     Raises:
-        InvalidRequestError: If it is none of ours.
+        InvalidRequestError: If it is not one of ours.
     """
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()

@@ -1,61 +1,143 @@
-"""What the control API gives."""
+"""What the control API takes and gives, beside the record's own types (`ors_server.trajectory`).
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+Bodies are strict: a number in quotes is no number, and an unknown field is a mistake worth telling.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from ors_server.errors import Blame
+from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_validator
+
 from ors_server.policy import EpisodePolicy
-from ors_server.trajectory import Step, StepStatus
+from ors_server.sessions.session_request import MAX_FORKS
+from ors_server.trajectory import EpisodeSummary, Fork, Step
+from ors_server.transports.control_operations import RequestBody, RequestQuery, ResponseModel
 from ors_server.visibility import Visibility
 from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
 
+MAX_PAGE = 500
+"""Most tasks, sessions or steps of one answer."""
 
-class Answer(BaseModel):
-    """Base of what callers get."""
+MAX_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader keeps exact."""
+
+SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
+"""Session ids that fit into a URL as they are."""
+
+# What stands in paths
+
+EnvironmentName: TypeAlias = Annotated[
+    str, Field(min_length=1, description="An environment's name, in any case.")
+]
+SplitName: TypeAlias = Annotated[str, Field(min_length=1, description="A split's name.")]
+TaskIndex: TypeAlias = Annotated[
+    int, Field(ge=0, le=MAX_INTEGER, description="A task's position in its split, from 0.")
+]
+SessionId: TypeAlias = Annotated[str, Field(min_length=1, description="A session's id.")]
+SnapshotId: TypeAlias = Annotated[str, Field(min_length=1, description="A snapshot's id.")]
+CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.")]
+
+# Requests
+
+Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
+
+
+def _as_integer(value: object) -> object:
+    """Take 5.0 for 5, as JSON Schema does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class PageQuery(RequestQuery):
+    """A slice by position."""
+
+    start: Position = 0
+    """First position, from 0."""
+    stop: Position | None = None
+    """Last position, exclusive; at most 500 after the first, which is also the default."""
+
+    @property
+    def end(self) -> int:
+        """The last position, exclusive, within the limit of one page."""
+        limit = self.start + MAX_PAGE
+        return limit if self.stop is None else min(self.stop, limit)
+
+
+class SessionsQuery(RequestQuery):
+    """Which live sessions to list."""
+
+    environment: str | None = None
+    phase: Literal["created", "ready", "playing", "finished", "failed"] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+    cursor: Cursor | None = None
+    """`next_cursor` of the page before."""
+
+
+def _one_source(**types: str) -> dict[str, Any]:
+    """Describe a body in which exactly these of the task's three fields are set."""
+    names = ("task_spec", "split", "index")
+    properties = {name: {"type": types.get(name, "null")} for name in names}
+    return {"required": list(types), "properties": properties}
+
+
+class SessionOrderBody(RequestBody):
+    """A wish for a session: a task by value, or by split and index."""
 
     model_config = ConfigDict(
-        frozen=True,
-        json_schema_serialization_defaults_required=True,
-        use_attribute_docstrings=True,
-        ser_json_inf_nan="constants",  # so that writing an answer fails, instead of telling a null
+        json_schema_extra={
+            "oneOf": [_one_source(task_spec="object"), _one_source(split="string", index="integer")]
+        }
     )
 
+    environment: str | None = None
+    """Name, in any case; the default environment otherwise."""
+    task_spec: JSONObject | None = None
+    split: str | None = None
+    index: Position | None = None
+    secrets: dict[str, str] | None = None
+    """Handed to the environment; never stored, logged or shown."""
+    policy: JSONObject | None = None
+    """Overrides of the environment's policy by field name, as far as it allows them."""
+    visibility: Annotated[Visibility, Field(strict=False)] | None = None
+    """What the agent sees of rewards."""
+    toolset: str | None = None
+    seed: Position | None = None
+    """What the environment draws its chances from; the server draws one otherwise."""
+    labels: dict[str, str] | None = None
+    """What you call the episode: its run, attempt, group; recorded, and never shown to the agent."""
+    session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
+    """Your own id; the server makes one otherwise."""
 
-# Failures
-
-
-class Mistake(Answer):
-    """One thing that is wrong with a request."""
-
-    place: list[str | int]
-    """Where: `body`, `query` or `path`, then the names and indices that lead there."""
-    message: str
-    code: str
-
-
-class Problem(Answer):
-    """Every answer that is no success."""
-
-    detail: str
-    """What was expected, what came, and what to do."""
-    code: str
-    """Stable name of the failure."""
-    blame: Blame
-    """Who has to act: the client, the environment's author, the machinery underneath, or us."""
-    mistakes: list[Mistake] | None = None
-    """What is wrong with the request, one by one, where it was checked against a schema."""
-    pending: bool = False
-    """Whether the call ran all the same and its step waits to be written; asking again gives its result."""
-    call_id: str | None = None
-    """Id under which to ask again for a call that is pending; nothing runs twice."""
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        by_place = self.split is not None and self.index is not None
+        half_place = (self.split is None) != (self.index is None)
+        if (self.task_spec is not None) == by_place or half_place:
+            raise ValueError("give either task_spec, or both split and index")
+        return self
 
 
-# The server
+class ForkBody(RequestBody):
+    """Which copies of a session are wanted."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_FORKS), BeforeValidator(_as_integer)] = 1
+    """How many; each goes on by itself."""
+    snapshot_id: str | None = None
+    """From when; from now otherwise."""
 
 
-class Isolation(Answer):
+class CallBody(RequestBody):
+    """A tool call."""
+
+    name: Annotated[str, Field(min_length=1)]
+    arguments: JSONObject = Field(default_factory=dict)
+    call_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Your own id; a second request with the same id gets the first one's result and runs nothing."""
+
+
+# Responses
+
+
+class Isolation(ResponseModel):
     """What isolates the commands of agents, and what it does not isolate."""
 
     backend: str
@@ -69,7 +151,7 @@ class Isolation(Answer):
     """Whether a server inside can be reached from inside."""
 
 
-class Health(Answer):
+class Health(ResponseModel):
     """That the process answers."""
 
     status: Literal["ok"] = "ok"
@@ -81,13 +163,13 @@ class Health(Answer):
     """Seconds that the event loop was late, and the code that held it, the worst first."""
 
 
-class Readiness(Answer):
+class Readiness(ResponseModel):
     """That new sessions are welcome."""
 
     status: Literal["ready"] = "ready"
 
 
-class Version(Answer):
+class Version(ResponseModel):
     """Which server this is."""
 
     name: Literal["ors-server"] = "ors-server"
@@ -98,7 +180,7 @@ class Description(RootModel[dict[str, Any]]):
     """An OpenAPI 3.1 document."""
 
 
-class SettingsView(Answer):
+class SettingsView(ResponseModel):
     """The settings in force, without secrets."""
 
     values: dict[str, Any]
@@ -107,16 +189,13 @@ class SettingsView(Answer):
     """Whether each secret is set, by name."""
 
 
-class Stopping(Answer):
+class Stopping(ResponseModel):
     """That the server is about to stop."""
 
     status: Literal["stopping"] = "stopping"
 
 
-# Environments
-
-
-class EnvironmentBrief(Answer):
+class EnvironmentBrief(ResponseModel):
     """An environment in a list."""
 
     name: str
@@ -126,7 +205,7 @@ class EnvironmentBrief(Answer):
     """Whether a session that names no environment gets this one."""
 
 
-class EnvironmentList(Answer):
+class EnvironmentList(ResponseModel):
     """The environments, the default one first."""
 
     environments: list[EnvironmentBrief]
@@ -154,14 +233,14 @@ class EnvironmentView(EnvironmentBrief):
     """Regular expressions of what may differ between two plays of the same calls."""
 
 
-class TaskView(Answer):
+class TaskView(ResponseModel):
     """One task."""
 
     index: int
     task_spec: JSONObject
 
 
-class TaskPage(Answer):
+class TaskPage(ResponseModel):
     """A slice of a split's tasks."""
 
     environment: str
@@ -171,10 +250,7 @@ class TaskPage(Answer):
     tasks: list[TaskView]
 
 
-# Sessions
-
-
-class AgentAccess(Answer):
+class AgentAccess(ResponseModel):
     """What an agent needs to play one session, and nothing more."""
 
     session_id: str
@@ -186,46 +262,7 @@ class AgentAccess(Answer):
     """MCP endpoint for callers with a credential of their own."""
 
 
-class EpisodeView(Answer):
-    """The authoritative figures of an episode."""
-
-    phase: str
-    """created, ready, playing, finished, failed, expired or deleted."""
-    steps: int
-    episode_return: Annotated[float, Field(alias="return")]
-    """Sum of the rewards of all steps."""
-    withheld: float
-    """What was earned and charged and not paid, under a policy that pays at the end."""
-    reward_sum: float
-    """What tools gave."""
-    penalty_sum: float
-    """What the policy charged; zero or negative."""
-    penalties: dict[str, float]
-    """The penalty sum by cause."""
-    discounted_return: float
-    last_reward: float | None
-    best_reward: float | None
-    ungraded_steps: int
-    failed_steps: int
-    stop_reason: str | None
-    created_at: datetime
-    started_at: datetime | None
-    last_call_at: datetime | None
-    finished_at: datetime | None
-    metrics: dict[str, float]
-    """Numbers that rewards reported beside their own, over the steps: `reward_extra/KEY/mean` and so on."""
-
-
-class ForkView(Answer):
-    """Where a forked episode left another one."""
-
-    session_id: str
-    """The episode that it began as."""
-    steps: int
-    """Steps that both share, at the beginning of both records."""
-
-
-class SnapshotView(Answer):
+class SnapshotView(ResponseModel):
     """A session as it stood between two calls."""
 
     snapshot_id: str
@@ -237,13 +274,13 @@ class SnapshotView(Answer):
     """Seconds that the copy took."""
 
 
-class SnapshotList(Answer):
+class SnapshotList(ResponseModel):
     """The snapshots that a session keeps, oldest first."""
 
     snapshots: list[SnapshotView]
 
 
-class SessionView(Answer):
+class SessionView(ResponseModel):
     """A session's state and totals."""
 
     session_id: str
@@ -270,7 +307,7 @@ class SessionView(Answer):
     """Versions of Python and of the distribution that the environment comes from."""
     sandbox: Isolation | None
     """What isolated the agent's commands; `None` where the environment runs none."""
-    forked_from: ForkView | None
+    forked_from: Fork | None
     visibility: Visibility
     idle_seconds: float | None
     """Seconds since the last request; `None` once the session is gone."""
@@ -279,7 +316,7 @@ class SessionView(Answer):
     pending_steps: int
     """Steps that were played and wait to be written; the figures count them, the list of steps has them
     later."""
-    episode: EpisodeView
+    episode: EpisodeSummary
 
 
 class CreatedSession(AgentAccess):
@@ -288,13 +325,13 @@ class CreatedSession(AgentAccess):
     status: SessionView
 
 
-class ForkedSessions(Answer):
+class ForkedSessions(ResponseModel):
     """The copies of a session, ready to be played."""
 
     sessions: list[CreatedSession]
 
 
-class SessionPage(Answer):
+class SessionPage(ResponseModel):
     """Live sessions, oldest first."""
 
     sessions: list[SessionView]
@@ -302,56 +339,30 @@ class SessionPage(Answer):
     """Leads to the next page; `None` on the last one."""
 
 
-class StepView(Answer):
-    """One tool call of an episode and its output, as the server saw it."""
-
-    number: int
-    call_id: str
-    tool: str
-    arguments: JSONObject
-    status: StepStatus
-    blocks: list[Block]
-    reward: float | None
-    """What was paid, penalties included; `None` when nothing was judged and nothing charged, and while a
-    policy holds rewards back until the end."""
-    components: dict[str, float]
-    """What the step came to: `tool` and one entry per penalty cause; `withheld` where it paid for earlier
-    steps too."""
-    finished: bool
-    error: str | None
-    error_code: str | None
-    metadata: JSONObject | None
-    started_at: datetime
-    duration: float
-    """Seconds."""
-
-    @classmethod
-    def of(cls, step: Step) -> Self:
-        """Show a recorded step.
-
-        Args:
-            step: The record.
-        """
-        fields = {name: getattr(step, name) for name in cls.model_fields}
-        return cls.model_validate(fields | {"components": dict(step.components)})
-
-
-class StepPage(Answer):
+class StepPage(ResponseModel):
     """A slice of an episode's steps."""
 
     session_id: str
     total: int
     """How many steps the episode has so far."""
-    steps: list[StepView]
+    steps: list[Step]
 
 
-class PromptView(Answer):
+class PromptView(ResponseModel):
     """What an agent is told at the beginning."""
 
     blocks: list[Block]
 
 
-class MessagesView(Answer):
+class MessagesView(ResponseModel):
     """What an agent is told at the beginning, as a conversation."""
 
     messages: list[Message]
+
+
+class CancelAnswer(ResponseModel):
+    """Whether a call was stopped."""
+
+    call_id: str
+    cancelled: bool
+    """False when it had its result already, which stays."""

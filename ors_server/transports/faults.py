@@ -13,7 +13,7 @@ from ors_server.offload import errors as offload
 from ors_server.resources import errors as resources
 from ors_server.rewards import errors as rewards
 from ors_server.sandboxes import errors as sandboxes
-from ors_server.transports.control_routes import (
+from ors_server.transports.control_operations import (
     MalformedBodyError,
     MethodNotAllowedError,
     UnknownPathError,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, summary_as_json
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 SUMMARY = EpisodeSummary(
@@ -29,7 +29,7 @@ SUMMARY = EpisodeSummary(
 
 
 def test_every_figure_is_stated_and_times_are_iso_8601():
-    stated = summary_as_json(SUMMARY)
+    stated = SUMMARY.as_json()
     names = {"return" if field.name == "episode_return" else field.name for field in fields(EpisodeSummary)}
     assert set(stated) == names
     assert stated["created_at"] == "2026-01-01T00:00:00+00:00"

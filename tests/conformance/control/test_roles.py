@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 
-from ors_server.transports.control import ControlDoor
-from ors_server.transports.control_requests import CallBody, ForkBody, SessionOrderBody
+from ors_server.transports.control import ControlApp
+from ors_server.transports.control_models import CallBody, ForkBody, SessionOrderBody
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ VALUES = {"{episode}": PAST, "{name}": "gate", "{split}": "train", "{index}": "0
 
 def table(control):
     door = control.app._doors["_ors"]
-    assert isinstance(door, ControlDoor)
+    assert isinstance(door, ControlApp)
     return {operation.id: operation for operation in door.table}
 
 

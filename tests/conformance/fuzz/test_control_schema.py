@@ -15,7 +15,7 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import ApiKey, Keyring, Role
-from ors_server.transports.control import ControlDoor
+from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 
 TRAINER, ADMIN = "trainer-key-0123456789", "admin-key-0123456789"
@@ -96,7 +96,7 @@ NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=1
 def description(*config):
     """The description, made before there is a server, so that every route is a test of its own."""
     keyring = Keyring([ApiKey("t", Role.TRAINER, b"")])
-    door = ControlDoor(cast("SessionManager", None), keyring, Settings(), episodes=NO_EPISODES)
+    door = ControlApp(cast("SessionManager", None), keyring, Settings(), episodes=NO_EPISODES)
     loaded = SchemathesisConfig.from_str("\n".join([*config, CONFIG]))
     return schemathesis.openapi.from_dict(door.describe().model_dump(), config=loaded)
 

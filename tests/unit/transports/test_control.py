@@ -9,10 +9,9 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import Keyring
-from ors_server.transports.control import ControlDoor
+from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.control_models import Answer
-from ors_server.transports.control_routes import Operation
+from ors_server.transports.control_operations import ControlRequest, Operation, ResponseModel
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.anyio
 NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=10)
 
 
-class Anything(Answer):
+class Anything(ResponseModel):
     """An answer that may hold what is no JSON."""
 
     value: Any = None
@@ -57,13 +56,13 @@ class Connection:
 
 
 def door_to(handler):
-    door = ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=NO_EPISODES)
-    door.table = (Operation("GET", "/thing", handler, "A thing", Anything),)
+    door = ControlApp(cast("SessionManager", None), Keyring(), Settings(), episodes=NO_EPISODES)
+    door.table = (Operation("GET", "/thing", handler),)
     return door
 
 
 async def test_a_defect_is_a_500_that_says_nothing_of_itself():
-    async def fail(_request):
+    async def fail() -> Anything:
         raise RuntimeError("the password is sesame")
 
     connection = Connection()
@@ -75,7 +74,7 @@ async def test_a_defect_is_a_500_that_says_nothing_of_itself():
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {"a": float("inf")}])
 async def test_an_answer_that_is_no_json_blames_the_author(value):
-    async def answer(_request):
+    async def answer() -> Anything:
         return Anything(value=value)
 
     connection = Connection()
@@ -92,7 +91,7 @@ async def test_an_answer_that_is_no_json_blames_the_author(value):
     ],
 )
 async def test_nothing_is_sent_to_a_client_that_left(events):
-    async def answer(_request):
+    async def answer() -> Anything:
         raise AssertionError("nobody is there to be served")
 
     connection = Connection(events=events)
@@ -101,7 +100,7 @@ async def test_nothing_is_sent_to_a_client_that_left(events):
 
 
 async def test_a_server_below_a_mount_point_says_so_in_its_addresses():
-    async def answer(request):
+    async def answer(request: ControlRequest) -> Anything:
         return Anything(value=request.base_url)
 
     connection = Connection()
@@ -111,7 +110,7 @@ async def test_a_server_below_a_mount_point_says_so_in_its_addresses():
 
 
 async def test_a_path_of_another_door_is_unknown():
-    async def answer(_request):
+    async def answer() -> Anything:
         return Anything()
 
     connection = Connection("/elsewhere/thing")

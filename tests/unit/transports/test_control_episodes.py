@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from pydantic import TypeAdapter
 
 from ors_server.clock import SystemClock
 from ors_server.errors import StoreError
@@ -23,12 +24,12 @@ from ors_server.trajectory import (
     Transition,
     first_summary,
 )
-from ors_server.transports import control_episodes, control_streams
+from ors_server.transports import control as control_app
+from ors_server.transports import control_episodes
 from ors_server.transports.access import Keyring
-from ors_server.transports.control import ControlDoor
-from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.control_models import StepView
-from ors_server.transports.control_models_episodes import EpisodeRecordView, step_of
+from ors_server.transports.control import ControlApp
+from ors_server.transports.control_episodes import EpisodeHandlers, EpisodeRecordView
+from ors_server.transports.control_operations import encode
 from ors_server.wire import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio
@@ -166,7 +167,7 @@ def handlers(store, clock):
 
 @pytest.fixture
 def door(handlers):
-    return ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers)
+    return ControlApp(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers)
 
 
 @pytest.fixture
@@ -329,7 +330,7 @@ async def test_so_many_follow_at_once_and_whoever_leaves_makes_room(reading, doo
 
 
 async def test_whoever_reads_nothing_for_too_long_is_left(door, monkeypatch, handlers):
-    monkeypatch.setattr(control_streams, "PATIENCE", 0.01)
+    monkeypatch.setattr(control_app, "READ_PATIENCE", 0.01)
 
     class Sleeper(Reader):
         async def send(self, message):
@@ -356,7 +357,7 @@ async def test_long_steps_are_written_one_after_another(reading, store):
 async def test_the_real_clock_serves_as_well(store):
     await store.close(ID, first_summary(ORIGIN))
     handlers = EpisodeHandlers(store, clock=SystemClock(), ping_seconds=PING)
-    reader = Reader(ControlDoor(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers))
+    reader = Reader(ControlApp(cast("SessionManager", None), Keyring(), Settings(), episodes=handlers))
     with anyio.fail_after(LIMIT):
         await reader.read()
     assert reader.names == ["summary", "end"]
@@ -384,5 +385,4 @@ def test_what_is_shown_of_an_episode_is_the_whole_record(name):
 
 def test_what_is_shown_of_a_step_is_the_whole_step():
     for step in (make_step(1), make_step(2, reward=None, components={}, error="no", error_code="x")):
-        shown = StepView.of(step).model_dump_json(by_alias=True)
-        assert step_of(StepView.model_validate_json(shown)) == step
+        assert TypeAdapter(Step).validate_json(encode(step)) == step

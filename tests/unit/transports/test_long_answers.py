@@ -6,9 +6,8 @@ import pytest
 
 from ors_server.trajectory import Step, StepStatus
 from ors_server.transports.control import _encode_sliced
-from ors_server.transports.control_models import StepView
-from ors_server.transports.control_models_episodes import EpisodeStepPage
-from ors_server.transports.control_routes import encode
+from ors_server.transports.control_episodes import EpisodeStepPage
+from ors_server.transports.control_operations import encode
 from ors_server.wire import TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
@@ -35,7 +34,7 @@ def page_of(count: int, text: str) -> EpisodeStepPage:
         )
         for number in range(1, count + 1)
     ]
-    return EpisodeStepPage(episode_id='"steps":[', total=count, steps=[StepView.of(step) for step in steps])
+    return EpisodeStepPage(episode_id='"steps":[', total=count, steps=steps)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

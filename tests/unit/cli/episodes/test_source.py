@@ -11,16 +11,15 @@ from ors_server.cli.episodes_source import ServerSource
 from ors_server.cli.output import CommandError
 from ors_server.errors import ClientError, EpisodeNotFoundError
 from ors_server.trajectory import EpisodeOrigin, first_summary
-from ors_server.transports.control_models_episodes import show_figures
-from ors_server.transports.control_requests_episodes import EpisodeSelection
+from ors_server.transports.control_episodes import EpisodeSelection
 
 pytestmark = pytest.mark.anyio
 
 ALL = EpisodeSelection()
 EVENTS = "text/event-stream"
-FIGURES = show_figures(
-    first_summary(EpisodeOrigin("s", "game", "1", "1", {}, "0", None, None, datetime.now(UTC), {}))
-).model_dump_json(by_alias=True)
+FIGURES = json.dumps(
+    first_summary(EpisodeOrigin("s", "game", "1", "1", {}, "0", None, None, datetime.now(UTC), {})).as_json()
+)
 
 
 def problem(detail, code="internal_error"):

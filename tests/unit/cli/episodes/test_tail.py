@@ -15,7 +15,7 @@ from ors_server.cli.episodes_tail import Watch, happening_lines
 from ors_server.recording import STEP
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus, first_summary
-from ors_server.transports.control_requests_episodes import EpisodeSelection
+from ors_server.transports.control_episodes import EpisodeSelection
 from tests.fixtures.workshop import HOSTILE, Player
 
 LIMIT = 60

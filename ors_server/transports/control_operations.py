@@ -1,0 +1,361 @@
+"""What an operation of the control API is: one row of the table, and the signature of its handler.
+
+The row says where the operation is and who may use it. The signature says what it takes (the parameters of
+the path by name, a model of the query, a model of the body) and what it gives. Requests are checked, and the
+OpenAPI description is written, from these two alone.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from http import HTTPStatus
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl, unquote
+
+from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
+from pydantic_core import from_json
+
+from ors_server.errors import Blame, ClientError, EnvironmentFailedError, InvalidRequestError
+from ors_server.transports.access import Caller, Role
+from ors_server.transports.json_parts import json_parts
+from ors_server.transports.sse import compact_json
+
+PREFIX = "/_ors"
+"""Where the control API is; no environment's name begins with an underscore."""
+
+_Content = TypeVar("_Content")
+
+
+class RequestBody(BaseModel):
+    """Base of the bodies that callers send."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class RequestQuery(BaseModel):
+    """Base of query parameters, which travel as text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    repeatable: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that may be given several times, each of which is a list."""
+
+
+class ResponseModel(BaseModel):
+    """Base of what callers get."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_serialization_defaults_required=True,
+        use_attribute_docstrings=True,
+        ser_json_inf_nan="constants",  # so that writing an answer fails, instead of telling a null
+    )
+
+
+class Mistake(ResponseModel):
+    """One thing that is wrong with a request."""
+
+    place: list[str | int]
+    """Where: `body`, `query` or `path`, then the names and indices that lead there."""
+    message: str
+    code: str
+
+
+class Problem(ResponseModel):
+    """Every answer that is no success."""
+
+    detail: str
+    """What was expected, what came, and what to do."""
+    code: str
+    """Stable name of the failure."""
+    blame: Blame
+    """Who has to act: the client, the environment's author, the machinery underneath, or us."""
+    mistakes: list[Mistake] | None = None
+    """What is wrong with the request, one by one, where it was checked against a schema."""
+    pending: bool = False
+    """Whether the call ran all the same and its step waits to be written; asking again gives its result."""
+    call_id: str | None = None
+    """Id under which to ask again for a call that is pending; nothing runs twice."""
+
+
+class UnknownPathError(ClientError):
+    """The control API has nothing at that path."""
+
+    code = "unknown_path"
+
+
+class MethodNotAllowedError(ClientError):
+    """The path exists and does not know the method.
+
+    Attributes:
+        allowed: The methods that it knows.
+    """
+
+    code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allowed: Sequence[str] = ("GET",)) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
+
+
+class WrongRequestError(InvalidRequestError):
+    """A request's path, query, header or body does not match its schema.
+
+    Attributes:
+        mistakes: What is wrong, one by one; at least one.
+    """
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        first = mistakes[0]
+        more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+        super().__init__(f"{'.'.join(map(str, first.place))}: {first.message}{more}")
+        self.mistakes = mistakes
+
+
+class MalformedBodyError(InvalidRequestError):
+    """A request's body is not JSON."""
+
+    code = "malformed_body"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """A request whose operation is known, and whose caller may use it."""
+
+    caller: Caller
+    base_url: str
+    """Scheme, host and mount point, as the caller spelled them."""
+    query_string: str
+    raw_body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By lower-case name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream(Generic[_Content]):
+    """An answer that goes on: server-sent events, until there are no more or the reader leaves."""
+
+    pieces: AsyncGenerator[bytes, None]
+    """Whole events; closed by whoever sends them, wherever they stand."""
+
+
+Handler: TypeAlias = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a handler's signature says of an operation."""
+
+    summary: str
+    """The first line of its docstring."""
+    answer: Any
+    """What comes back; of an event stream, what the data of its `step` events is."""
+    is_stream: bool
+    request: str | None
+    """The argument that takes the request itself, if one does; likewise the two that follow."""
+    query: tuple[str, type[RequestQuery]] | None
+    body: tuple[str, type[RequestBody]] | None
+    path: Mapping[str, TypeAdapter[Any]]
+    """The other arguments, which stand in the path."""
+
+
+@cache
+def _read_signature(function: Callable[..., Any]) -> Signature:
+    hints = get_type_hints(function, include_extras=True)
+    answer = hints.pop("return")
+    models = {name: kind for name, kind in hints.items() if isinstance(kind, type)}
+    queries = [(name, kind) for name, kind in models.items() if issubclass(kind, RequestQuery)]
+    bodies = [(name, kind) for name, kind in models.items() if issubclass(kind, RequestBody)]
+    requests = [name for name, kind in models.items() if kind is ControlRequest]
+    taken = {*dict(queries), *dict(bodies), *requests}
+    is_stream = get_origin(answer) is EventStream
+    return Signature(
+        summary=(inspect.getdoc(function) or function.__name__).partition("\n")[0].rstrip("."),
+        answer=get_args(answer)[0] if is_stream else answer,
+        is_stream=is_stream,
+        request=next(iter(requests), None),
+        query=next(iter(queries), None),
+        body=next(iter(bodies), None),
+        path={name: TypeAdapter(hints[name]) for name in hints if name not in taken},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row of the table."""
+
+    method: str
+    path: str
+    """Below the prefix; names in braces are arguments of the handler."""
+    handler: Handler
+    role: Role | None = Role.TRAINER
+    """The least role that may; `None` needs no credential."""
+    status: int = HTTPStatus.OK
+    failures: tuple[int, ...] = ()
+    """Statuses of failures beside those that its role, path, query and body imply."""
+
+    @property
+    def id(self) -> str:
+        """The operation's name: its handler's."""
+        return str(getattr(self.handler, "__name__", self.path))
+
+    @property
+    def signature(self) -> Signature:
+        """What the handler takes and gives."""
+        return _read_signature(getattr(self.handler, "__func__", self.handler))
+
+    @property
+    def body(self) -> type[RequestBody] | None:
+        """The model of its body, if it takes one."""
+        return None if self.signature.body is None else self.signature.body[1]
+
+    @property
+    def query(self) -> type[RequestQuery] | None:
+        """The model of its query, if it takes one."""
+        return None if self.signature.query is None else self.signature.query[1]
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names in braces, in order."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def all_failures(self) -> list[int]:
+        """Statuses of every failure, in order."""
+        found = {*self.failures}
+        if self.role is not None:
+            found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        if self.body is not None:
+            found |= {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+        if self.body is not None or self.query is not None or self.parameters:
+            found.add(HTTPStatus.UNPROCESSABLE_ENTITY)
+        return sorted(map(int, found))
+
+    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """Return the values of the names in braces, or `None` if the path is another one's."""
+        expected = self.path.split("/")[1:]
+        if len(expected) != len(segments) or not all(segments):
+            return None
+        found: dict[str, str] = {}
+        for part, segment in zip(expected, segments, strict=True):
+            if part.startswith("{"):
+                found[part[1:-1]] = segment
+            elif part != segment:
+                return None
+        return found
+
+    def check_path(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Check the values of the names in braces.
+
+        Raises:
+            WrongRequestError: If one has another type.
+        """
+        checked: dict[str, Any] = {}
+        for name, value in values.items():
+            try:
+                checked[name] = self.signature.path[name].validate_python(value)
+            except ValidationError as error:
+                raise WrongRequestError(mistakes_of("path", error, name)) from error
+        return checked
+
+    def run(self, request: ControlRequest, path: Mapping[str, Any]) -> Awaitable[Any]:
+        """Check the query and the body, and call the handler.
+
+        Raises:
+            MalformedBodyError: If the body is not JSON; NaN, infinities and numbers that become infinite are
+                not JSON either.
+            WrongRequestError: If the query or the body does not match its model.
+        """
+        arguments = dict(path)
+        wanted = self.signature
+        if wanted.request is not None:
+            arguments[wanted.request] = request
+        if wanted.query is not None:
+            arguments[wanted.query[0]] = _read_query(wanted.query[1], request.query_string)
+        if wanted.body is not None:
+            arguments[wanted.body[0]] = _read_body(wanted.body[1], request.raw_body)
+        return self.handler(**arguments)
+
+
+def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:
+    pairs = parse_qsl(text, keep_blank_values=True)
+    lists = {name: [value for key, value in pairs if key == name] for name in model.repeatable}
+    single = [(key, value) for key, value in pairs if key not in lists]
+    values: dict[str, Any] = {**dict(single), **{name: found for name, found in lists.items() if found}}
+    if len(dict(single)) < len(single):
+        raise WrongRequestError(
+            [Mistake(place=["query"], message="a parameter is given twice", code="twice")]
+        )
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise WrongRequestError(mistakes_of("query", error)) from error
+
+
+def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
+    try:
+        compact_json(from_json(text, allow_inf_nan=False))
+    except ValueError as error:
+        raise MalformedBodyError(f"the body is not JSON, or has numbers beyond its range: {error}") from error
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise WrongRequestError(mistakes_of("body", error)) from error
+
+
+def mistakes_of(part: str, error: ValidationError, *names: str) -> list[Mistake]:
+    """Say what is wrong without repeating what came, which may be a secret.
+
+    Args:
+        part: `path`, `query`, `header` or `body`.
+        *names: Leads from the part to what was checked.
+    """
+    return [
+        Mistake(place=[part, *names, *problem["loc"]], message=problem["msg"], code=problem["type"])
+        for problem in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def segments_of(raw_path: bytes) -> list[str] | None:
+    """Cut a path into decoded pieces, so that an escaped slash stays inside its piece.
+
+    Args:
+        raw_path: As it stands in the request line, without the query.
+
+    Returns:
+        The pieces below the prefix, or `None` for a path that is not below it.
+    """
+    pieces = [unquote(piece) for piece in raw_path.decode("latin-1").split("/")]
+    return pieces[2:] if pieces[:2] == PREFIX.split("/") else None
+
+
+class _Root(RootModel[Any]):
+    model_config = ResponseModel.model_config
+
+
+@cache
+def _root_model(kind: type) -> type[_Root]:
+    """Return the model that writes a dataclass of the record."""
+    return create_model(kind.__name__, __base__=_Root, root=(kind, ...))
+
+
+def encode(answer: object) -> str:
+    """Write an answer as compact JSON; see `encode_parts`."""
+    return b"".join(encode_parts(answer)).decode("ascii")
+
+
+def encode_parts(answer: object) -> Iterator[bytes]:
+    """Write an answer as compact JSON, in parts of bounded length.
+
+    Args:
+        answer: A model, or a dataclass of the record; what authors put into it may be no JSON at all.
+
+    Raises:
+        EnvironmentFailedError: If it is none.
+    """
+    model = answer if isinstance(answer, BaseModel) else _root_model(type(answer)).model_construct(answer)
+    try:
+        yield from json_parts(model.model_dump(mode="json", by_alias=True))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError("the environment gave something that is not JSON") from error
