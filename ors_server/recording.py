@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.errors import RecordError
-from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
-from ors_server.wire import ImageBlock, JSONObject, TextBlock
+from ors_server.trajectory import Blocks, EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
+from ors_server.wire import JSONObject
 
 Part = TypeVar("Part")
 
@@ -20,36 +20,19 @@ class Script(Generic[Part]):
     """How one kind of part is written and read."""
 
     def __init__(self, kind: Any, name: str) -> None:
-        """Write and read one kind.
-
-        Args:
-            kind: The type.
-            name: How messages call it.
-        """
         self._adapter: TypeAdapter[Part] = TypeAdapter(kind)
         self._name = name
 
     def write(self, part: Part) -> bytes:
-        """Return a part as one line of JSON in UTF-8.
-
-        Args:
-            part: The part.
-        """
+        """Return a part as one line of JSON in UTF-8."""
         return self._adapter.dump_json(part)
 
     def as_json(self, part: Part) -> Any:
-        """Return a part as JSON types.
-
-        Args:
-            part: The part.
-        """
+        """Return a part as JSON types."""
         return self._adapter.dump_python(part, mode="json")
 
     def read(self, text: str | bytes) -> Part:
         """Read what `write` wrote.
-
-        Args:
-            text: One JSON value.
 
         Raises:
             RecordError: If it is none of ours.
@@ -61,9 +44,6 @@ class Script(Generic[Part]):
 
     def of_json(self, value: object) -> Part:
         """Read what `as_json` gave.
-
-        Args:
-            value: A JSON value.
 
         Raises:
             RecordError: If it is none of ours.
@@ -82,9 +62,6 @@ class Script(Generic[Part]):
 def task_digest(task_spec: JSONObject) -> str:
     """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
 
-    Args:
-        task_spec: The task.
-
     Raises:
         TypeError: If it is not JSON.
         ValueError: If it holds NaN or an infinity.
@@ -97,7 +74,5 @@ STEP: Script[Step] = Script(Step, "step")
 ORIGIN: Script[EpisodeOrigin] = Script(EpisodeOrigin, "origin of an episode")
 SUMMARY: Script[EpisodeSummary] = Script(EpisodeSummary, "summary of an episode")
 TRANSITION: Script[Transition] = Script(Transition, "transition of an episode")
-BLOCKS: Script[tuple[TextBlock | ImageBlock, ...]] = Script(
-    tuple[TextBlock | ImageBlock, ...], "list of blocks"
-)
+BLOCKS: Script[Blocks] = Script(Blocks, "list of blocks")
 RECORD: Script[EpisodeRecord] = Script(EpisodeRecord, "record of an episode")

@@ -12,7 +12,6 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
     """Return a tool call's arguments.
 
     Args:
-        tool: The tool's name.
         arguments: A mapping from parameters' names to JSON values; `None` for no arguments.
 
     Raises:
@@ -52,10 +51,6 @@ def check_call_id(call_id: object) -> str | None:
 
 def check_name(what: str, name: object) -> str:
     """Return the name of something that a path leads to.
-
-    Args:
-        what: What it names.
-        name: A string.
 
     Raises:
         InvalidRequestError: If it is something else.

@@ -44,7 +44,6 @@ class Reach:
         Args:
             url: The server's address, as `given_url` gives it.
             api_key: Sent as `X-API-Key`.
-            options: The settings.
 
         Raises:
             InvalidRequestError: If the key cannot be sent in a header.
@@ -82,9 +81,6 @@ def _check_key(api_key: object) -> None:
 def given_url(url: object) -> str:
     """Return a server's address without a slash at its end.
 
-    Args:
-        url: The address.
-
     Raises:
         InvalidRequestError: If it is none.
     """
@@ -95,9 +91,6 @@ def given_url(url: object) -> str:
 
 def given_options(options: object) -> ClientOptions:
     """Return a client's settings, the defaults for `None`.
-
-    Args:
-        options: The settings.
 
     Raises:
         InvalidRequestError: If they are something else.

@@ -38,9 +38,6 @@ _OURS_ONLY = ("seed", "policy", "labels", "visibility")
 def check_wishes(wishes: Wishes) -> None:
     """Check that a task is named, and only once.
 
-    Args:
-        wishes: What is wanted.
-
     Raises:
         InvalidRequestError: If not.
     """
@@ -55,8 +52,6 @@ def control_body(environment: str | None, wishes: Wishes, session_id: str) -> JS
 
     Args:
         environment: Its name; `None` for the default one.
-        wishes: What is wanted.
-        session_id: The session's id.
     """
     wanted = {**wishes, "environment": environment, "session_id": session_id}
     return {name: value for name, value in wanted.items() if value is not None}
@@ -66,8 +61,6 @@ def standard_body(environment: str, wishes: Wishes, *, with_secrets: bool) -> JS
     """Write the body of the standard's `/create`.
 
     Args:
-        environment: Its name.
-        wishes: What is wanted.
         with_secrets: Whether the server takes secrets in the body.
 
     Raises:
@@ -91,11 +84,7 @@ def standard_body(environment: str, wishes: Wishes, *, with_secrets: bool) -> JS
 
 
 def secrets_header(secrets: Mapping[str, str] | None) -> dict[str, str]:
-    """Write secrets as the `X-Secrets` header (behaviour of `openreward` 0.1.167).
-
-    Args:
-        secrets: Values by name.
-    """
+    """Write secrets as the `X-Secrets` header (behaviour of `openreward` 0.1.167)."""
     if not secrets:
         return {}
     text = json.dumps({name: {"value": value} for name, value in secrets.items()})

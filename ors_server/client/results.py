@@ -73,9 +73,7 @@ def refused(call_id: str, tool: str, error: str, reason: str | None, step: int |
     """Make the result of a call that was not run.
 
     Args:
-        call_id: The call's id.
         tool: The tool that was asked for.
-        error: Why, in words for the agent.
         reason: Why, for programs; read from the words where the server gives none.
         step: The step's number, if it is one.
     """
@@ -89,9 +87,6 @@ def refused(call_id: str, tool: str, error: str, reason: str | None, step: int |
 def read_output(given: Any) -> ToolOutput:
     """Read a tool's output, leaving out what this version of the standard does not know.
 
-    Args:
-        given: JSON.
-
     Raises:
         BrokenAnswerError: If it is none.
     """
@@ -104,9 +99,6 @@ def read_output(given: Any) -> ToolOutput:
 
 def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
     """Read blocks, leaving out kinds that this version of the standard does not know.
-
-    Args:
-        given: A JSON array.
 
     Raises:
         BrokenAnswerError: If it is none, or a block has not its form.
@@ -125,10 +117,6 @@ def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
 def read_known(model: type[_Model], given: Any) -> _Model:
     """Read a body of the standard, leaving out fields that this version does not know.
 
-    Args:
-        model: What it should be.
-        given: JSON.
-
     Raises:
         BrokenAnswerError: If it has not that form.
     """
@@ -144,21 +132,13 @@ def read_known(model: type[_Model], given: Any) -> _Model:
 
 
 def step_of(output: ToolOutput) -> int | None:
-    """Return the step's number that a server of ours writes into an output's metadata.
-
-    Args:
-        output: The output.
-    """
+    """Return the step's number that a server of ours writes into an output's metadata."""
     number = _standing(output).get("step")
     return number if isinstance(number, int) else None
 
 
 def refusal_of(output: ToolOutput) -> str | None:
-    """Return why a call that was charged was not run, as a server of ours writes it; `None` if it ran.
-
-    Args:
-        output: The output.
-    """
+    """Return why a call that was charged was not run, as a server of ours writes it; `None` if it ran."""
     reason = _standing(output).get("refused")
     return reason if isinstance(reason, str) else None
 

@@ -41,11 +41,6 @@ class Server:
     """One server and what kind it is."""
 
     def __init__(self, connection: Connection) -> None:
-        """Ask nothing yet.
-
-        Args:
-            connection: The server.
-        """
         self.connection = connection
         self._is_ours: bool | None = None
         self._default: str | None = None
@@ -88,9 +83,7 @@ class Server:
 
         Args:
             environment: Its name; `None` for the default one.
-            what: The endpoint's name.
             body: What to send with it; without one it is only looked at.
-            session_id: The session that is asked about.
 
         Raises:
             OrsServerError: As the server answers.
@@ -113,7 +106,6 @@ class Server:
 
         Args:
             environment: Its name; `None` for the default one.
-            wishes: What is wanted.
 
         Raises:
             OrsServerError: As the server answers, or if a task is not named.
@@ -137,9 +129,6 @@ class Server:
 
     async def find(self, session_id: str) -> SessionPlace:
         """Return a live session of a server of ours.
-
-        Args:
-            session_id: The session.
 
         Raises:
             OrsServerError: If there is none, or the credential may not know.
@@ -180,9 +169,6 @@ class Server:
     async def ping(self, session_id: str) -> None:
         """Keep a session alive.
 
-        Args:
-            session_id: The session.
-
         Raises:
             OrsServerError: If it is gone.
         """
@@ -190,9 +176,6 @@ class Server:
 
     async def status(self, session_id: str) -> JSONObject:
         """Return what a server of ours says of a session, ended ones included.
-
-        Args:
-            session_id: The session.
 
         Raises:
             OrsServerError: As the server answers.
@@ -204,7 +187,6 @@ class Server:
         """Return a page of a session's recorded steps, from a server of ours.
 
         Args:
-            session_id: The session.
             start: The first one's position, from 0.
 
         Raises:
@@ -216,9 +198,6 @@ class Server:
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
         """Return every recorded step of a session of a server of ours, in order.
-
-        Args:
-            session_id: The session.
 
         Raises:
             OrsServerError: As the server answers.
@@ -243,9 +222,6 @@ class Server:
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session and wait for its teardown.
 
-        Args:
-            session_id: The session.
-
         Returns:
             The final state of a session of ours; `None` from other servers.
 
@@ -263,11 +239,7 @@ class Server:
 
 
 def session_path(session_id: str) -> str:
-    """Return where a server of ours keeps a session.
-
-    Args:
-        session_id: The session.
-    """
+    """Return where a server of ours keeps a session."""
     return f"/_ors/sessions/{quote(check_name('a session', session_id), safe='')}"
 
 

@@ -1,21 +1,23 @@
 """The server's authoritative figures of an episode, as a client reads them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import TypeAdapter, ValidationError
 
+from ors_server.client.errors import BrokenAnswerError
 from ors_server.errors import NotSupportedError
+from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject
 
 _LIVE = frozenset({"created", "ready", "playing"})
 
 
-class Summary(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary(EpisodeSummary):
     """The authoritative figures of an episode, and which episode it is."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
     session_id: str
     episode_id: str | None = None
@@ -25,40 +27,15 @@ class Summary(BaseModel):
     split: str | None = None
     index: int | None = None
     seed: int | None = None
-    """What the environment draws its chances from."""
+    """Seed of the environment's random generator."""
     task_hash: str = ""
     """SHA-256 of the task's canonical JSON."""
-    policy: JSONObject = Field(default_factory=dict)
+    policy: JSONObject = field(default_factory=dict[str, Any])
     """The rules in force."""
-    labels: dict[str, str] = Field(default_factory=dict)
-
-    phase: str
-    steps: int
-    episode_return: float = Field(alias="return")
-    """Sum of the rewards of all steps, in step order."""
-    withheld: float = 0.0
-    """What was earned and charged and not paid yet, under a policy that pays at the end."""
-    reward_sum: float = 0.0
-    """The part of the return that tools paid."""
-    penalty_sum: float = 0.0
-    """The part that the policy charged; zero or negative."""
-    penalties: dict[str, float] = Field(default_factory=dict)
-    """The penalty sum by cause."""
-    discounted_return: float = 0.0
-    last_reward: float | None = None
-    best_reward: float | None = None
-    ungraded_steps: int = 0
-    """Steps without a judgement."""
-    failed_steps: int = 0
-    """Steps in which the environment's own code failed."""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
     pending_steps: int = 0
     """Steps that were played and that the server could not record yet; the figures count them."""
-    stop_reason: str | None = None
-    created_at: datetime | None = None
-    started_at: datetime | None = None
-    last_call_at: datetime | None = None
-    finished_at: datetime | None = None
-    metrics: dict[str, float] = Field(default_factory=dict)
+    created_at: datetime | None = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]  # a server may not state it
 
     @property
     def is_over(self) -> bool:
@@ -66,16 +43,20 @@ class Summary(BaseModel):
         return self.phase not in _LIVE
 
     @classmethod
-    def of(cls, session: Mapping[str, Any]) -> Self:
-        """Read what a server says of a session.
-
-        Args:
-            session: The session's JSON, as the control API or the MCP extension gives it.
+    def of(cls, session: Mapping[str, Any]) -> "Summary":
+        """Read a session's JSON, as the control API or the MCP extension gives it; unknown names are ignored.
 
         Raises:
             NotSupportedError: If there are no figures in it.
+            BrokenAnswerError: If the figures do not have their form.
         """
         episode = session.get("episode")
         if not isinstance(episode, Mapping):
             raise NotSupportedError("the server's answer about the session has no figures of its episode")
-        return cls.model_validate({**session, **episode})
+        try:
+            return _READER.validate_python({**session, **episode})
+        except ValidationError as error:
+            raise BrokenAnswerError(f"the server's figures of the episode cannot be read: {error}") from error
+
+
+_READER: TypeAdapter[Summary] = TypeAdapter(Summary)

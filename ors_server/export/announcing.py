@@ -44,7 +44,6 @@ def tools_of(announced: Announced, origin: EpisodeOrigin) -> Sequence[ToolSpec] 
 
     Args:
         announced: What was announced.
-        origin: Where the episode comes from.
     """
     key = origin.environment if origin.toolset is None else f"{origin.environment}/{origin.toolset}"
     return announced.get(key, announced.get(ANY))
@@ -70,20 +69,12 @@ def read_listing(path: Path) -> list[ToolSpec]:
 
 
 def as_functions(tools: Iterable[ToolSpec]) -> list[JSONObject]:
-    """Return tools as OpenAI's chat completions and chat templates take them.
-
-    Args:
-        tools: The tools.
-    """
+    """Return tools as OpenAI's chat completions and chat templates take them."""
     return [{"type": "function", "function": as_function(tool)} for tool in tools]
 
 
 def as_function(tool: ToolSpec) -> JSONObject:
-    """Return a tool's name, description and parameters.
-
-    Args:
-        tool: The tool.
-    """
+    """Return a tool's name, description and parameters."""
     return {
         "name": tool.name,
         "description": tool.description,

@@ -41,11 +41,6 @@ class ChatOptions:
 def telling(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
     """Return the conversation that a row tells.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
-
     Raises:
         LeftOutError: If nobody asked for the prompt, so that it is not on record, or there was no call.
     """
@@ -58,12 +53,7 @@ def telling(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) 
 
 
 def is_trained(turn: Turn, trained: Trained) -> bool:
-    """Say whether a message is one that the agent should learn to write.
-
-    Args:
-        turn: The message.
-        trained: Which of the agent's calls count.
-    """
+    """Say whether a message is one that the agent should learn to write."""
     return turn.is_agents and (turn.has_run or trained is Trained.ALL)
 
 
@@ -73,9 +63,6 @@ def openai_row(
     """Return an episode as one line of a fine-tuning file.
 
     Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
         with_episode: Whether the key `episode` says the rest: ids, rewards, components. It is no part of the
             fine-tuning format.
 
@@ -104,9 +91,6 @@ def openai_message(turn: Turn) -> JSONObject:
     """Return one message as the chat completions API takes it; arguments are JSON in a string.
 
     Only a user's message can hold images there; elsewhere a note stands in their place.
-
-    Args:
-        turn: The message.
     """
     message: dict[str, Any] = {"role": turn.role, "content": _content(turn)}
     if turn.role == "assistant" and turn.calls:
@@ -123,7 +107,6 @@ def call_message(use: ToolUse, arguments: str | Mapping[str, Any]) -> JSONObject
     """Return one call as it stands in an assistant's message.
 
     Args:
-        use: The call.
         arguments: Its arguments, in JSON or as an object.
     """
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}

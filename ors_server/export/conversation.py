@@ -82,11 +82,7 @@ def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversat
 
 
 def result_of(step: Step) -> Blocks:
-    """Return what the agent was answered; where there was no output, what it was told went wrong.
-
-    Args:
-        step: The step.
-    """
+    """Return what the agent was answered; where there was no output, what it was told went wrong."""
     if step.blocks or step.error is None:
         return step.blocks
     return (TextBlock(text=step.error),)
@@ -152,18 +148,10 @@ def _read_call(text: str, call_id: str) -> ToolUse | None:
 
 
 def text_of(blocks: Iterable[TextBlock | ImageBlock]) -> str:
-    """Return blocks as one text, each on lines of its own, with a note in the place of each image.
-
-    Args:
-        blocks: The blocks.
-    """
+    """Return blocks as one text, each on lines of its own, with a note in the place of each image."""
     return "\n".join(block.text if isinstance(block, TextBlock) else note_of(block) for block in blocks)
 
 
 def note_of(image: ImageBlock) -> str:
-    """Return what stands in the place of an image where a format takes text only.
-
-    Args:
-        image: The image.
-    """
+    """Return what stands in the place of an image where a format takes text only."""
     return f"[image: {image.mimeType}]"

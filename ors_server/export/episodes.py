@@ -45,20 +45,12 @@ class Tally:
 
 
 def is_played_out(summary: EpisodeSummary) -> bool:
-    """Say whether an episode ended by its own rules.
-
-    Args:
-        summary: Its figures.
-    """
+    """Say whether an episode ended by its own rules."""
     return summary.stop_reason in ENDINGS
 
 
 def judged_return(summary: EpisodeSummary) -> float | None:
-    """Return an episode's return; `None`, never 0, if no step of it was paid or charged.
-
-    Args:
-        summary: Its figures.
-    """
+    """Return an episode's return; `None`, never 0, if no step of it was paid or charged."""
     return None if summary.last_reward is None else summary.episode_return
 
 
@@ -66,7 +58,6 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
     """Return what a row says of its episode beside the conversation.
 
     Args:
-        record: The episode.
         steps: Its steps, in order.
 
     Returns:

@@ -84,7 +84,6 @@ def make_form(name: str, options: FormOptions | None = None) -> Form:
 
     Args:
         name: One of `FORMATS`.
-        options: What is asked of it.
 
     Raises:
         UnknownFormatError: If there is none of that name.
@@ -103,8 +102,6 @@ async def export_rows(
     Args:
         episodes: The episodes with their steps, for instance `RecordReader.stream(...)`; a generator is
             closed at the end.
-        form: The format.
-        tally: Counts what became of them.
         include_unfinished: Whether a format for training takes those that were not played to their end.
     """
     async with _closing(episodes):
@@ -140,8 +137,6 @@ async def export_lines(
 
     Args:
         episodes: As for `export_rows`.
-        form: The format, one of lines.
-        tally: Counts what became of them.
         include_unfinished: As for `export_rows`.
     """
     async with aclosing(export_rows(episodes, form, tally, include_unfinished=include_unfinished)) as rows:

@@ -14,10 +14,6 @@ from ors_server.wire import JSONObject
 def plain_row(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
     """Return an episode with everything that is known of it.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-
     Returns:
         `record` and `steps`, as `ors_server.recording` writes them and reads them back.
     """
@@ -25,12 +21,7 @@ def plain_row(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
 
 
 def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONObject]:
-    """Return an episode as the one row that it has in the table of episodes.
-
-    Args:
-        record: The episode.
-        steps: Its steps, of which the rewards are told.
-    """
+    """Return an episode as the one row that it has in the table of episodes."""
     origin, summary = record.origin, record.summary
     about = describe(record, steps)
     yield {
@@ -59,12 +50,7 @@ def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONO
 
 
 def step_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONObject]:
-    """Return an episode's steps as rows of the table of steps.
-
-    Args:
-        record: The episode.
-        steps: Its steps.
-    """
+    """Return an episode's steps as rows of the table of steps."""
     for step in steps:
         yield {
             "episode_id": record.origin.episode_id,

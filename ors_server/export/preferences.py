@@ -54,10 +54,6 @@ async def export_preferences(
 
     Args:
         reader: Where the record is; it is gone through without steps first.
-        wanted: Which episodes.
-        pairing: How groups become pairs.
-        options: What the rows say.
-        tally: Counts what became of the episodes.
 
     Raises:
         StoreError: If the record cannot be read.

@@ -21,7 +21,6 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
     """Read one episode.
 
     Args:
-        line: A JSON object.
         where: How to name it in errors: `line 7`.
 
     Raises:
@@ -59,11 +58,6 @@ class EpisodeFile:
     """A file of episodes that can be gone through again, and of which single lines can be found again."""
 
     def __init__(self, path: str | Path) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: The file.
-        """
         self.path = Path(path)
 
     def episodes(self) -> Generator[Episode, None, None]:

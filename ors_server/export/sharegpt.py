@@ -26,11 +26,6 @@ _NAMES = {"user": "human", "tool": "observation", "assistant": "gpt"}
 def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
     """Return an episode as one line.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
-
     Raises:
         LeftOutError: If the episode has no place in the form.
     """

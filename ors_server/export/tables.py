@@ -88,11 +88,7 @@ class TableWriter:
 
 
 def weigh(value: object) -> int:
-    """Return roughly how many characters a JSON value has.
-
-    Args:
-        value: The value.
-    """
+    """Return roughly how many characters a JSON value has."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -107,7 +103,6 @@ def type_of(spelled: str, arrow: Any) -> Any:
 
     Args:
         spelled: `text`, `number`, `whole`, `truth`, `time` (UTC, microseconds), or one of the shapes below.
-        arrow: The module.
     """
     text, whole = arrow.string(), arrow.int64()
     call = arrow.struct([("name", text), ("arguments", text)])

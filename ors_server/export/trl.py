@@ -22,11 +22,6 @@ NOTHING_ASKED = "whose prompt ends with a system message"
 def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
     """Return an episode as one line of a prompt-completion dataset, with its reward beside it.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
-
     Returns:
         `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON in a
         string, or null) and `episode`.
@@ -53,8 +48,6 @@ def preference_row(
 
     Args:
         chosen: The episode with the greater return.
-        rejected: The other.
-        options: What is wanted.
 
     Raises:
         LeftOutError: If one of them has no place in it, or they were told different things.
@@ -78,11 +71,6 @@ def preference_row(
 def trl_conversation(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
     """Return the conversation of a row, whose prompt can be completed.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
-
     Raises:
         LeftOutError: If it has no place in TRL, which completes only what a user or a tool said.
     """
@@ -93,11 +81,7 @@ def trl_conversation(record: EpisodeRecord, steps: Sequence[Step], options: Chat
 
 
 def trl_message(turn: Turn) -> JSONObject:
-    """Return one message as chat templates take it.
-
-    Args:
-        turn: The message.
-    """
+    """Return one message as chat templates take it."""
     message: dict[str, Any] = {"role": turn.role, "content": text_of(turn.blocks)}
     if turn.calls:
         message["tool_calls"] = [call_message(use, use.arguments) for use in turn.calls]

@@ -37,12 +37,6 @@ def verl_row(
 ) -> JSONObject:
     """Return an episode as one row.
 
-    Args:
-        record: The episode.
-        steps: Its steps.
-        options: What is wanted.
-        extra: What only verl asks for.
-
     Raises:
         LeftOutError: If the episode has no place in it.
     """

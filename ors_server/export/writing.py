@@ -14,7 +14,6 @@ async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -
 
     Args:
         rows: The rows; they are closed at the end.
-        sink: Where they go.
 
     Raises:
         OSError: If they cannot be written.
@@ -31,8 +30,6 @@ async def write_table(
 
     Args:
         rows: The rows; they are closed at the end.
-        sink: Where they go.
-        columns: The file's columns.
 
     Raises:
         ExtraMissingError: If pyarrow is not installed.
