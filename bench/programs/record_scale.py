@@ -22,10 +22,10 @@ from typing import Any
 
 import anyio
 
-from ors_server.export.chat import ChatOptions
-from ors_server.export.episodes import Tally
-from ors_server.export.forms import FORMATS, export_rows, make_form
-from ors_server.export.output import whole_file
+from ors_server.export.atomic_file import atomic_file
+from ors_server.export.chat import ConversationOptions
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import FORMATS, export_rows, make_format
 from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.export.writing import write_lines, write_table
 from ors_server.store.base import ALL, EpisodeFilter, RecordReader
@@ -230,16 +230,18 @@ async def export(way: str, reader: RecordReader, path: Path) -> dict[str, Any]:
         reader: The record.
         path: The file.
     """
-    tally = Tally()
-    with whole_file(path) as sink:
+    counts = ExportCounts()
+    with atomic_file(path) as sink:
         if way == "preferences":
-            await write_lines(export_preferences(reader, ALL, Pairing(), ChatOptions({}), tally), sink)
+            await write_lines(
+                export_preferences(reader, ALL, Pairing(), ConversationOptions({}), counts), sink
+            )
         else:
-            form = make_form(way)
-            rows = export_rows(reader.stream(), form, tally)
+            form = make_format(way)
+            rows = export_rows(reader.stream(), form, counts)
             await (write_lines(rows, sink) if form.columns is None else write_table(rows, sink, form.columns))
         size = sink.tell()
-    return {"count": tally.rows, "bytes": size}
+    return {"count": counts.rows, "bytes": size}
 
 
 def peak() -> float:

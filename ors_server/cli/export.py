@@ -13,10 +13,10 @@ from ors_server.cli.output import complain
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from ors_server.export.announcing import Announced
-    from ors_server.export.chat import ChatOptions
-    from ors_server.export.episodes import Tally
-    from ors_server.export.forms import Form
+    from ors_server.export.chat import ConversationOptions
+    from ors_server.export.episodes import ExportCounts
+    from ors_server.export.formats import ExportFormat
+    from ors_server.export.offered_tools import OfferedTools
     from ors_server.store.base import EpisodeFilter, RecordReader
     from ors_server.wire import JSONObject
 
@@ -97,19 +97,19 @@ def export(options: ExportOptions) -> None:
     import anyio
 
     from ors_server.cli.terminal import until_nobody_reads
-    from ors_server.export.episodes import Tally
+    from ors_server.export.episodes import ExportCounts
 
-    tally = Tally()
+    counts = ExportCounts()
     with until_nobody_reads():
-        anyio.run(_export, options, tally)
+        anyio.run(_export, options, counts)
         sys.stdout.flush()
-    complain(str(tally))
+    complain(str(counts))
 
 
-async def _export(options: ExportOptions, tally: "Tally") -> None:
+async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
     from ors_server.cli.filters import read_selection
     from ors_server.clock import SystemClock
-    from ors_server.export.forms import FormOptions, make_form
+    from ors_server.export.formats import FormatOptions, make_format
     from ors_server.export.verl import VerlOptions
     from ors_server.settings import load_settings
     from ors_server.store.location import MEMORY
@@ -117,7 +117,7 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
-    form = make_form(options.format, FormOptions(chat, options.with_episode, verl))
+    form = make_format(options.format, FormatOptions(chat, options.with_episode, verl))
     _check(options, form)
     wanted = read_selection(options, options.environment, now=SystemClock().now()).as_filter()
     where = options.store or load_settings().record
@@ -125,39 +125,43 @@ async def _export(options: ExportOptions, tally: "Tally") -> None:
         raise typer.BadParameter("a record in memory is gone with its server: name another with --store.")
     reader = await open_reader(where)
     try:
-        await _write(_rows(reader, wanted, form, options, tally), form, options.output)
+        await _write(_rows(reader, wanted, form, options, counts), form, options.output)
     finally:
         await reader.aclose()
 
 
 def _rows(
-    reader: "RecordReader", wanted: "EpisodeFilter", form: "Form", options: ExportOptions, tally: "Tally"
+    reader: "RecordReader",
+    wanted: "EpisodeFilter",
+    form: "ExportFormat",
+    options: ExportOptions,
+    counts: "ExportCounts",
 ) -> "AsyncGenerator[JSONObject, None]":
-    from ors_server.export.forms import export_rows
+    from ors_server.export.formats import export_rows
     from ors_server.export.preferences import Pairing, export_preferences
 
     if not options.preferences:
         episodes = reader.stream(wanted)
-        return export_rows(episodes, form, tally, include_unfinished=options.include_unfinished)
+        return export_rows(episodes, form, counts, include_unfinished=options.include_unfinished)
     pairing = Pairing(options.group_label, options.pairs, options.margin)
-    return export_preferences(reader, wanted, pairing, _chat(options), tally)
+    return export_preferences(reader, wanted, pairing, _chat(options), counts)
 
 
-async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "Form", output: str) -> None:
-    from ors_server.export.output import whole_file
+async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat", output: str) -> None:
+    from ors_server.export.atomic_file import atomic_file
     from ors_server.export.writing import write_lines, write_table
 
     if output == STDOUT:
         await write_lines(rows, sys.stdout.buffer)
         return
-    with whole_file(Path(output)) as sink:
+    with atomic_file(Path(output)) as sink:
         if form.columns is None:
             await write_lines(rows, sink)
         else:
             await write_table(rows, sink, form.columns)
 
 
-def _check(options: ExportOptions, form: "Form") -> None:
+def _check(options: ExportOptions, form: "ExportFormat") -> None:
     if form.columns is not None and options.output == STDOUT:
         raise typer.BadParameter(f"{options.format} is a parquet file: name one with --output.")
     if options.preferences and (options.format != "trl" or options.include_unfinished):
@@ -166,22 +170,24 @@ def _check(options: ExportOptions, form: "Form") -> None:
         )
 
 
-def _chat(options: ExportOptions) -> "ChatOptions":
-    from ors_server.export.chat import ChatOptions, Trained
+def _chat(options: ExportOptions) -> "ConversationOptions":
+    from ors_server.export.chat import ConversationOptions, TrainedCalls
 
     try:
-        trained = Trained(options.train)
+        trained = TrainedCalls(options.train)
     except ValueError:
         raise typer.BadParameter(f"--train is all or ran, not {options.train!r}.") from None
-    return ChatOptions(_announced(options.tools or ()), trained, keeps_last_result=options.last_result)
+    return ConversationOptions(
+        _announced(options.tools or ()), trained, keeps_last_result=options.last_result
+    )
 
 
-def _announced(references: "Sequence[str]") -> "Announced":
+def _announced(references: "Sequence[str]") -> "OfferedTools":
     from ors_server.authoring.loading import load_environments
-    from ors_server.export.announcing import ANY, announced_by, read_listing
+    from ors_server.export.offered_tools import ANY, offered_tools, read_listing
 
     files = [reference for reference in references if reference.endswith(".json")]
     if files[1:]:
         raise typer.BadParameter("--tools takes one JSON file; name the environments of the others.")
-    named = announced_by(load_environments([name for name in references if name not in files]))
+    named = offered_tools(load_environments([name for name in references if name not in files]))
     return named | ({ANY: read_listing(Path(files[0]))} if files else {})

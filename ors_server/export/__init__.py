@@ -1,6 +1,6 @@
-"""Records in the forms that trainers and other tools read, and back.
+"""Records in the formats that trainers and other tools read, and back.
 
-`forms.export_lines` and `forms.export_rows` turn episodes into lines and rows, `preferences` pairs them,
-`tables.TableWriter` writes parquet, `output.whole_file` writes a file that is there whole or not at all.
-Every one of them takes episodes as they come and keeps none.
+`formats.export_lines` and `formats.export_rows` turn episodes into lines and rows, `preferences` pairs them,
+`tables.TableWriter` writes parquet, `atomic_file` writes a file completely or not at all. All of them stream:
+they hold one episode at a time.
 """

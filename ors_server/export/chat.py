@@ -11,38 +11,47 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ors_server.export.announcing import Announced, as_functions, tools_of
-from ors_server.export.conversation import Blocks, Conversation, ToolUse, Turn, read_conversation, text_of
+from ors_server.export.conversation import (
+    Blocks,
+    Conversation,
+    ConversationTurn,
+    ToolUse,
+    read_conversation,
+    text_of,
+)
 from ors_server.export.episodes import NO_CALLS, NO_PROMPT, LeftOutError, describe
+from ors_server.export.offered_tools import OfferedTools, as_functions, tools_of
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import ImageBlock, JSONObject
 
 
-class Trained(StrEnum):
-    """Which of the agent's calls are trained on."""
+class TrainedCalls(StrEnum):
+    """Which of the agent's calls get a training weight."""
 
     ALL = "all"
     """Every call that the agent made."""
     RAN = "ran"
-    """Those that were run: not what was refused, failed in the environment or was cancelled."""
+    """The calls that ran; not those that were refused, cancelled, or failed in the environment."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """What the forms that are conversations have in common."""
+class ConversationOptions:
+    """Options of every format that writes conversations."""
 
-    announced: Announced
+    offered: OfferedTools
     """Tools by environment."""
-    trained: Trained = Trained.ALL
+    trained: TrainedCalls = TrainedCalls.ALL
     keeps_last_result: bool = False
-    """Whether the result of the last call is written. Trainers want the agent's message to be the last."""
+    """Whether the last call's result is written. Trainers want the agent's message to be the last."""
 
 
-def telling(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
-    """Return the conversation that a row tells.
+def row_conversation(
+    record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions
+) -> Conversation:
+    """Return the conversation of a row.
 
     Raises:
-        LeftOutError: If nobody asked for the prompt, so that it is not on record, or there was no call.
+        LeftOutError: If the record has no prompt, because it was never requested, or no call.
     """
     conversation = read_conversation(record, steps)
     if not conversation.prompt:
@@ -52,26 +61,26 @@ def telling(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) 
     return conversation if options.keeps_last_result else conversation.up_to_last_call()
 
 
-def is_trained(turn: Turn, trained: Trained) -> bool:
-    """Say whether a message is one that the agent should learn to write."""
-    return turn.is_agents and (turn.has_run or trained is Trained.ALL)
+def is_trained(turn: ConversationTurn, trained: TrainedCalls) -> bool:
+    """Return whether a message is one that the agent should learn to write."""
+    return turn.is_agents and (turn.has_run or trained is TrainedCalls.ALL)
 
 
 def openai_row(
-    record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions, *, with_episode: bool = False
+    record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions, *, with_episode: bool = False
 ) -> JSONObject:
     """Return an episode as one line of a fine-tuning file.
 
     Args:
-        with_episode: Whether the key `episode` says the rest: ids, rewards, components. It is no part of the
-            fine-tuning format.
+        with_episode: Whether to add the key `episode` (ids, rewards, components), which the fine-tuning
+            format does not know.
 
     Raises:
-        LeftOutError: If the episode has no place in it.
+        LeftOutError: If the format cannot hold the episode.
     """
-    turns = telling(record, steps, options).turns
+    turns = row_conversation(record, steps, options).turns
     row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
-    tools = tools_of(options.announced, record.origin)
+    tools = tools_of(options.offered, record.origin)
     if tools:
         row["tools"] = as_functions(tools)
         row["parallel_tool_calls"] = False
@@ -80,17 +89,17 @@ def openai_row(
     return row
 
 
-def _weighed(turn: Turn, trained: Trained) -> JSONObject:
+def _weighed(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
     message = openai_message(turn)
     if turn.role == "assistant":
         message["weight"] = int(is_trained(turn, trained))
     return message
 
 
-def openai_message(turn: Turn) -> JSONObject:
+def openai_message(turn: ConversationTurn) -> JSONObject:
     """Return one message as the chat completions API takes it; arguments are JSON in a string.
 
-    Only a user's message can hold images there; elsewhere a note stands in their place.
+    Only a user's message can hold images there; elsewhere a note replaces them.
     """
     message: dict[str, Any] = {"role": turn.role, "content": _content(turn)}
     if turn.role == "assistant" and turn.calls:
@@ -104,15 +113,11 @@ def openai_message(turn: Turn) -> JSONObject:
 
 
 def call_message(use: ToolUse, arguments: str | Mapping[str, Any]) -> JSONObject:
-    """Return one call as it stands in an assistant's message.
-
-    Args:
-        arguments: Its arguments, in JSON or as an object.
-    """
+    """Return one call of an assistant's message; `arguments` is JSON text or an object."""
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
 
 
-def _content(turn: Turn) -> str | list[JSONObject]:
+def _content(turn: ConversationTurn) -> str | list[JSONObject]:
     has_images = any(isinstance(block, ImageBlock) for block in turn.blocks)
     return _parts(turn.blocks) if has_images and turn.role == "user" else text_of(turn.blocks)
 

@@ -1,7 +1,7 @@
-"""An episode as a conversation: what the agent was told, what it called, what it was answered.
+"""An episode as a conversation: the prompt, the agent's calls and their results.
 
-Only what is on record is said. The words that an agent spoke between its calls never reached the server, so
-no turn of the agent has any; a result that an environment gave without words has none either.
+It holds only what is on record. Text that an agent wrote between its calls never reached the server, so the
+agent's messages have none.
 """
 
 import json
@@ -31,83 +31,78 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """One message of a conversation."""
 
     role: Role
     blocks: Blocks = ()
     calls: tuple[ToolUse, ...] = ()
-    """What an assistant called."""
+    """An assistant's calls."""
     answers: ToolUse | None = None
-    """The call that a tool's message answers."""
+    """The call whose result a tool's message is."""
     is_agents: bool = False
-    """Whether the agent of the episode did it. An assistant of a conversation prompt is the environment's."""
+    """Whether the episode's agent made it; an assistant's message in a conversation prompt is not."""
     has_run: bool = True
-    """Whether what was called was run; not so after a refusal, a fault or a cancellation."""
+    """Whether the calls ran; false after a refusal, a fault or a cancellation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """An episode, turn by turn."""
+    """An episode as messages."""
 
-    prompt: tuple[Turn, ...]
-    """What the agent was told before it began; empty if nobody asked for the prompt."""
-    play: tuple[Turn, ...]
-    """The agent's calls and their results, by turns, in the order of the steps."""
+    prompt: tuple[ConversationTurn, ...]
+    """The prompt; empty if it was never requested."""
+    play: tuple[ConversationTurn, ...]
+    """The agent's calls, each followed by its result, in the order of the steps."""
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[ConversationTurn, ...]:
         """Everything, in order."""
         return self.prompt + self.play
 
     def up_to_last_call(self) -> "Conversation":
-        """Return the same without the result of the last call, from which nobody learns anything."""
+        """Return the same without the result of the last call, which trains nothing."""
         return self if not self.play else Conversation(self.prompt, self.play[:-1])
 
 
 def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversation:
-    """Tell an episode as a conversation.
+    """Return an episode as a conversation.
 
-    Args:
-        record: The episode; its prompt is taken apart again where it was a conversation of its own.
-        steps: Its steps, in order.
+    A conversation prompt is split into its messages again.
     """
-    play: list[Turn] = []
+    play: list[ConversationTurn] = []
     for step in steps:
         use = ToolUse(f"step_{step.number}", step.tool, step.arguments)
         has_run = step.status in _RAN
-        play.append(Turn("assistant", calls=(use,), is_agents=True, has_run=has_run))
-        play.append(Turn("tool", blocks=result_of(step), answers=use))
+        play.append(ConversationTurn("assistant", calls=(use,), is_agents=True, has_run=has_run))
+        play.append(ConversationTurn("tool", blocks=result_of(step), answers=use))
     return Conversation(tuple(read_prompt(record.prompt or ())), tuple(play))
 
 
 def result_of(step: Step) -> Blocks:
-    """Return what the agent was answered; where there was no output, what it was told went wrong."""
+    """Return a step's output; where there was none, its error as text."""
     if step.blocks or step.error is None:
         return step.blocks
     return (TextBlock(text=step.error),)
 
 
-def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[Turn]:
+def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTurn]:
     """Read a prompt's blocks as messages.
 
-    A conversation prompt is on record as blocks with a mark before each message (`authoring.prompts`); the
-    marks are read back. Text after a tool's result belongs to the result, since the record does not say where
-    it ends. Any other prompt is one message of the user.
-
-    Args:
-        blocks: The prompt, as it is on record.
+    A conversation prompt is recorded as blocks with a mark before each message (`authoring.prompts`). Text
+    after a tool's result belongs to the result, since the record does not mark its end. Any other prompt is
+    one message of the user.
     """
     if not blocks:
         return []
     if _role_of(blocks[0]) is None:
-        return [Turn("user", blocks=tuple(blocks))]
-    turns: list[Turn] = []
+        return [ConversationTurn("user", blocks=tuple(blocks))]
+    turns: list[ConversationTurn] = []
     calls: dict[str, ToolUse] = {}
     for block in blocks:
         role = _role_of(block)
         if role is not None:
-            turns.append(Turn(role))
+            turns.append(ConversationTurn(role))
         else:
             _extend(turns, block, calls)
     return [turn for turn in turns if turn.blocks or turn.calls or turn.role == "tool"]
@@ -122,19 +117,19 @@ def _role_of(block: TextBlock | ImageBlock) -> Role | None:
     return cast("Role", role)
 
 
-def _extend(turns: list[Turn], block: TextBlock | ImageBlock, calls: dict[str, ToolUse]) -> None:
+def _extend(turns: list[ConversationTurn], block: TextBlock | ImageBlock, calls: dict[str, ToolUse]) -> None:
     last, detail = turns[-1], block.detail or {}
     if detail.get("type") == "tool_call" and isinstance(block, TextBlock):
         use = _read_call(block.text, str(detail.get("id")))
         if use is not None:
             calls[use.id] = use
-            turns[-1] = Turn(last.role, last.blocks, (*last.calls, use))
+            turns[-1] = ConversationTurn(last.role, last.blocks, (*last.calls, use))
             return
     if detail.get("type") == "tool_result":
         called = str(detail.get("tool_call_id"))
-        turns.append(Turn("tool", answers=calls.get(called, ToolUse(called, "", {}))))
+        turns.append(ConversationTurn("tool", answers=calls.get(called, ToolUse(called, "", {}))))
         return
-    turns[-1] = Turn(last.role, (*last.blocks, block), last.calls, last.answers)
+    turns[-1] = ConversationTurn(last.role, (*last.blocks, block), last.calls, last.answers)
 
 
 def _read_call(text: str, call_id: str) -> ToolUse | None:
@@ -148,10 +143,10 @@ def _read_call(text: str, call_id: str) -> ToolUse | None:
 
 
 def text_of(blocks: Iterable[TextBlock | ImageBlock]) -> str:
-    """Return blocks as one text, each on lines of its own, with a note in the place of each image."""
+    """Return blocks as one text, each on its own lines, with a note instead of each image."""
     return "\n".join(block.text if isinstance(block, TextBlock) else note_of(block) for block in blocks)
 
 
 def note_of(image: ImageBlock) -> str:
-    """Return what stands in the place of an image where a format takes text only."""
+    """Return the note that replaces an image where a format takes text only."""
     return f"[image: {image.mimeType}]"

@@ -1,4 +1,4 @@
-"""Which episodes go into an export, what is said of each beside its conversation, and what was left out."""
+"""Which episodes an export takes, the figures that each row has, and the counts of what was left out."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +13,7 @@ Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
 Episodes: TypeAlias = AsyncIterator[Episode]
 
 ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
-"""Reasons after which an episode has been played to its end; one that was deleted or expired has not."""
+"""Stop reasons of episodes that ended by their own rules; deleted and expired ones did not."""
 
 UNFINISHED = "unfinished"
 NO_PROMPT = "without a prompt on record"
@@ -21,31 +21,31 @@ NO_CALLS = "without a call"
 
 
 class LeftOutError(Exception):
-    """An episode has no place in a format; the message is the reason, in few words that can be counted."""
+    """A format cannot hold an episode; the message is the reason, one of a few fixed texts, for counting."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """What became of the episodes that an export saw."""
+class ExportCounts:
+    """How many episodes an export read, wrote and left out."""
 
     episodes: int = 0
-    """Seen."""
+    """Episodes read."""
     steps: int = 0
-    """Of the episodes that were written."""
+    """Steps of the episodes that were written."""
     rows: int = 0
-    """Written."""
+    """Rows written."""
     left_out: Counter[str] = field(default_factory=Counter[str])
     """Episodes (for preferences: groups too) that were not written, by reason."""
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return the counts in one line."""
         line = f"{self.rows} rows from {self.episodes} episodes, {self.steps} steps"
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.most_common())
         return f"{line}; left out: {reasons}" if reasons else line
 
 
 def is_played_out(summary: EpisodeSummary) -> bool:
-    """Say whether an episode ended by its own rules."""
+    """Return whether an episode ended by its own rules."""
     return summary.stop_reason in ENDINGS
 
 
@@ -55,15 +55,11 @@ def judged_return(summary: EpisodeSummary) -> float | None:
 
 
 def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
-    """Return what a row says of its episode beside the conversation.
+    """Return the ids and figures of an episode that a row has beside the conversation.
 
-    Args:
-        steps: Its steps, in order.
-
-    Returns:
-        Names and figures. `return` and each entry of `rewards` are null where nothing was paid;
-        `components` has what each step came to by name, penalties among them, and `withheld` what was never
-        paid because the policy pays at the end and the episode had none.
+    `return` and each entry of `rewards` are null where nothing was paid. `components` has each step's parts
+    by name, penalties included. `withheld` was never paid: the policy pays at the end, and the episode ended
+    without a last step.
     """
     origin, summary = record.origin, record.summary
     about: dict[str, Any] = {

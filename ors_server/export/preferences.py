@@ -1,13 +1,13 @@
 """Pairs of episodes of one task, the better one and the worse one.
 
 A group is the episodes of one environment that played the same task (`task_hash`) and, if a label is named,
-bear the same value of it. Within a group the episodes are ranked by their returns, the earlier one first
-among equals. The first is paired with the last, the second with the last but one, and so on, as often as
-wanted, as long as the better one's return is greater by more than the margin. So a tie makes no pair, and no
-episode is in two. An episode in which nothing was judged is in no group.
+have the same value of it. Within a group the episodes are ranked by return, the earlier one first among
+equals. The first is paired with the last, the second with the last but one, and so on, up to `Pairing.most`
+pairs, as long as the better return is greater by more than the margin. So a tie makes no pair, no episode is
+in two pairs, and an episode without a judgement is in none.
 
-Groups may be spread over the whole record. An index of ids and returns is kept in a temporary database on
-disk, so that memory does not grow with their number.
+A group's episodes may be anywhere in the record. An index of ids and returns is kept in a temporary database
+on disk, so that memory does not grow with their number.
 """
 
 import sqlite3
@@ -16,8 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 
-from ors_server.export.chat import ChatOptions
-from ors_server.export.episodes import UNFINISHED, LeftOutError, Tally, is_played_out, judged_return
+from ors_server.export.chat import ConversationOptions
+from ors_server.export.episodes import UNFINISHED, ExportCounts, LeftOutError, is_played_out, judged_return
 from ors_server.export.trl import preference_row
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord, Step
@@ -34,42 +34,39 @@ class Pairing:
     """How groups become pairs."""
 
     label: str | None = None
-    """Label on whose value the episodes of one group agree, too."""
+    """A label whose value the episodes of one group share."""
     most: int = 1
     """Most pairs of one group, at least 1."""
     margin: float = 0.0
-    """By more than this the better return is greater; at least 0."""
+    """The better return is greater by more than this; at least 0."""
 
 
 async def export_preferences(
     reader: RecordReader,
     wanted: EpisodeFilter,
     pairing: Pairing,
-    options: ChatOptions,
-    tally: Tally,
+    options: ConversationOptions,
+    counts: ExportCounts,
 ) -> AsyncGenerator[JSONObject, None]:
-    """Go through the pairs that a record holds, as rows of a preference dataset.
+    """Write the pairs of a record as rows of a preference dataset.
 
-    Episodes that were not played to their end are left out.
-
-    Args:
-        reader: Where the record is; it is gone through without steps first.
+    Unfinished episodes are left out. The record is read once without steps, then again for the pairs.
 
     Raises:
         StoreError: If the record cannot be read.
     """
     with closing(sqlite3.connect("")) as index:  # a database without a name is a temporary file's
         index.execute("CREATE TABLE played (grouped TEXT, worth REAL, place INTEGER, episode_id TEXT)")
-        await _fill(index, reader, wanted, pairing, tally)
-        for better, worse in _pairs(index, pairing, tally):
+        await _fill(index, reader, wanted, pairing, counts)
+        for better, worse in _pairs(index, pairing, counts):
             try:
                 chosen, rejected = await _fetch(reader, better), await _fetch(reader, worse)
                 row = preference_row(chosen, rejected, options)
             except LeftOutError as reason:
-                tally.left_out[str(reason)] += 1
+                counts.left_out[str(reason)] += 1
                 continue
-            tally.rows += 1
-            tally.steps += len(chosen[1]) + len(rejected[1])
+            counts.rows += 1
+            counts.steps += len(chosen[1]) + len(rejected[1])
             yield row
 
 
@@ -78,35 +75,37 @@ async def _fill(
     reader: RecordReader,
     wanted: EpisodeFilter,
     pairing: Pairing,
-    tally: Tally,
+    counts: ExportCounts,
 ) -> None:
     after: str | None = None
     while page := await reader.page(wanted, after=after, limit=PAGE, newest_first=False):
-        rows = [_entry(record, pairing, tally) for record in page]
+        rows = [_entry(record, pairing, counts) for record in page]
         index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])
         after = page[-1].origin.episode_id
 
 
-def _entry(record: EpisodeRecord, pairing: Pairing, tally: Tally) -> tuple[str, float, int, str] | None:
-    tally.episodes += 1
+def _entry(
+    record: EpisodeRecord, pairing: Pairing, counts: ExportCounts
+) -> tuple[str, float, int, str] | None:
+    counts.episodes += 1
     worth = judged_return(record.summary)
     if worth is None or not is_played_out(record.summary):
-        tally.left_out[UNJUDGED if worth is None else UNFINISHED] += 1
+        counts.left_out[UNJUDGED if worth is None else UNFINISHED] += 1
         return None
     origin = record.origin
     mark = "" if pairing.label is None else origin.labels.get(pairing.label, "")
     grouped = f"{origin.environment} {origin.task_hash} {mark}"  # neither of the first two has a space
-    return grouped, worth, tally.episodes, origin.episode_id
+    return grouped, worth, counts.episodes, origin.episode_id
 
 
-def _pairs(index: sqlite3.Connection, pairing: Pairing, tally: Tally) -> Iterator[tuple[str, str]]:
+def _pairs(index: sqlite3.Connection, pairing: Pairing, counts: ExportCounts) -> Iterator[tuple[str, str]]:
     ranked = index.execute(
         "SELECT grouped, worth, episode_id FROM played ORDER BY grouped, worth DESC, place"
     )
     for _, group in groupby(ranked, key=lambda row: row[0]):
         found = list(_match([(worth, episode_id) for _, worth, episode_id in group], pairing))
         if not found:
-            tally.left_out[TIED] += 1
+            counts.left_out[TIED] += 1
         yield from found
 
 

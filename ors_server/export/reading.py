@@ -1,7 +1,7 @@
-"""Reads episodes back from plain trajectory JSON lines: one episode a line, with all its steps.
+"""Reads episodes from the `plain` export format: one episode a line, with all its steps.
 
-A line is `{"record": ..., "steps": [...]}`, each part as `ors_server.recording` writes it. One line is held
-at a time, so a file may be of any length.
+A line is `{"record": ..., "steps": [...]}`, each part as `ors_server.recording` writes it. One line is in
+memory at a time, so a file may have any length.
 """
 
 import json
@@ -18,13 +18,10 @@ Episode: TypeAlias = tuple[EpisodeRecord, tuple[Step, ...]]
 
 
 def read_episode(line: str | bytes, where: str = "the line") -> Episode:
-    """Read one episode.
-
-    Args:
-        where: How to name it in errors: `line 7`.
+    """Read one episode; `where` names the line in errors, for instance `line 7`.
 
     Raises:
-        RecordError: If it is no episode as this server writes it, or its steps are not numbered from 1.
+        RecordError: If the line does not have the form, or its steps are not numbered from 1.
     """
     parts = _parse(line, where)
     try:
@@ -41,13 +38,10 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
 
 
 def read_episodes(lines: Iterable[bytes]) -> Generator[Episode, None, None]:
-    """Read episodes, one at a time; blank lines are passed over, and counted.
-
-    Args:
-        lines: Of an open file, or any other source of lines of UTF-8.
+    """Read episodes, one at a time; blank lines are skipped.
 
     Raises:
-        RecordError: If a line is no episode; the message has its number.
+        RecordError: If a line is not an episode; the message has its number.
     """
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -55,27 +49,27 @@ def read_episodes(lines: Iterable[bytes]) -> Generator[Episode, None, None]:
 
 
 class EpisodeFile:
-    """A file of episodes that can be gone through again, and of which single lines can be found again."""
+    """A file of episodes that can be read more than once, whole or at known offsets."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def episodes(self) -> Generator[Episode, None, None]:
-        """Go through all episodes.
+        """Read all episodes.
 
         Raises:
             OSError: If the file cannot be read.
-            RecordError: If a line is no episode.
+            RecordError: If a line is not an episode.
         """
         with self.path.open("rb") as file:
             yield from read_episodes(file)
 
     def places(self) -> Generator[tuple[int, Episode], None, None]:
-        """Go through all episodes with the place of each, for `at`.
+        """Read all episodes with the byte offset of each, for `at`.
 
         Raises:
             OSError: If the file cannot be read.
-            RecordError: If a line is no episode.
+            RecordError: If a line is not an episode.
         """
         with self.path.open("rb") as file:
             place = 0
@@ -85,14 +79,11 @@ class EpisodeFile:
                 place += len(line)
 
     def at(self, places: Iterable[int]) -> Generator[Episode, None, None]:
-        """Read the episodes at some places.
-
-        Args:
-            places: As `places` gave them, in any order.
+        """Read the episodes at byte offsets that `places` returned, in any order.
 
         Raises:
             OSError: If the file cannot be read.
-            RecordError: If no episode stands there.
+            RecordError: If no episode begins there.
         """
         with self.path.open("rb") as file:
             yield from (_read_at(file, place) for place in places)
@@ -107,8 +98,8 @@ def _parse(line: str | bytes, where: str) -> dict[str, Any]:
     try:
         parts: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{where} is no JSON that can be read: {error}") from error
+        raise RecordError(f"{where}: expected a JSON object, and it cannot be read: {error}") from error
     known = cast("dict[str, Any]", parts) if isinstance(parts, dict) else {}
     if "record" in known and isinstance(known.get("steps"), list):
         return known
-    raise RecordError(f'{where} is no episode: expected an object with "record" and "steps"')
+    raise RecordError(f'{where}: expected an episode, an object with "record" and "steps"')

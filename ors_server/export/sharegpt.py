@@ -1,19 +1,19 @@
 """Rows in the form that is called ShareGPT: `conversations` of `from` and `value`.
 
 Source: `data/README.md` and `src/llamafactory/data/converter.py` of LLaMA-Factory: `human` and `observation`
-stand at odd places, `gpt` and `function_call` at even ones, the number of messages is even, the system prompt
-and the tools (JSON in a string) stand beside them. `train` in each message is what axolotl reads with
-`message_field_training: train`; LLaMA-Factory passes over it.
+are the odd messages, `gpt` and `function_call` the even ones, the number of messages is even, and the system
+prompt and the tools (JSON in a string) have keys of their own. `train` in each message is what axolotl reads
+with `message_field_training: train`; LLaMA-Factory ignores it.
 """
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from ors_server.export.announcing import as_function, tools_of
-from ors_server.export.chat import ChatOptions, Trained, is_trained, telling
-from ors_server.export.conversation import ToolUse, Turn, text_of
+from ors_server.export.chat import ConversationOptions, TrainedCalls, is_trained, row_conversation
+from ors_server.export.conversation import ConversationTurn, ToolUse, text_of
 from ors_server.export.episodes import LeftOutError, describe
+from ors_server.export.offered_tools import as_function, tools_of
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
 
@@ -23,18 +23,18 @@ _HEARD = frozenset({"human", "observation"})
 _NAMES = {"user": "human", "tool": "observation", "assistant": "gpt"}
 
 
-def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
+def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions) -> JSONObject:
     """Return an episode as one line.
 
     Raises:
-        LeftOutError: If the episode has no place in the form.
+        LeftOutError: If the format cannot hold the episode.
     """
-    turns = list(telling(record, steps, options).turns)
+    turns = list(row_conversation(record, steps, options).turns)
     system = text_of(turns.pop(0).blocks) if turns[0].role == "system" else ""
     said = _joined([_say(turn, options.trained) for turn in turns])
     if any((message["from"] in _HEARD) != (place % 2 == 0) for place, message in enumerate(said)):
         raise LeftOutError(OUT_OF_TURN)
-    tools = tools_of(options.announced, record.origin)
+    tools = tools_of(options.offered, record.origin)
     return {
         "conversations": said,
         "system": system,
@@ -43,7 +43,7 @@ def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOpti
     }
 
 
-def _say(turn: Turn, trained: Trained) -> JSONObject:
+def _say(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
     if turn.role == "system" or (turn.calls and turn.blocks):
         raise LeftOutError(OUT_OF_TURN)
     message: dict[str, Any] = {"from": _NAMES[turn.role], "value": text_of(turn.blocks)}
@@ -59,7 +59,7 @@ def _spell(use: ToolUse) -> JSONObject:
 
 
 def _joined(said: Sequence[JSONObject]) -> list[JSONObject]:
-    """Make one message of users' messages that follow one another, and of results that do."""
+    """Join consecutive messages of the user, and consecutive results, into one."""
     joined: list[JSONObject] = []
     for message in said:
         if joined and message["from"] in _HEARD and joined[-1]["from"] == message["from"]:

@@ -1,4 +1,4 @@
-"""Parquet files, written by groups of rows so that memory does not grow with them.
+"""Parquet files, written in groups of rows so that memory does not grow with the file.
 
 pyarrow is an extra; nothing else of the package imports it.
 """
@@ -18,7 +18,7 @@ WEIGHT = 8 << 20
 
 
 class ExtraMissingError(ClientError):
-    """A package is needed that comes with an extra."""
+    """A package is missing that an extra installs."""
 
     code = "extra_missing"
 
@@ -71,7 +71,7 @@ class TableWriter:
         self._writer.close()
 
     def write(self, row: JSONObject) -> None:
-        """Take one row.
+        """Add one row.
 
         Args:
             row: Values by column; a column that is missing is null.

@@ -2,39 +2,37 @@
 
 Source: "Dataset formats and types" in TRL's documentation, and `trl/data_utils.py` of TRL 1.16. `arguments`
 are objects there, and `tools` may be JSON in one string, which every trainer reads. Contents are texts
-throughout, for a column has one type and chat templates join texts; a note stands in the place of each
-image.
+throughout, since a column has one type and chat templates join texts; a note replaces each image.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from ors_server.export.announcing import as_text, tools_of
-from ors_server.export.chat import ChatOptions, call_message, telling
-from ors_server.export.conversation import Conversation, Turn, text_of
+from ors_server.export.chat import ConversationOptions, call_message, row_conversation
+from ors_server.export.conversation import Conversation, ConversationTurn, text_of
 from ors_server.export.episodes import LeftOutError, describe, judged_return
+from ors_server.export.offered_tools import as_text, tools_of
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
 
 NOTHING_ASKED = "whose prompt ends with a system message"
 
 
-def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> JSONObject:
+def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions) -> JSONObject:
     """Return an episode as one line of a prompt-completion dataset, with its reward beside it.
 
-    Returns:
-        `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON in a
-        string, or null) and `episode`.
+    Its keys are `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON
+    in a string, or null) and `episode`.
 
     Raises:
-        LeftOutError: If the episode has no place in it.
+        LeftOutError: If the format cannot hold the episode.
     """
     conversation = trl_conversation(record, steps, options)
     return {
         "prompt": [trl_message(turn) for turn in conversation.prompt],
         "completion": [trl_message(turn) for turn in conversation.play],
         "reward": judged_return(record.summary),
-        "tools": as_text(tools_of(options.announced, record.origin)),
+        "tools": as_text(tools_of(options.offered, record.origin)),
         "episode": describe(record, steps),
     }
 
@@ -42,7 +40,7 @@ def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) 
 def preference_row(
     chosen: tuple[EpisodeRecord, Sequence[Step]],
     rejected: tuple[EpisodeRecord, Sequence[Step]],
-    options: ChatOptions,
+    options: ConversationOptions,
 ) -> JSONObject:
     """Return two episodes of one task as one line of a preference dataset.
 
@@ -50,7 +48,7 @@ def preference_row(
         chosen: The episode with the greater return.
 
     Raises:
-        LeftOutError: If one of them has no place in it, or they were told different things.
+        LeftOutError: If the format cannot hold one of them, or their prompts differ.
     """
     better, worse = (trl_conversation(*episode, options) for episode in (chosen, rejected))
     prompt = [trl_message(turn) for turn in better.prompt]
@@ -60,7 +58,7 @@ def preference_row(
         "prompt": prompt,
         "chosen": [trl_message(turn) for turn in better.play],
         "rejected": [trl_message(turn) for turn in worse.play],
-        "tools": as_text(tools_of(options.announced, chosen[0].origin)),
+        "tools": as_text(tools_of(options.offered, chosen[0].origin)),
         "chosen_return": judged_return(chosen[0].summary),
         "rejected_return": judged_return(rejected[0].summary),
         "chosen_episode": describe(*chosen),
@@ -68,19 +66,21 @@ def preference_row(
     }
 
 
-def trl_conversation(record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions) -> Conversation:
+def trl_conversation(
+    record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions
+) -> Conversation:
     """Return the conversation of a row, whose prompt can be completed.
 
     Raises:
-        LeftOutError: If it has no place in TRL, which completes only what a user or a tool said.
+        LeftOutError: If the prompt ends with a system message, which TRL cannot complete.
     """
-    conversation = telling(record, steps, options)
+    conversation = row_conversation(record, steps, options)
     if conversation.prompt[-1].role == "system":
         raise LeftOutError(NOTHING_ASKED)
     return conversation
 
 
-def trl_message(turn: Turn) -> JSONObject:
+def trl_message(turn: ConversationTurn) -> JSONObject:
     """Return one message as chat templates take it."""
     message: dict[str, Any] = {"role": turn.role, "content": text_of(turn.blocks)}
     if turn.calls:

@@ -2,8 +2,8 @@
 
 Source: "Prepare Data for Post-Training" in verl's documentation for `data_source`, `prompt`, `ability`,
 `reward_model` and `extra_info`; `verl/trainer/main_eval.py` for `responses`, a list of texts; and
-`verl/utils/dataset/multiturn_sft_dataset.py` for `messages` and `tools`, in which what the assistant says is
-trained on and nothing else.
+`verl/utils/dataset/multiturn_sft_dataset.py` for `messages` and `tools`, where only the assistant's messages
+are trained on.
 """
 
 import json
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.export.announcing import as_text, tools_of
-from ors_server.export.chat import ChatOptions, call_message, is_trained
-from ors_server.export.conversation import Turn
+from ors_server.export.chat import ConversationOptions, call_message, is_trained
+from ors_server.export.conversation import ConversationTurn
 from ors_server.export.episodes import describe, judged_return
+from ors_server.export.offered_tools import as_text, tools_of
 from ors_server.export.trl import trl_conversation, trl_message
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
@@ -22,23 +22,23 @@ from ors_server.wire import JSONObject
 
 @dataclass(frozen=True, slots=True)
 class VerlOptions:
-    """What only verl asks for."""
+    """Options of verl's format alone."""
 
     ground_truth: str | None = None
     """Key of the task that holds the answer; without it, or where a task lacks it, the answer is null."""
     ability: str = "tool_use"
     """The category of the tasks."""
     data_source: str | None = None
-    """What chooses verl's reward function; the environment's name if not given."""
+    """Selects verl's reward function; the environment's name by default."""
 
 
 def verl_row(
-    record: EpisodeRecord, steps: Sequence[Step], options: ChatOptions, extra: VerlOptions
+    record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions, extra: VerlOptions
 ) -> JSONObject:
     """Return an episode as one row.
 
     Raises:
-        LeftOutError: If the episode has no place in it.
+        LeftOutError: If the format cannot hold the episode.
     """
     conversation = trl_conversation(record, steps, options)
     origin, about = record.origin, describe(record, steps)
@@ -57,7 +57,7 @@ def verl_row(
         },
         "messages": [*prompt, *play],
         "train_mask": [int(is_trained(turn, options.trained)) for turn in conversation.turns],
-        "tools": as_text(tools_of(options.announced, origin)),
+        "tools": as_text(tools_of(options.offered, origin)),
         "responses": [json.dumps(play, ensure_ascii=False)],
         "reward": judged_return(record.summary),
         "rewards": about["rewards"],
@@ -65,7 +65,7 @@ def verl_row(
     }
 
 
-def _message(turn: Turn) -> JSONObject:
+def _message(turn: ConversationTurn) -> JSONObject:
     message = trl_message(turn)
     if turn.calls:
         message["tool_calls"] = [

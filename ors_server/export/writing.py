@@ -1,19 +1,16 @@
-"""From rows to bytes: lines of JSON, or a parquet file."""
+"""Writes rows to a file: as lines of JSON, or as parquet."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import IO
 
-from ors_server.export.forms import as_line
+from ors_server.export.formats import as_line
 from ors_server.export.tables import TableWriter
 from ors_server.wire import JSONObject
 
 
 async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -> None:
-    """Write rows as lines of JSON, each as soon as it comes.
-
-    Args:
-        rows: The rows; they are closed at the end.
+    """Write rows as lines of JSON, each as soon as it comes, and close `rows`.
 
     Raises:
         OSError: If they cannot be written.
@@ -26,10 +23,7 @@ async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -
 async def write_table(
     rows: AsyncGenerator[JSONObject, None], sink: IO[bytes], columns: Mapping[str, str]
 ) -> None:
-    """Write rows as a parquet file, a group of rows at a time.
-
-    Args:
-        rows: The rows; they are closed at the end.
+    """Write rows as a parquet file, a group of rows at a time, and close `rows`.
 
     Raises:
         ExtraMissingError: If pyarrow is not installed.

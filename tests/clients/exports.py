@@ -4,11 +4,11 @@ from pathlib import Path
 
 import anyio
 
-from ors_server.export.announcing import ANY
-from ors_server.export.chat import ChatOptions
-from ors_server.export.episodes import Tally
-from ors_server.export.forms import FORMATS, FormOptions, export_rows, make_form
-from ors_server.export.output import whole_file
+from ors_server.export.atomic_file import atomic_file
+from ors_server.export.chat import ConversationOptions
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import FORMATS, FormatOptions, export_rows, make_format
+from ors_server.export.offered_tools import ANY
 from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.export.verl import VerlOptions
 from ors_server.export.writing import write_lines, write_table
@@ -30,7 +30,7 @@ TOOLS = [
         input_schema={"type": "object", "properties": {"answer": {"type": "string"}}},
     ),
 ]
-OPTIONS = FormOptions(ChatOptions({ANY: TOOLS}), verl=VerlOptions("answer"))
+OPTIONS = FormatOptions(ConversationOptions({ANY: TOOLS}), verl=VerlOptions("answer"))
 
 
 def write_exports(folder: Path) -> None:
@@ -42,13 +42,13 @@ async def _write_exports(folder: Path) -> None:
     store = MemoryStore()
     await write(store, of_every_kind())
     for name in FORMATS:
-        form = make_form(name, OPTIONS)
-        rows = export_rows(store.stream(), form, Tally())
+        form = make_format(name, OPTIONS)
+        rows = export_rows(store.stream(), form, ExportCounts())
         if form.columns is None:
-            with whole_file(folder / f"{name}.jsonl") as sink:
+            with atomic_file(folder / f"{name}.jsonl") as sink:
                 await write_lines(rows, sink)
         else:
-            with whole_file(folder / f"{name}.parquet") as sink:
+            with atomic_file(folder / f"{name}.parquet") as sink:
                 await write_table(rows, sink, form.columns)
-    with whole_file(folder / "preferences.jsonl") as sink:
-        await write_lines(export_preferences(store, ALL, Pairing(), OPTIONS.chat, Tally()), sink)
+    with atomic_file(folder / "preferences.jsonl") as sink:
+        await write_lines(export_preferences(store, ALL, Pairing(), OPTIONS.chat, ExportCounts()), sink)

@@ -148,7 +148,7 @@ def test_tools_are_announced_from_environments_and_files(run, tmp_path, refenv):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("csv",), "no format 'csv'"),
+        (("csv",), "unknown format 'csv'"),
         (("openai", "--preferences"), "--preferences goes with trl"),
         (("trl", "--preferences", "--include-unfinished"), "--preferences goes with trl"),
         (("openai", "--train", "some"), "--train is all or ran"),
@@ -238,7 +238,7 @@ def test_what_breaks_off_leaves_what_was_there(run, tmp_path, monkeypatch, name,
 
 def test_help_imports_neither_a_store_nor_pyarrow():
     line = "import sys; from ors_server.cli.main import main; main(['export', '--help']); "
-    line += "print(sorted({'pyarrow', 'sqlalchemy', 'ors_server.export.forms'} & set(sys.modules)))"
+    line += "print(sorted({'pyarrow', 'sqlalchemy', 'ors_server.export.formats'} & set(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", line], cwd=ROOT, capture_output=True, text=True, check=True, timeout=LIMIT
     )

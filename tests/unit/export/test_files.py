@@ -9,9 +9,9 @@ import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
 from ors_server.export import tables
-from ors_server.export.episodes import Tally
-from ors_server.export.forms import export_rows, make_form
-from ors_server.export.output import whole_file
+from ors_server.export.atomic_file import atomic_file
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import export_rows, make_format
 from ors_server.export.tables import EPISODES, STEPS, VERL, ExtraMissingError, TableWriter, weigh
 from ors_server.export.writing import write_lines, write_table
 from ors_server.store.memory import MemoryStore
@@ -22,7 +22,7 @@ COLUMNS = {"verl": VERL, "episodes": EPISODES, "steps": STEPS}
 
 def test_a_file_has_its_name_only_when_it_is_whole(tmp_path):
     path = tmp_path / "out.jsonl"
-    with whole_file(path) as sink:
+    with atomic_file(path) as sink:
         sink.write(b"one\n")
         assert not path.exists()
         assert len(list(tmp_path.iterdir())) == 1
@@ -35,7 +35,7 @@ def test_what_is_interrupted_leaves_what_was_there(tmp_path):
     path.write_text("before")
 
     def interrupted():
-        with whole_file(path) as sink:
+        with atomic_file(path) as sink:
             sink.write(b"half")
             raise KeyboardInterrupt
 
@@ -48,7 +48,7 @@ def test_a_link_is_followed(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("")
     link.symlink_to(target)
-    with whole_file(link) as sink:
+    with atomic_file(link) as sink:
         sink.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
@@ -57,7 +57,7 @@ def test_a_link_is_followed(tmp_path):
 def test_a_file_has_the_rights_of_any_other(tmp_path):
     before = os.umask(0o027)
     try:
-        with whole_file(tmp_path / "out"):
+        with atomic_file(tmp_path / "out"):
             pass
     finally:
         os.umask(before)
@@ -70,7 +70,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path):
     heard = []
     reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
     reader.start()
-    with whole_file(pipe) as sink:
+    with atomic_file(pipe) as sink:
         sink.write(b"through")
     reader.join(10)
     assert heard == [b"through"]
@@ -78,7 +78,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "no" / "out"):
+    with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "no" / "out"):
         pass
 
 
@@ -86,7 +86,7 @@ async def table_of(name):
     store = MemoryStore()
     await write(store, of_every_kind())
     sink = io.BytesIO()
-    await write_table(export_rows(store.stream(), make_form(name), Tally()), sink, COLUMNS[name])
+    await write_table(export_rows(store.stream(), make_format(name), ExportCounts()), sink, COLUMNS[name])
     return pyarrow.parquet.ParquetFile(sink)
 
 
@@ -103,7 +103,7 @@ async def test_every_value_of_a_row_has_its_column():
     store = MemoryStore()
     await write(store, of_every_kind())
     for name, columns in COLUMNS.items():
-        async for row in export_rows(store.stream(), make_form(name), Tally()):
+        async for row in export_rows(store.stream(), make_format(name), ExportCounts()):
             assert set(row) == set(columns)
 
 
@@ -163,5 +163,5 @@ async def test_lines_are_written_as_they_come():
     store = MemoryStore()
     await write(store, of_every_kind())
     sink = io.BytesIO()
-    await write_lines(export_rows(store.stream(), make_form("plain"), Tally()), sink)
+    await write_lines(export_rows(store.stream(), make_format("plain"), ExportCounts()), sink)
     assert sink.getvalue().count(b"\n") == 11

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ors_server.export.episodes import Tally
-from ors_server.export.forms import export_rows, make_form
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import export_rows, make_format
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import open_environment
 from ors_server.testing.client import CallRefusedError
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def rows_of(store, name):
-    return [row async for row in export_rows(store.stream(), make_form(name), Tally())]
+    return [row async for row in export_rows(store.stream(), make_format(name), ExportCounts())]
 
 
 def called(message):

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from ors_server.export.chat import ChatOptions
-from ors_server.export.episodes import UNFINISHED, Tally
+from ors_server.export.chat import ConversationOptions
+from ors_server.export.episodes import UNFINISHED, ExportCounts
 from ors_server.export.preferences import PAGE, TIED, UNJUDGED, Pairing, export_preferences
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
@@ -19,10 +19,10 @@ def play(name, reward, minute=0, **more):
     return Played(name, [step_of(1, reward=reward)], created_at=BEGINNING + timedelta(minutes=minute), **more)
 
 
-async def pairs(episodes, pairing=Pairing(), wanted=ALL, tally=None):  # noqa: B008  (frozen)
+async def pairs(episodes, pairing=Pairing(), wanted=ALL, counts=None):  # noqa: B008  (frozen)
     store = MemoryStore()
     await write(store, episodes)
-    rows = export_preferences(store, wanted, pairing, ChatOptions({}), tally or Tally())
+    rows = export_preferences(store, wanted, pairing, ConversationOptions({}), counts or ExportCounts())
     return [
         tuple(row[side]["episode_id"].lstrip("0") for side in ("chosen_episode", "rejected_episode"))
         async for row in rows
@@ -39,9 +39,9 @@ async def test_the_earlier_of_equals_ranks_first():
 
 
 async def test_a_tie_makes_no_pair():
-    tally = Tally()
-    assert await pairs([play("a", 1.0), play("b", 1.0), play("c", 1.0)], tally=tally) == []
-    assert tally.left_out == {TIED: 1}
+    counts = ExportCounts()
+    assert await pairs([play("a", 1.0), play("b", 1.0), play("c", 1.0)], counts=counts) == []
+    assert counts.left_out == {TIED: 1}
 
 
 async def test_more_pairs_use_no_episode_twice():
@@ -72,11 +72,11 @@ async def test_a_label_divides_the_episodes_of_a_task():
 
 
 async def test_what_was_not_judged_or_not_played_out_is_in_no_pair():
-    tally = Tally()
+    counts = ExportCounts()
     episodes = [play("a", 1.0), play("b", None), play("c", 0.0, stop_reason="expired")]
-    assert await pairs(episodes, tally=tally) == []
-    assert tally.left_out == {UNJUDGED: 1, UNFINISHED: 1, TIED: 1}
-    assert tally.episodes == 3
+    assert await pairs(episodes, counts=counts) == []
+    assert counts.left_out == {UNJUDGED: 1, UNFINISHED: 1, TIED: 1}
+    assert counts.episodes == 3
 
 
 async def test_a_filter_says_who_takes_part():
@@ -85,17 +85,18 @@ async def test_a_filter_says_who_takes_part():
 
 
 async def test_pairs_that_were_told_different_things_are_counted():
-    tally = Tally()
+    counts = ExportCounts()
     assert (
-        await pairs([play("a", 1.0), replace(play("b", 0.0), prompt=(step_of(1).blocks))], tally=tally) == []
+        await pairs([play("a", 1.0), replace(play("b", 0.0), prompt=(step_of(1).blocks))], counts=counts)
+        == []
     )
-    assert tally.left_out == {"pairs with different prompts": 1}
+    assert counts.left_out == {"pairs with different prompts": 1}
 
 
 async def test_episodes_of_every_kind_give_the_pairs_that_they_hold():
-    tally = Tally()
-    assert await pairs(of_every_kind(), tally=tally) == [("good", "poor")]
-    assert (tally.rows, tally.steps) == (1, 4)
+    counts = ExportCounts()
+    assert await pairs(of_every_kind(), counts=counts) == [("good", "poor")]
+    assert (counts.rows, counts.steps) == (1, 4)
 
 
 async def test_groups_may_be_spread_over_many_pages():
@@ -113,8 +114,8 @@ class Forgetful(MemoryStore):
 
 
 async def test_an_episode_that_was_forgotten_meanwhile_makes_no_pair():
-    store, tally = Forgetful(), Tally()
+    store, counts = Forgetful(), ExportCounts()
     await write(store, [play("a", 1.0), play("b", 0.0)])
-    rows = export_preferences(store, ALL, Pairing(), ChatOptions({}), tally)
+    rows = export_preferences(store, ALL, Pairing(), ConversationOptions({}), counts)
     assert [row async for row in rows] == []
-    assert tally.left_out == {"episodes that were forgotten meanwhile": 1}
+    assert counts.left_out == {"episodes that were forgotten meanwhile": 1}

@@ -1,4 +1,4 @@
-"""Lines of plain trajectory JSON read back: nothing is lost, and what is no episode is refused."""
+"""Lines of plain trajectory JSON read back: nothing is lost, and what is not an episode is refused."""
 
 import json
 from datetime import UTC, datetime
@@ -80,16 +80,16 @@ def test_blank_lines_are_passed_over_and_counted():
     lines = [b"\n", line_of("a"), b"  \n", line_of("b"), b"no\n"]
     found = read_episodes(lines)
     assert [next(found)[0].origin.session_id, next(found)[0].origin.session_id] == ["a", "b"]
-    with pytest.raises(RecordError, match="line 5 is no JSON that can be read"):
+    with pytest.raises(RecordError, match="line 5: expected a JSON object, and it cannot be read"):
         next(found)
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (b"[1]", 'line 1 is no episode: expected an object with "record" and "steps"'),
-        (b'{"record": {}}', 'line 1 is no episode: expected an object with "record" and "steps"'),
-        (b'{"record": {}, "steps": {}}', "line 1 is no episode"),
+        (b"[1]", 'line 1: expected an episode, an object with "record" and "steps"'),
+        (b'{"record": {}}', 'line 1: expected an episode, an object with "record" and "steps"'),
+        (b'{"record": {}, "steps": {}}', "line 1: expected an episode"),
         (b'{"record": {}, "steps": []}', "line 1: this is no record of an episode"),
         (b"\xff", "line 1 is no JSON"),
         (line_of(steps=[{"number": 1}]), "line 1: this is no step"),

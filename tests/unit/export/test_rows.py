@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ors_server.export.announcing import ANY
-from ors_server.export.chat import ChatOptions, Trained, openai_row
+from ors_server.export.chat import ConversationOptions, TrainedCalls, openai_row
 from ors_server.export.episodes import LeftOutError
+from ors_server.export.offered_tools import ANY
 from ors_server.export.sharegpt import OUT_OF_TURN, sharegpt_row
 from ors_server.export.trl import preference_row, trl_row
 from ors_server.export.verl import VerlOptions, verl_row
@@ -20,9 +20,9 @@ from tests.fixtures.recorded_episodes import (
     step_of,
 )
 
-PLAIN = ChatOptions({})
-RAN = ChatOptions({}, Trained.RAN)
-WHOLE = ChatOptions({}, keeps_last_result=True)
+PLAIN = ConversationOptions({})
+RAN = ConversationOptions({}, TrainedCalls.RAN)
+WHOLE = ConversationOptions({}, keeps_last_result=True)
 TOOL = ToolSpec(name="add", description="Adds.", input_schema=None)
 EPISODES = {played.name: played for played in of_every_kind()}
 ROWS = {
@@ -221,7 +221,7 @@ def test_every_format_leaves_out_what_is_no_conversation(form, name, reason):
 @pytest.mark.parametrize("form", ROWS)
 @pytest.mark.parametrize("key", ["sums", ANY], ids=["environment", "any"])
 def test_every_format_announces_the_tools_that_it_is_given(form, key):
-    tools = row_of(ROWS[form], "good", ChatOptions({key: [TOOL]}))["tools"]
+    tools = row_of(ROWS[form], "good", ConversationOptions({key: [TOOL]}))["tools"]
     (tool,) = json.loads(tools) if isinstance(tools, str) else tools
     assert tool.get("function", tool) == {
         "name": "add",
@@ -231,9 +231,9 @@ def test_every_format_announces_the_tools_that_it_is_given(form, key):
 
 
 def test_openai_announces_tools_without_parallel_calls_and_nothing_without_tools():
-    row = row_of(openai_row, "good", ChatOptions({"sums": [TOOL]}))
+    row = row_of(openai_row, "good", ConversationOptions({"sums": [TOOL]}))
     assert row["parallel_tool_calls"] is False
-    assert "tools" not in row_of(openai_row, "good", ChatOptions({"other": [TOOL]}))
+    assert "tools" not in row_of(openai_row, "good", ConversationOptions({"other": [TOOL]}))
 
 
 def test_a_refused_call_is_shown_with_what_the_agent_was_told():

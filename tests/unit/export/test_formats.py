@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from ors_server.export.episodes import Tally
-from ors_server.export.forms import (
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import (
     FORMATS,
     UnknownFormatError,
     as_line,
     export_lines,
     export_rows,
-    make_form,
+    make_format,
 )
 from ors_server.export.reading import read_episode
 from ors_server.recording import RECORD, STEP
@@ -33,10 +33,10 @@ async def store():
 
 @pytest.mark.parametrize("name", TRAINING)
 async def test_a_format_for_training_counts_what_it_leaves_out(store, name):
-    tally = Tally()
-    rows = [row async for row in export_rows(store.stream(), make_form(name), tally)]
-    assert (len(rows), tally.rows, tally.episodes, tally.steps) == (7, 7, 11, 13)
-    assert str(tally) == (
+    counts = ExportCounts()
+    rows = [row async for row in export_rows(store.stream(), make_format(name), counts)]
+    assert (len(rows), counts.rows, counts.episodes, counts.steps) == (7, 7, 11, 13)
+    assert str(counts) == (
         "7 rows from 11 episodes, 13 steps; left out: 2 unfinished, 1 without a prompt on record, "
         "1 without a call"
     )
@@ -44,22 +44,22 @@ async def test_a_format_for_training_counts_what_it_leaves_out(store, name):
 
 @pytest.mark.parametrize("name", TRAINING)
 async def test_unfinished_episodes_can_be_asked_for(store, name):
-    tally = Tally()
-    rows = export_rows(store.stream(), make_form(name), tally, include_unfinished=True)
+    counts = ExportCounts()
+    rows = export_rows(store.stream(), make_format(name), counts, include_unfinished=True)
     assert len([row async for row in rows]) == 9
-    assert "unfinished" not in tally.left_out
+    assert "unfinished" not in counts.left_out
 
 
 @pytest.mark.parametrize(("name", "count"), [("plain", 11), ("episodes", 11), ("steps", 16)])
 async def test_the_record_itself_is_exported_whole(store, name, count):
-    tally = Tally()
-    rows = [row async for row in export_rows(store.stream(), make_form(name), tally)]
+    counts = ExportCounts()
+    rows = [row async for row in export_rows(store.stream(), make_format(name), counts)]
     assert len(rows) == count
-    assert str(tally) == f"{count} rows from 11 episodes, 16 steps"
+    assert str(counts) == f"{count} rows from 11 episodes, 16 steps"
 
 
 async def test_plain_lines_lose_nothing(store):
-    lines = [line async for line in export_lines(store.stream(), make_form("plain"), Tally())]
+    lines = [line async for line in export_lines(store.stream(), make_format("plain"), ExportCounts())]
     read = [json.loads(line) for line in lines]
     assert [
         (RECORD.of_json(row["record"]), [STEP.of_json(step) for step in row["steps"]]) for row in read
@@ -67,7 +67,7 @@ async def test_plain_lines_lose_nothing(store):
 
 
 async def test_plain_lines_are_read_back(store):
-    lines = [line async for line in export_lines(store.stream(), make_form("plain"), Tally())]
+    lines = [line async for line in export_lines(store.stream(), make_format("plain"), ExportCounts())]
     read = [read_episode(line) for line in lines]
     assert read == [(record, tuple(steps)) async for record, steps in store.stream()]
 
@@ -85,11 +85,11 @@ async def test_episodes_may_come_from_anywhere():
                 raise StopAsyncIteration
             return self.left.pop()
 
-    assert len([row async for row in export_rows(Source(), make_form("plain"), Tally())]) == 11
+    assert len([row async for row in export_rows(Source(), make_format("plain"), ExportCounts())]) == 11
 
 
 async def test_a_line_is_json_with_the_words_as_they_are(store):
-    async for line in export_lines(store.stream(), make_form("trl"), Tally()):
+    async for line in export_lines(store.stream(), make_format("trl"), ExportCounts()):
         assert line.count("\n") == 1
         assert "5 €" in line
         assert json.loads(line)["reward"] == 1.0
@@ -99,7 +99,7 @@ async def test_a_line_is_json_with_the_words_as_they_are(store):
 async def test_an_episode_without_judgement_has_no_return_in_a_table(store):
     rows = {
         row["episode_id"].lstrip("0"): row
-        async for row in export_rows(store.stream(), make_form("episodes"), Tally())
+        async for row in export_rows(store.stream(), make_format("episodes"), ExportCounts())
     }
     assert rows["unjudged"]["return"] is None
     assert rows["poor"]["return"] == -0.5
@@ -113,14 +113,14 @@ async def test_what_was_earned_and_never_paid_is_no_return():
     summary = replace(Played("held", [held]).summary, best_reward=0.5, withheld=0.5, stop_reason="time_limit")
     await write(store, [Played("held", [held])])
     await store.close(Played("held").origin.episode_id, summary)
-    (row,) = [row async for row in export_rows(store.stream(), make_form("trl"), Tally())]
+    (row,) = [row async for row in export_rows(store.stream(), make_format("trl"), ExportCounts())]
     assert (row["reward"], row["episode"]["rewards"], row["episode"]["withheld"]) == (None, [None], 0.5)
-    (row,) = [row async for row in export_rows(store.stream(), make_form("steps"), Tally())]
+    (row,) = [row async for row in export_rows(store.stream(), make_format("steps"), ExportCounts())]
     assert (row["reward"], row["earned"]) == (None, 0.5)
 
 
 async def test_a_step_that_failed_has_its_reason_in_a_table(store):
-    rows = [row async for row in export_rows(store.stream(), make_form("steps"), Tally())]
+    rows = [row async for row in export_rows(store.stream(), make_format("steps"), ExportCounts())]
     (failed,) = [row for row in rows if row["status"] == "failed" and row["episode_id"].endswith("shaky")]
     assert (failed["reward"], failed["error_code"], failed["metadata"]) == (None, "tool_failed", None)
     assert failed["result"] == "the tool raised ValueError"
@@ -136,7 +136,7 @@ async def test_what_is_stopped_early_closes_the_reader(store):
         finally:
             closed.append(True)
 
-    rows = export_rows(episodes(), make_form("plain"), Tally())
+    rows = export_rows(episodes(), make_format("plain"), ExportCounts())
     await anext(rows)
     await rows.aclose()
     assert closed == [True]
@@ -144,7 +144,7 @@ async def test_what_is_stopped_early_closes_the_reader(store):
 
 def test_no_other_format_has_a_name():
     with pytest.raises(UnknownFormatError, match=", ".join(FORMATS)):
-        make_form("csv")
+        make_format("csv")
 
 
 def test_a_number_that_json_does_not_know_is_refused():

@@ -1,7 +1,7 @@
-"""The tools that a row announces.
+"""The tools that a row lists as offered to the agent.
 
-A record says which tools were called, not which were offered. So they are given to an export by whoever has
-the environment or kept what its `/tools` answered; without them a row announces nothing.
+A record has the calls, not the tools that were offered. An export takes those from the environment, or from
+a saved response of `/tools`; without either, a row lists no tools.
 """
 
 import json
@@ -16,54 +16,51 @@ from ors_server.errors import RecordError
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
 
-Announced: TypeAlias = Mapping[str, Sequence[ToolSpec]]
-"""Tools by environment, or `environment/toolset` where a session asked for one; `ANY` is every other one."""
+OfferedTools: TypeAlias = Mapping[str, Sequence[ToolSpec]]
+"""Tools by environment, or `environment/toolset` for sessions with a toolset; `ANY` is the default entry."""
 ANY = "*"
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def announced_by(definitions: Iterable[EnvironmentDefinition]) -> dict[str, list[ToolSpec]]:
-    """Return the tools that environments offer for every task, the one for a final message among them.
+def offered_tools(definitions: Iterable[EnvironmentDefinition]) -> dict[str, list[ToolSpec]]:
+    """Return the tools that environments offer for every task, the terminal tool included.
 
-    Args:
-        definitions: The environments. What one offers for some tasks only is not known without a session.
+    Tools that only some tasks have are not known without a session.
     """
-    announced: dict[str, list[ToolSpec]] = {}
+    offered: dict[str, list[ToolSpec]] = {}
     for definition in definitions:
-        own = announced[definition.name] = _specs(definition.listing)
+        own = offered[definition.name] = _specs(definition.listing)
         for name, toolset in definition.session_toolsets.items():
             rest = [tool for tool in own if tool.name not in toolset.tools]
             more = [tool.spec for tool in toolset.tools.values()]
-            announced[f"{definition.name}/{name}"] = rest + more
-    return announced
+            offered[f"{definition.name}/{name}"] = rest + more
+    return offered
 
 
-def tools_of(announced: Announced, origin: EpisodeOrigin) -> Sequence[ToolSpec] | None:
+def tools_of(offered: OfferedTools, origin: EpisodeOrigin) -> Sequence[ToolSpec] | None:
     """Return the tools of an episode; `None` where they are not known.
 
     Args:
-        announced: What was announced.
+        offered: What was offered.
     """
     key = origin.environment if origin.toolset is None else f"{origin.environment}/{origin.toolset}"
-    return announced.get(key, announced.get(ANY))
+    return offered.get(key, offered.get(ANY))
 
 
 def read_listing(path: Path) -> list[ToolSpec]:
-    """Read what a server's `/tools` answered.
-
-    Args:
-        path: A JSON file with that body.
+    """Read a JSON file with a response of a server's `/tools`.
 
     Raises:
-        RecordError: If it is something else.
+        RecordError: If it has another form.
         OSError: If it cannot be read.
     """
     try:
         return _specs(ToolListing.model_validate_json(path.read_bytes()))
     except ValidationError as error:
         msg = (
-            f"{path} is not what /tools answers (an object with a list of tools): {error.errors()[0]['msg']}"
+            f"{path}: expected the response of a server's /tools, an object with a list of tools; "
+            f"got {error.errors()[0]['msg']}"
         )
         raise RecordError(msg) from error
 
@@ -83,11 +80,7 @@ def as_function(tool: ToolSpec) -> JSONObject:
 
 
 def as_text(tools: Sequence[ToolSpec] | None) -> str | None:
-    """Return tools as JSON in one string, which columns of tables take without mixing up schemas.
-
-    Args:
-        tools: The tools; `None` where they are not known.
-    """
+    """Return tools as JSON in one string, because a table's column has one schema; `None` if unknown."""
     return None if tools is None else json.dumps(as_functions(tools), ensure_ascii=False)
 
 

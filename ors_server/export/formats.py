@@ -1,7 +1,7 @@
-"""Every format by its name, and the way of an episode through it.
+"""Every export format by its name, and the functions that write episodes in one.
 
 ```python
-async for line in export_lines(reader.stream(), make_form("trl"), Tally()):
+async for line in export_lines(reader.stream(), make_format("trl"), ExportCounts()):
     ...
 ```
 """
@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from ors_server.errors import ClientError
 from ors_server.export import tables
-from ors_server.export.chat import ChatOptions, openai_row
-from ors_server.export.episodes import UNFINISHED, Episode, LeftOutError, Tally, is_played_out
+from ors_server.export.chat import ConversationOptions, openai_row
+from ors_server.export.episodes import UNFINISHED, Episode, ExportCounts, LeftOutError, is_played_out
 from ors_server.export.plain import episode_rows, plain_row, step_rows
 from ors_server.export.sharegpt import sharegpt_row
 from ors_server.export.trl import trl_row
@@ -35,17 +35,17 @@ class UnknownFormatError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class FormOptions:
-    """What can be asked of a format."""
+class FormatOptions:
+    """Options of the formats."""
 
-    chat: ChatOptions = field(default_factory=lambda: ChatOptions({}))
+    chat: ConversationOptions = field(default_factory=lambda: ConversationOptions({}))
     with_episode: bool = False
-    """Whether rows of `openai` say more than the fine-tuning format knows."""
+    """Whether rows of `openai` have the key `episode`, which the fine-tuning format does not know."""
     verl: VerlOptions = field(default_factory=VerlOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ExportFormat:
     """How episodes become rows."""
 
     rows: Rows
@@ -53,71 +53,72 @@ class Form:
     columns: Mapping[str, str] | None = None
     """Types of a parquet file's columns (`tables.type_of`); `None` for lines of JSON."""
     is_for_training: bool = True
-    """Whether an episode that was not played to its end is out of place."""
+    """Whether unfinished episodes are left out."""
 
 
 def _single(row: Callable[[EpisodeRecord, Sequence[Step]], JSONObject]) -> Rows:
     return lambda record, steps: (row(record, steps),)
 
 
-_MAKERS: Mapping[str, Callable[[FormOptions], Form]] = MappingProxyType(
+_MAKERS: Mapping[str, Callable[[FormatOptions], ExportFormat]] = MappingProxyType(
     {
-        "openai": lambda options: Form(
+        "openai": lambda options: ExportFormat(
             _single(partial(openai_row, options=options.chat, with_episode=options.with_episode))
         ),
-        "sharegpt": lambda options: Form(_single(partial(sharegpt_row, options=options.chat))),
-        "trl": lambda options: Form(_single(partial(trl_row, options=options.chat))),
-        "verl": lambda options: Form(
+        "sharegpt": lambda options: ExportFormat(_single(partial(sharegpt_row, options=options.chat))),
+        "trl": lambda options: ExportFormat(_single(partial(trl_row, options=options.chat))),
+        "verl": lambda options: ExportFormat(
             _single(partial(verl_row, options=options.chat, extra=options.verl)), tables.VERL
         ),
-        "plain": lambda _: Form(_single(plain_row), is_for_training=False),
-        "episodes": lambda _: Form(episode_rows, tables.EPISODES, is_for_training=False),
-        "steps": lambda _: Form(step_rows, tables.STEPS, is_for_training=False),
+        "plain": lambda _: ExportFormat(_single(plain_row), is_for_training=False),
+        "episodes": lambda _: ExportFormat(episode_rows, tables.EPISODES, is_for_training=False),
+        "steps": lambda _: ExportFormat(step_rows, tables.STEPS, is_for_training=False),
     }
 )
 FORMATS = tuple(_MAKERS)
 """Names of all formats."""
 
 
-def make_form(name: str, options: FormOptions | None = None) -> Form:
-    """Return a format.
-
-    Args:
-        name: One of `FORMATS`.
+def make_format(name: str, options: FormatOptions | None = None) -> ExportFormat:
+    """Return the format of a name in `FORMATS`.
 
     Raises:
-        UnknownFormatError: If there is none of that name.
+        UnknownFormatError: If no format has the name.
     """
     maker = _MAKERS.get(name)
     if maker is None:
-        raise UnknownFormatError(f"no format {name!r}; there are {', '.join(FORMATS)}")
-    return maker(options or FormOptions())
+        raise UnknownFormatError(f"unknown format {name!r}; expected one of {', '.join(FORMATS)}")
+    return maker(options or FormatOptions())
 
 
 async def export_rows(
-    episodes: AsyncIterable[Episode], form: Form, tally: Tally, *, include_unfinished: bool = False
+    episodes: AsyncIterable[Episode],
+    form: ExportFormat,
+    counts: ExportCounts,
+    *,
+    include_unfinished: bool = False,
 ) -> AsyncGenerator[JSONObject, None]:
-    """Turn episodes into rows, one after the other, keeping none of them.
+    """Write episodes as rows, one at a time.
 
     Args:
         episodes: The episodes with their steps, for instance `RecordReader.stream(...)`; a generator is
             closed at the end.
-        include_unfinished: Whether a format for training takes those that were not played to their end.
+        include_unfinished: Whether formats for training take unfinished episodes too.
     """
     async with _closing(episodes):
         async for record, steps in episodes:
-            tally.episodes += 1
+            counts.episodes += 1
             if form.is_for_training and not include_unfinished and not is_played_out(record.summary):
-                tally.left_out[UNFINISHED] += 1
+                counts.left_out[UNFINISHED] += 1
                 continue
             try:
                 rows = form.rows(record, steps)
             except LeftOutError as reason:
-                tally.left_out[str(reason)] += 1
+                counts.left_out[str(reason)] += 1
                 continue
-            tally.steps += len(steps)
+            counts.steps += len(steps)
             for row in rows:
-                tally.rows += 1
+                counts.rows += 1
                 yield row
 
 
@@ -131,15 +132,14 @@ async def _closing(episodes: AsyncIterable[Episode]) -> AsyncGenerator[None, Non
 
 
 async def export_lines(
-    episodes: AsyncIterable[Episode], form: Form, tally: Tally, *, include_unfinished: bool = False
+    episodes: AsyncIterable[Episode],
+    form: ExportFormat,
+    counts: ExportCounts,
+    *,
+    include_unfinished: bool = False,
 ) -> AsyncGenerator[str, None]:
-    """Turn episodes into lines of JSON, each with its line break.
-
-    Args:
-        episodes: As for `export_rows`.
-        include_unfinished: As for `export_rows`.
-    """
-    async with aclosing(export_rows(episodes, form, tally, include_unfinished=include_unfinished)) as rows:
+    """Write episodes as lines of JSON, each with its line break; arguments as for `export_rows`."""
+    async with aclosing(export_rows(episodes, form, counts, include_unfinished=include_unfinished)) as rows:
         async for row in rows:
             yield as_line(row)
 

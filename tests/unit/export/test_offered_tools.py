@@ -7,7 +7,7 @@ import pytest
 
 from ors_server.authoring.loading import load_environments
 from ors_server.errors import RecordError
-from ors_server.export.announcing import announced_by, as_text, read_listing, tools_of
+from ors_server.export.offered_tools import as_text, offered_tools, read_listing, tools_of
 from tests.fixtures.recorded_episodes import Played
 
 KITTED = '''
@@ -45,10 +45,10 @@ class Kitted(Environment):
 
 
 def test_an_environment_announces_its_tools_and_the_one_for_a_final_message(refenv):
-    announced = announced_by(load_environments([f"{refenv}:RefEnv", f"{refenv}:TermEnv"]))
-    names = {name: {tool.name for tool in tools} for name, tools in announced.items()}
+    offered = offered_tools(load_environments([f"{refenv}:RefEnv", f"{refenv}:TermEnv"]))
+    names = {name: {tool.name for tool in tools} for name, tools in offered.items()}
     assert "echo" in names["refenv"]
-    (terminal,) = [tool for tool in announced["termenv"] if tool.name == "submit"]
+    (terminal,) = [tool for tool in offered["termenv"] if tool.name == "submit"]
     assert terminal.input_schema == {
         "type": "object",
         "properties": {"answer": {"type": "string"}},
@@ -59,13 +59,13 @@ def test_an_environment_announces_its_tools_and_the_one_for_a_final_message(refe
 def test_a_session_that_asked_for_a_toolset_has_its_tools_too(tmp_path):
     path = tmp_path / "kitted.py"
     path.write_text(KITTED)
-    announced = announced_by(load_environments([f"{path}:Kitted"]))
+    offered = offered_tools(load_environments([f"{path}:Kitted"]))
     plain = Played("plain", environment="kitted").origin
     kitted = replace(plain, toolset="kit")
-    assert [tool.name for tool in tools_of(announced, plain)] == ["look", "dig"]
-    assert [tool.name for tool in tools_of(announced, kitted)] == ["look", "dig"]
-    assert [tool.description for tool in tools_of(announced, kitted)] == ["Looks.", "Digs deeper."]
-    assert tools_of(announced, replace(plain, toolset="other")) is None
+    assert [tool.name for tool in tools_of(offered, plain)] == ["look", "dig"]
+    assert [tool.name for tool in tools_of(offered, kitted)] == ["look", "dig"]
+    assert [tool.description for tool in tools_of(offered, kitted)] == ["Looks.", "Digs deeper."]
+    assert tools_of(offered, replace(plain, toolset="other")) is None
 
 
 def test_what_a_server_answers_to_tools_can_be_read(tmp_path):

@@ -1,4 +1,4 @@
-"""Where an export is written: a file that is there whole or not at all, or a stream."""
+"""Writes a file completely or not at all."""
 
 import os
 from collections.abc import Generator
@@ -9,14 +9,11 @@ from typing import IO
 
 
 @contextmanager
-def whole_file(path: Path) -> Generator[IO[bytes], None, None]:
-    """Give a file to write to, which gets its name at the end of the with statement.
+def atomic_file(path: Path) -> Generator[IO[bytes], None, None]:
+    """Open a file for writing that replaces `path` at the end of the with statement.
 
-    Until then it stands beside its place under another name. If something is raised, or the write fails, it
-    is removed, and what stood in its place before stays. A pipe or a device is written to directly.
-
-    Args:
-        path: Its name; a symbolic link is followed.
+    Until then it has another name in the same folder. If anything is raised, or the write fails, it is
+    removed and the old file stays. Symbolic links are followed; a pipe or a device is written to directly.
 
     Raises:
         OSError: If it cannot be written.
