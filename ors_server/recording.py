@@ -1,4 +1,4 @@
-"""A record in writing: JSON of every part of it, and back, without losing anything.
+"""Writes every part of a record as JSON and reads it back, without loss.
 
 Times are ISO 8601 with their offset; field names are those of `ors_server.trajectory`.
 """
@@ -16,8 +16,8 @@ from ors_server.wire import JSONObject
 Part = TypeVar("Part")
 
 
-class Script(Generic[Part]):
-    """How one kind of part is written and read."""
+class JsonCodec(Generic[Part]):
+    """Writes and reads one type of part."""
 
     def __init__(self, kind: Any, name: str) -> None:
         self._adapter: TypeAdapter[Part] = TypeAdapter(kind)
@@ -35,28 +35,28 @@ class Script(Generic[Part]):
         """Read what `write` wrote.
 
         Raises:
-            RecordError: If it is none of ours.
+            RecordError: If it has another form.
         """
         try:
             return self._adapter.validate_json(text)
         except ValidationError as error:
-            raise RecordError(self._complaint(error)) from error
+            raise RecordError(self._mistake(error)) from error
 
     def of_json(self, value: object) -> Part:
         """Read what `as_json` gave.
 
         Raises:
-            RecordError: If it is none of ours.
+            RecordError: If it has another form.
         """
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise RecordError(self._complaint(error)) from error
+            raise RecordError(self._mistake(error)) from error
 
-    def _complaint(self, error: ValidationError) -> str:
+    def _mistake(self, error: ValidationError) -> str:
         first = cast("dict[str, Any]", error.errors(include_url=False, include_input=False)[0])
-        place = ".".join(str(part) for part in first["loc"]) or "the whole"
-        return f"this is no {self._name} as this server writes it: {place}: {first['msg']}"
+        place = ".".join(str(part) for part in first["loc"]) or "the value"
+        return f"invalid {self._name}: {place}: {first['msg']}"
 
 
 def task_digest(task_spec: JSONObject) -> str:
@@ -70,9 +70,9 @@ def task_digest(task_spec: JSONObject) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-STEP: Script[Step] = Script(Step, "step")
-ORIGIN: Script[EpisodeOrigin] = Script(EpisodeOrigin, "origin of an episode")
-SUMMARY: Script[EpisodeSummary] = Script(EpisodeSummary, "summary of an episode")
-TRANSITION: Script[Transition] = Script(Transition, "transition of an episode")
-BLOCKS: Script[Blocks] = Script(Blocks, "list of blocks")
-RECORD: Script[EpisodeRecord] = Script(EpisodeRecord, "record of an episode")
+STEP: JsonCodec[Step] = JsonCodec(Step, "step")
+ORIGIN: JsonCodec[EpisodeOrigin] = JsonCodec(EpisodeOrigin, "origin of an episode")
+SUMMARY: JsonCodec[EpisodeSummary] = JsonCodec(EpisodeSummary, "summary of an episode")
+TRANSITION: JsonCodec[Transition] = JsonCodec(Transition, "transition of an episode")
+BLOCKS: JsonCodec[Blocks] = JsonCodec(Blocks, "list of blocks")
+RECORD: JsonCodec[EpisodeRecord] = JsonCodec(EpisodeRecord, "record of an episode")

@@ -8,12 +8,14 @@ Importing this package loads neither the server nor MCP.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from ors_server.client.app_transport import AppTransport
 from ors_server.client.blocking import Client, Episode
 from ors_server.client.client import AsyncClient
 from ors_server.client.connection import Patience
 from ors_server.client.episode import AsyncEpisode
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.errors import (
     BrokenAnswerError,
     CallLostError,
@@ -23,7 +25,6 @@ from ors_server.client.errors import (
 )
 from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.options import ClientOptions
-from ors_server.client.orders import Wishes
 from ors_server.client.playing import Agent, Move, Played, Turn, play
 from ors_server.client.results import CallResult
 from ors_server.client.summary import Summary
@@ -45,6 +46,7 @@ __all__ = [
     "Client",
     "ClientOptions",
     "Episode",
+    "EpisodeRequest",
     "Ledger",
     "McpClient",
     "Move",
@@ -55,23 +57,21 @@ __all__ = [
     "Summary",
     "Turn",
     "UnreachableError",
-    "Wishes",
     "play",
 ]
+
+_RENAMED = {"Wishes": "EpisodeRequest"}
+"""Deprecated names, by what to use instead."""
 
 _ON_USE = {"AsyncMcpClient": "mcp_client", "McpClient": "mcp_blocking"}
 """Names that load the MCP SDK, by the module that has them."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs the MCP SDK when it is used.
-
-    Args:
-        name: The name.
-
-    Raises:
-        AttributeError: If there is no such name.
-    """
+    """Load what needs the MCP SDK when it is used, and find deprecated names."""
+    if name in _RENAMED:
+        warn(f"{name} is now {_RENAMED[name]}, and goes in 0.3", DeprecationWarning, stacklevel=2)
+        return globals()[_RENAMED[name]]
     if name not in _ON_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)

@@ -1,4 +1,4 @@
-"""What a caller gives for a tool call, checked before anything is sent."""
+"""Checks what a caller gives for a tool call before anything is sent."""
 
 import json
 from collections.abc import Mapping
@@ -9,13 +9,10 @@ from ors_server.wire import JSONObject
 
 
 def check_arguments(tool: object, arguments: object) -> JSONObject:
-    """Return a tool call's arguments.
-
-    Args:
-        arguments: A mapping from parameters' names to JSON values; `None` for no arguments.
+    """Return a tool call's arguments: a mapping from parameters' names to JSON values; empty for `None`.
 
     Raises:
-        InvalidRequestError: If they are something else.
+        InvalidRequestError: If they have another form.
     """
     check_name("a tool", tool)
     if arguments is None:
@@ -36,24 +33,21 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
 
 
 def check_call_id(call_id: object) -> str | None:
-    """Return a call's own id, or `None`.
-
-    Args:
-        call_id: A string that is not empty, or `None`.
+    """Return a call's own id, a string that is not empty, or `None`.
 
     Raises:
-        InvalidRequestError: If it is something else.
+        InvalidRequestError: If it is neither.
     """
     if call_id is None or (isinstance(call_id, str) and call_id):
         return call_id
-    raise InvalidRequestError(f"a call id is a string that is not empty, not {call_id!r}")
+    raise InvalidRequestError(f"expected a call id that is a string and not empty, got {call_id!r}")
 
 
 def check_name(what: str, name: object) -> str:
-    """Return the name of something that a path leads to.
+    """Return the name of `what`, which goes into a path.
 
     Raises:
-        InvalidRequestError: If it is something else.
+        InvalidRequestError: If it is not a string.
     """
     if isinstance(name, str):
         return name

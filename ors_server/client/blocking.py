@@ -12,10 +12,10 @@ from typing_extensions import Unpack
 
 from ors_server.client.client import AsyncClient
 from ors_server.client.episode import AsyncEpisode
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.options import ClientOptions
-from ors_server.client.orders import Wishes
 from ors_server.client.playing import Agent, Played, play
 from ors_server.client.results import CallResult
 from ors_server.client.summary import Summary
@@ -230,15 +230,15 @@ class Client:
         return self._loop.run(lambda: self.on_loop.tools(environment))
 
     @contextmanager
-    def episode(self, environment: str | None = None, **wishes: Unpack[Wishes]) -> Generator[Episode]:
+    def episode(self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]) -> Generator[Episode]:
         """Play a new episode over the Open Reward Standard; its session is deleted at the end.
 
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
+            **wanted: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
                 `visibility`, `session_id`.
         """
-        with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
+        with self._loop.hold(self.on_loop.episode(environment, **wanted)) as episode:
             yield Episode(self._loop, episode)
 
     @contextmanager
@@ -258,7 +258,7 @@ class Client:
 
     @contextmanager
     def mcp_episode(
-        self, environment: str | None = None, *, era: str = "auto", **wishes: Unpack[Wishes]
+        self, environment: str | None = None, *, era: str = "auto", **wanted: Unpack[EpisodeRequest]
     ) -> Generator[Episode]:
         """Play a new episode over MCP, at the URL that an agent is given; its figures are read beside it.
 
@@ -266,12 +266,12 @@ class Client:
             environment: Name of the environment; the default one without.
             era: `auto` for the newest protocol that the server knows, `legacy` for the handshake, or a
                 version.
-            **wishes: As for `episode`.
+            **wanted: As for `episode`.
 
         Raises:
             NotSupportedError: If the server is not an ors-server.
         """
-        with self._loop.hold(self.on_loop.mcp_episode(environment, era=era, **wishes)) as episode:
+        with self._loop.hold(self.on_loop.mcp_episode(environment, era=era, **wanted)) as episode:
             yield Episode(self._loop, episode)
 
     def summary(self, session_id: str) -> Summary:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self
 from typing_extensions import Unpack
 
 from ors_server.client.episode import AsyncOrsEpisode, kept_open
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.options import ClientOptions, Reach, given_options, given_url
-from ors_server.client.orders import Wishes
 from ors_server.client.results import read_known
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.summary import Summary
@@ -115,23 +115,25 @@ class AsyncClient:
         return read_known(ToolListing, await self.server.about(environment, "tools"))
 
     def episode(
-        self, environment: str | None = None, **wishes: Unpack[Wishes]
+        self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]
     ) -> AbstractAsyncContextManager[AsyncOrsEpisode]:
         """Play a new episode over the Open Reward Standard; its session is deleted at the end.
 
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
+            **wanted: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
                 `visibility`, `session_id`.
 
         Returns:
             An async context manager that gives the episode.
         """
-        return self._episode(environment, wishes)
+        return self._episode(environment, wanted)
 
     @asynccontextmanager
-    async def _episode(self, environment: str | None, wishes: Wishes) -> AsyncGenerator[AsyncOrsEpisode]:
-        place = await self.server.create(environment, wishes)
+    async def _episode(
+        self, environment: str | None, wanted: EpisodeRequest
+    ) -> AsyncGenerator[AsyncOrsEpisode]:
+        place = await self.server.create(environment, wanted)
         episode = AsyncOrsEpisode(self.server, place, is_ours=await self.server.is_ours())
         async with kept_open(episode, self.server.connection, [episode.aclose]):
             yield episode
@@ -163,7 +165,7 @@ class AsyncClient:
 
     @asynccontextmanager
     async def mcp_episode(
-        self, environment: str | None = None, *, era: str = "auto", **wishes: Unpack[Wishes]
+        self, environment: str | None = None, *, era: str = "auto", **wanted: Unpack[EpisodeRequest]
     ) -> "AsyncGenerator[AsyncMcpEpisode]":
         """Play a new episode over MCP, at the URL that an agent is given; its figures are read beside it.
 
@@ -171,7 +173,7 @@ class AsyncClient:
             environment: Name of the environment; the default one without.
             era: `auto` for the newest protocol that the server knows, `legacy` for the handshake, or a
                 version.
-            **wishes: As for `episode`.
+            **wanted: As for `episode`.
 
         Raises:
             NotSupportedError: If the server is not an ors-server.
@@ -179,7 +181,7 @@ class AsyncClient:
         from ors_server.client.mcp import play_agent_url  # noqa: PLC0415  (heavy, and for MCP only)
 
         async with (
-            self.episode(environment, **wishes) as beside,
+            self.episode(environment, **wanted) as beside,
             play_agent_url(beside, self.reach, era) as played,
         ):
             yield played

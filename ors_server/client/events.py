@@ -13,7 +13,7 @@ MAX_LINE = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     """One server-sent event."""
 
     name: str
@@ -32,7 +32,7 @@ class EventReader:
         self._name = ""
         self._data: list[str] = []
 
-    def feed(self, piece: bytes) -> Iterator[Event]:
+    def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """Read a piece and give the events that it completes.
 
         Args:
@@ -49,10 +49,12 @@ class EventReader:
             if event is not None:
                 yield event
 
-    def _take(self, line: str) -> Event | None:
+    def _take(self, line: str) -> ServerSentEvent | None:
         if not line:
             event = (
-                Event(self._name or "message", "\n".join(self._data)) if self._name or self._data else None
+                ServerSentEvent(self._name or "message", "\n".join(self._data))
+                if self._name or self._data
+                else None
             )
             self._name, self._data = "", []
             return event

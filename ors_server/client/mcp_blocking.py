@@ -7,11 +7,11 @@ from typing import Self
 from typing_extensions import Unpack
 
 from ors_server.client.blocking import Episode
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.mcp_client import AsyncMcpClient
 from ors_server.client.mcp_connection import Era
 from ors_server.client.options import ClientOptions
-from ors_server.client.orders import Wishes
 
 
 class McpClient:
@@ -46,20 +46,20 @@ class McpClient:
         self._loop.close()
 
     @contextmanager
-    def episode(self, environment: str | None = None, **wishes: Unpack[Wishes]) -> Generator[Episode]:
+    def episode(self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]) -> Generator[Episode]:
         """Play a new episode at its own endpoint, and delete its session at the end.
 
         Needs a trainer's credential.
 
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: `split` and `index`, or `task_spec`, and what else is wanted.
+            **wanted: `split` and `index`, or `task_spec`, and what else is wanted.
 
         Raises:
             ForbiddenError: If the credential is an agent's.
             NotSupportedError: If the server does not offer the extension.
         """
-        with self._loop.hold(self.on_loop.episode(environment, **wishes)) as episode:
+        with self._loop.hold(self.on_loop.episode(environment, **wanted)) as episode:
             yield Episode(self._loop, episode)
 
     @contextmanager

@@ -9,11 +9,11 @@ from uuid import uuid4
 from typing_extensions import Unpack
 
 from ors_server.client.episode import kept_open
+from ors_server.client.episode_request import EpisodeRequest, check_request, control_body
 from ors_server.client.mcp import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
 from ors_server.client.options import ClientOptions, Reach, given_options, given_url
-from ors_server.client.orders import Wishes, check_wishes, control_body
 from ors_server.client.server import SessionPlace
 from ors_server.errors import SessionExistsError
 from ors_server.wire import JSONObject
@@ -63,7 +63,7 @@ class AsyncMcpClient:
 
     @asynccontextmanager
     async def episode(
-        self, environment: str | None = None, **wishes: Unpack[Wishes]
+        self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]
     ) -> AsyncGenerator[AsyncMcpEpisode]:
         """Play a new episode at its own endpoint, and delete its session at the end.
 
@@ -71,27 +71,27 @@ class AsyncMcpClient:
 
         Args:
             environment: Name of the environment; the default one without.
-            **wishes: `split` and `index`, or `task_spec`, and what else is wanted.
+            **wanted: `split` and `index`, or `task_spec`, and what else is wanted.
 
         Raises:
             ForbiddenError: If the credential is an agent's.
             NotSupportedError: If the server does not offer the extension.
         """
-        check_wishes(wishes)
-        place = await self._create(environment, wishes)
+        check_request(wanted)
+        place = await self._create(environment, wanted)
         async with connect(f"{self._root}/sessions/{place.session_id}/mcp", self._reach, self._era) as mcp:
             episode = AsyncMcpEpisode(mcp, place)
             async with kept_open(episode, mcp.connection, [episode.aclose]):
                 yield episode
 
-    async def _create(self, environment: str | None, wishes: Wishes) -> SessionPlace:
-        session_id = wishes.get("session_id") or str(uuid4())
+    async def _create(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
+        session_id = wanted.get("session_id") or str(uuid4())
         told: JSONObject = {}
         async with connect(self.endpoint, self._reach, self._era) as lobby:
             try:
-                told = await lobby.method("create", control_body(environment, wishes, session_id))
+                told = await lobby.method("create", control_body(environment, wanted, session_id))
             except SessionExistsError:
-                if wishes.get("session_id") is not None:
+                if wanted.get("session_id") is not None:
                     raise  # somebody else's; an id of our own exists only if an answer was lost
             status = await lobby.method("episode", {"session_id": session_id})
         return SessionPlace(session_id, status["environment"], self._access(told))

@@ -39,11 +39,7 @@ class Reach:
     """
 
     def __init__(self, url: str, api_key: str | None, options: ClientOptions) -> None:
-        """Open nothing yet.
-
-        Args:
-            url: The server's address, as `given_url` gives it.
-            api_key: Sent as `X-API-Key`.
+        """Keep an address that `given_url` checked; connections open with the first request.
 
         Raises:
             InvalidRequestError: If the key cannot be sent in a header.
@@ -73,8 +69,8 @@ def _check_key(api_key: object) -> None:
     if api_key is None or (isinstance(api_key, str) and api_key.isascii() and api_key.isprintable()):
         return
     raise InvalidRequestError(
-        "an API key is a string of printable ASCII characters without line breaks, such as a server's "
-        "ORS_API_KEYS has; this one is not"
+        "expected an API key of printable ASCII characters without line breaks, as in the server's "
+        "ORS_API_KEYS; this one has others, or is not a string"
     )
 
 
@@ -82,7 +78,7 @@ def given_url(url: object) -> str:
     """Return a server's address without a slash at its end.
 
     Raises:
-        InvalidRequestError: If it is none.
+        InvalidRequestError: If it is not an http or https URL.
     """
     if isinstance(url, str) and _is_address(url):
         return url.rstrip("/")
@@ -90,13 +86,13 @@ def given_url(url: object) -> str:
 
 
 def given_options(options: object) -> ClientOptions:
-    """Return a client's settings, the defaults for `None`.
+    """Return a client's options; the defaults for `None`.
 
     Raises:
-        InvalidRequestError: If they are something else.
+        InvalidRequestError: If they are not `ClientOptions`.
     """
     if options is None:
         return ClientOptions()
     if isinstance(options, ClientOptions):
         return options
-    raise InvalidRequestError(f"options are ClientOptions(...), not {type(options).__name__}")
+    raise InvalidRequestError(f"expected options=ClientOptions(...), got {type(options).__name__}")

@@ -1,4 +1,4 @@
-"""What a tool call came to, as a client reads it."""
+"""The result of a tool call, as a client reads it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 _Model = TypeVar("_Model", bound=BaseModel)
 
 OVER = "episode_finished"
-"""Why a call is refused once the episode has ended."""
+"""The refusal of calls after the episode's end."""
 
 _REASONS = (("Tool input validation error", "input_validation"), ("Tool name collision", "name_collision"))
-"""How the words of servers that give no reason begin (behaviour of `ors-sdk` 0.1.0)."""
+"""Beginnings of the messages of servers that send no reason (behaviour of `ors-sdk` 0.1.0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a tool call came to: an output, or the reason why the call was not run."""
+    """The result of a tool call: an output, or the reason why the call did not run."""
 
     call_id: str
     tool: str
     output: ToolOutput
-    """The tool's output; for a call that was refused, what to tell the agent."""
+    """The tool's output; for a refused call, a message for the agent."""
     step: int | None = None
-    """The step's number; `None` for a call that is no step, and where the server does not say."""
+    """The step's number; `None` for a call that is not a step, and where the server does not send it."""
     refusal: str | None = None
-    """Why the call was not run, whether it was charged or not: `not_found`, `input_validation`,
-    `episode_finished`; `None` if it ran, and where an agent is not told that a charged call did not."""
+    """Why the call did not run, charged or not: `not_found`, `input_validation` or `episode_finished`; `None`
+    if it ran, and where an agent may not know that a charged call did not."""
     is_error: bool = False
-    """Whether the output tells the agent of a mistake of its own, where the server says so."""
+    """Whether the output reports a mistake of the agent, where the server says so."""
 
     @property
     def reward(self) -> float | None:
@@ -56,26 +56,19 @@ class CallResult:
 
     @property
     def text(self) -> str:
-        """The text for the agent; pictures are left out."""
+        """The text for the agent, without images."""
         return text_of(self.output.blocks)
 
 
 def text_of(blocks: Sequence[Any]) -> str:
-    """Join the texts of blocks, line by line.
-
-    Args:
-        blocks: Blocks of any kind; only text blocks count.
-    """
+    """Join the texts of blocks, line by line; other blocks are left out."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def refused(call_id: str, tool: str, error: str, reason: str | None, step: int | None = None) -> CallResult:
-    """Make the result of a call that was not run.
+    """Return the result of a call that did not run.
 
-    Args:
-        tool: The tool that was asked for.
-        reason: Why, for programs; read from the words where the server gives none.
-        step: The step's number, if it is one.
+    `reason` is for programs; without it, the reason is read from the beginning of `error`.
     """
     why = reason or next((name for start, name in _REASONS if error.startswith(start)), "not_found")
     output = ToolOutput(
@@ -85,26 +78,26 @@ def refused(call_id: str, tool: str, error: str, reason: str | None, step: int |
 
 
 def read_output(given: Any) -> ToolOutput:
-    """Read a tool's output, leaving out what this version of the standard does not know.
+    """Read a tool's output, without fields that this version of the standard does not know.
 
     Raises:
-        BrokenAnswerError: If it is none.
+        BrokenAnswerError: If it is not a JSON object.
     """
     if not isinstance(given, Mapping):
-        raise BrokenAnswerError(f"a tool's output is a JSON object, not {type(given).__name__}")
+        raise BrokenAnswerError(f"expected a tool's output as a JSON object, got {type(given).__name__}")
     fields = dict(cast("Mapping[str, Any]", given))
     fields["blocks"] = read_blocks(fields.get("blocks", ()))
     return read_known(ToolOutput, fields)
 
 
 def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
-    """Read blocks, leaving out kinds that this version of the standard does not know.
+    """Read a list of blocks, without kinds that this version of the standard does not know.
 
     Raises:
-        BrokenAnswerError: If it is none, or a block has not its form.
+        BrokenAnswerError: If it is not a list, or a block has another form.
     """
     if not isinstance(given, list | tuple):
-        raise BrokenAnswerError(f"blocks are a JSON array, not {type(given).__name__}")
+        raise BrokenAnswerError(f"expected blocks as a JSON array, got {type(given).__name__}")
     kinds: dict[str, type[TextBlock | ImageBlock]] = {"text": TextBlock, "image": ImageBlock}
     rows = cast("Sequence[Any]", given)
     return [
@@ -115,34 +108,34 @@ def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
 
 
 def read_known(model: type[_Model], given: Any) -> _Model:
-    """Read a body of the standard, leaving out fields that this version does not know.
+    """Read a body of the standard, without fields that this version does not know.
 
     Raises:
-        BrokenAnswerError: If it has not that form.
+        BrokenAnswerError: If it has another form.
     """
     if not isinstance(given, Mapping):
-        raise BrokenAnswerError(f"a {model.__name__} is a JSON object, not {type(given).__name__}")
+        raise BrokenAnswerError(f"expected a {model.__name__} as a JSON object, got {type(given).__name__}")
     fields = cast("Mapping[str, Any]", given)
     try:
         return model.model_validate({name: fields[name] for name in model.model_fields if name in fields})
     except ValidationError as error:
         raise BrokenAnswerError(
-            f"the server's {model.__name__} has not the standard's form: {error}"
+            f"the server's {model.__name__} does not have the standard's form: {error}"
         ) from error
 
 
 def step_of(output: ToolOutput) -> int | None:
-    """Return the step's number that a server of ours writes into an output's metadata."""
-    number = _standing(output).get("step")
+    """Return the step's number that ors-server writes into an output's metadata."""
+    number = _episode_metadata(output).get("step")
     return number if isinstance(number, int) else None
 
 
 def refusal_of(output: ToolOutput) -> str | None:
-    """Return why a call that was charged was not run, as a server of ours writes it; `None` if it ran."""
-    reason = _standing(output).get("refused")
+    """Return why a charged call did not run, as ors-server writes it into the metadata; `None` if it ran."""
+    reason = _episode_metadata(output).get("refused")
     return reason if isinstance(reason, str) else None
 
 
-def _standing(output: ToolOutput) -> Mapping[str, Any]:
-    standing = (output.metadata or {}).get("episode")
-    return cast("dict[str, Any]", standing) if isinstance(standing, dict) else {}
+def _episode_metadata(output: ToolOutput) -> Mapping[str, Any]:
+    found = (output.metadata or {}).get("episode")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

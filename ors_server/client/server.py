@@ -1,7 +1,7 @@
-"""What a client asks of a server beside calls: environments, tasks, sessions, their figures.
+"""A client's requests beside calls: environments, tasks, sessions and their figures.
 
-Every question is put in the standard's words where it has them. Sessions of a server of ours are made and
-read through its control API, which knows seeds, policies, labels and figures.
+They use the standard's endpoints where it has them. Sessions of an ors-server ("ours") are created and read
+through its control API, which knows seeds, policies, labels and figures.
 """
 
 from collections.abc import Mapping
@@ -13,32 +13,38 @@ from uuid import uuid4
 
 from ors_server.client.arguments import check_name
 from ors_server.client.connection import EVENT_STREAM, Answer, Connection, Request
+from ors_server.client.episode_request import (
+    EpisodeRequest,
+    check_request,
+    control_body,
+    secrets_header,
+    standard_body,
+)
 from ors_server.client.errors import BrokenAnswerError, error_from
 from ors_server.client.events import EventReader
-from ors_server.client.orders import Wishes, check_wishes, control_body, secrets_header, standard_body
 from ors_server.errors import OrsServerError, UnknownEnvironmentError
 from ors_server.wire import JSONObject
 
 LONG_ANSWER = 600.0
-"""Seconds of silence that an answer may take which waits for an environment's setup or teardown."""
+"""Seconds that a response may take which waits for an environment's setup or teardown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """A session, and the ways that lead to it."""
+    """A session and how to reach it."""
 
     session_id: str
     environment: str
     access: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """`agent_token`, `agent_url` and `mcp_url`, from a server of ours."""
+    """`agent_token`, `agent_url` and `mcp_url`, from an ors-server."""
     episode_id: str | None = None
-    """Id of the record, from a server of ours."""
+    """Id of the record, from an ors-server."""
     task_hash: str = ""
-    """SHA-256 of the task's canonical JSON, from a server of ours."""
+    """SHA-256 of the task's canonical JSON, from an ors-server."""
 
 
 class Server:
-    """One server and what kind it is."""
+    """One server, an ors-server or another one that speaks the standard."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -46,47 +52,40 @@ class Server:
         self._default: str | None = None
 
     async def is_ours(self) -> bool:
-        """Say whether this is an ors-server, asking it once."""
+        """Return whether this is an ors-server; it is asked once."""
         if self._is_ours is None:
             answer = await self.connection.answer(Request("GET", "/_ors/version"))
-            told = _object(answer.content) if answer.status == HTTPStatus.OK else {}
-            self._is_ours = bool(told.get("name") == "ors-server")
+            version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
+            self._is_ours = bool(version.get("name") == "ors-server")
         return self._is_ours
 
     async def environments(self) -> list[str]:
-        """Return the names of what is served, the default one first."""
+        """Return the names of the environments, the default one first."""
         names = await self.connection.ask(Request("GET", "/list_environments"))
         return [str(name) for name in names]
 
     async def name_of(self, environment: str | None) -> str:
-        """Return an environment's name, that of the default one for `None`.
-
-        Args:
-            environment: A name, or `None`.
+        """Return an environment's name; for `None`, that of the default environment.
 
         Raises:
-            UnknownEnvironmentError: If there is no default one.
+            UnknownEnvironmentError: If the server has no environment.
         """
         if environment is not None:
             return environment
         if self._default is None:
             names = await self.environments()
             if not names:
-                raise UnknownEnvironmentError("the server serves no environment")
+                raise UnknownEnvironmentError("the server has no environment")
             self._default = names[0]
         return self._default
 
     async def about(
         self, environment: str | None, what: str, body: Any = None, session_id: str | None = None
     ) -> Any:
-        """Ask something about an environment or one of its sessions in the standard's words.
-
-        Args:
-            environment: Its name; `None` for the default one.
-            body: What to send with it; without one it is only looked at.
+        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET.
 
         Raises:
-            OrsServerError: As the server answers.
+            OrsServerError: The server's own error.
         """
         name = await self.name_of(environment)
         request = Request(
@@ -101,53 +100,50 @@ class Server:
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
         return _content(answer)
 
-    async def create(self, environment: str | None, wishes: Wishes) -> SessionPlace:
-        """Make a session; its setup goes on in the background.
-
-        Args:
-            environment: Its name; `None` for the default one.
+    async def create(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
+        """Create a session in an environment, by default the default one; setup goes on in the background.
 
         Raises:
-            OrsServerError: As the server answers, or if a task is not named.
+            OrsServerError: The server's own error, or if the request names no task.
         """
-        check_wishes(wishes)
+        check_request(wanted)
         if await self.is_ours():
-            return await self._create_with_us(environment, wishes)
-        return await self._create_by_standard(await self.name_of(environment), wishes)
+            return await self._create_on_ors_server(environment, wanted)
+        return await self._create_by_standard(await self.name_of(environment), wanted)
 
-    async def _create_with_us(self, environment: str | None, wishes: Wishes) -> SessionPlace:
-        session_id = wishes.get("session_id") or str(uuid4())
-        body = control_body(environment, wishes, session_id)
+    async def _create_on_ors_server(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
+        session_id = wanted.get("session_id") or str(uuid4())
+        body = control_body(environment, wanted, session_id)
         answer = await self.connection.answer(Request("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER))
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
-        told = _content(answer)
-        status = told["status"]
+        created = _content(answer)
+        status = created["status"]
         return SessionPlace(
-            session_id, status["environment"], _access(told), status["episode_id"], status["task_hash"]
+            session_id, status["environment"], _access(created), status["episode_id"], status["task_hash"]
         )
 
     async def find(self, session_id: str) -> SessionPlace:
-        """Return a live session of a server of ours.
+        """Return a live session of an ors-server.
 
         Raises:
-            OrsServerError: If there is none, or the credential may not know.
+            OrsServerError: If there is none, or the credential may not see it.
         """
         path = session_path(session_id)
         status = await self.status(session_id)
-        told = await self.connection.ask(Request("POST", f"{path}/token"))
-        return SessionPlace(session_id, status["environment"], _access(told))
+        access = await self.connection.ask(Request("POST", f"{path}/token"))
+        return SessionPlace(session_id, status["environment"], _access(access))
 
-    async def _create_by_standard(self, environment: str, wishes: Wishes) -> SessionPlace:
+    async def _create_by_standard(self, environment: str, wanted: EpisodeRequest) -> SessionPlace:
         version = await self.connection.answer(Request("GET", "/version"))
         by_header = version.status == HTTPStatus.OK
-        body = standard_body(environment, wishes, with_secrets=not by_header)
-        session_id = wishes.get("session_id") or await self._new_id()
-        headers = {"X-Session-ID": session_id} | (secrets_header(wishes.get("secrets")) if by_header else {})
+        body = standard_body(environment, wanted, with_secrets=not by_header)
+        session_id = wanted.get("session_id") or await self._new_id()
+        headers = {"X-Session-ID": session_id} | (secrets_header(wanted.get("secrets")) if by_header else {})
         answer = await self.connection.answer(
             Request("POST", "/create", body, headers, time_limit=LONG_ANSWER)
         )
-        is_made = answer.was_repeated and _says_that_it_exists(answer)
+        is_made = answer.was_repeated and _is_existing_session(answer)
         if not is_made:
             _content(answer)
         return SessionPlace(session_id, environment)
@@ -157,14 +153,14 @@ class Server:
         answer = await self.connection.answer(request)
         if answer.status != HTTPStatus.OK:
             raise error_from(answer.content, answer.status)
-        told: Any = answer.content
-        if isinstance(told, str):
-            for event in EventReader().feed(told.encode()):
+        content: Any = answer.content
+        if isinstance(content, str):
+            for event in EventReader().feed(content.encode()):
                 if event.name == "task_id":
                     return event.data.strip()
-        if "sid" in _object(told):
-            return str(_object(told)["sid"])
-        raise BrokenAnswerError(f"/create_session told no session id: {str(told)[:200]!r}")
+        if "sid" in _object(content):
+            return str(_object(content)["sid"])
+        raise BrokenAnswerError(f"expected a session id from /create_session, got {str(content)[:200]!r}")
 
     async def ping(self, session_id: str) -> None:
         """Keep a session alive.
@@ -175,32 +171,29 @@ class Server:
         await self.connection.ask(Request("POST", "/ping", None, {"X-Session-ID": session_id}))
 
     async def status(self, session_id: str) -> JSONObject:
-        """Return what a server of ours says of a session, ended ones included.
+        """Return an ors-server's status of a session, live or ended.
 
         Raises:
-            OrsServerError: As the server answers.
+            OrsServerError: The server's own error.
         """
-        told: JSONObject = await self.connection.ask(Request("GET", session_path(session_id)))
-        return told
+        status: JSONObject = await self.connection.ask(Request("GET", session_path(session_id)))
+        return status
 
     async def steps(self, session_id: str, start: int) -> JSONObject:
-        """Return a page of a session's recorded steps, from a server of ours.
-
-        Args:
-            start: The first one's position, from 0.
+        """Return a page of a session's recorded steps on an ors-server, from position `start`, from 0.
 
         Raises:
-            OrsServerError: As the server answers.
+            OrsServerError: The server's own error.
         """
         path = f"{session_path(session_id)}/steps?start={start}"
-        told: JSONObject = await self.connection.ask(Request("GET", path))
-        return told
+        page: JSONObject = await self.connection.ask(Request("GET", path))
+        return page
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
-        """Return every recorded step of a session of a server of ours, in order.
+        """Return every recorded step of a session on an ors-server, in order.
 
         Raises:
-            OrsServerError: As the server answers.
+            OrsServerError: The server's own error.
         """
         steps: list[JSONObject] = []
         while True:
@@ -220,18 +213,15 @@ class Server:
         return [SessionPlace(one["session_id"], one["status"]["environment"], _access(one)) for one in made]
 
     async def delete(self, session_id: str) -> JSONObject | None:
-        """End a session and wait for its teardown.
-
-        Returns:
-            The final state of a session of ours; `None` from other servers.
+        """End a session, wait for its teardown, and return its final status, which only an ors-server sends.
 
         Raises:
-            OrsServerError: As the server answers.
+            OrsServerError: The server's own error.
         """
         if await self.is_ours():
             request = Request("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
-            told: JSONObject = await self.connection.ask(request)
-            return told
+            status: JSONObject = await self.connection.ask(request)
+            return status
         headers = {"X-Session-ID": session_id}
         for path in ("/delete", "/delete_session"):
             await self.connection.ask(Request("POST", path, None, headers, time_limit=LONG_ANSWER))
@@ -239,12 +229,12 @@ class Server:
 
 
 def session_path(session_id: str) -> str:
-    """Return where a server of ours keeps a session."""
+    """Return the path of a session in the control API."""
     return f"/_ors/sessions/{quote(check_name('a session', session_id), safe='')}"
 
 
-def _access(told: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(told[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in told}
+def _access(given: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(given[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in given}
 
 
 def _content(answer: Answer) -> Any:
@@ -261,6 +251,6 @@ def _object(content: Any) -> JSONObject:
     return cast("JSONObject", content) if isinstance(content, dict) else {}
 
 
-def _says_that_it_exists(answer: Answer) -> bool:
+def _is_existing_session(answer: Answer) -> bool:
     error: OrsServerError = error_from(answer.content, answer.status)
     return answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(error)

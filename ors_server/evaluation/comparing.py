@@ -20,7 +20,7 @@ from ors_server.evaluation.permutation import SignTest, sign_flip_test
 from ors_server.evaluation.played import AMOUNTS, PlayedTask, Quantity, Reader, mean_of
 from ors_server.evaluation.resampling import bootstrap
 from ors_server.evaluation.summary import Reading
-from ors_server.recording import Script
+from ors_server.recording import JsonCodec
 
 FORM = 1
 """Version of the JSON; it grows when a reader of older ones would misread it."""
@@ -141,7 +141,7 @@ class Comparison:
     form: int = FORM
 
 
-COMPARISON: Script[Comparison] = Script(Comparison, "comparison of runs")
+COMPARISON: JsonCodec[Comparison] = JsonCodec(Comparison, "comparison of runs")
 
 _Pair = tuple[PlayedTask, PlayedTask]
 _Figure = Callable[[PlayedTask], float | None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from ors_server.recording import Script
+from ors_server.recording import JsonCodec
 from ors_server.wire import JSONObject
 
 FORM = 1
@@ -136,5 +136,5 @@ class Run:
         return len(self.indices) * self.attempts
 
 
-ATTEMPT: Script[Attempt] = Script(Attempt, "attempt of a run")
-RUN: Script[Run] = Script(Run, "run")
+ATTEMPT: JsonCodec[Attempt] = JsonCodec(Attempt, "attempt of a run")
+RUN: JsonCodec[Run] = JsonCodec(Run, "run")

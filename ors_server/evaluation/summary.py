@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ors_server.evaluation.intervals import Interval
 from ors_server.evaluation.outcomes import Run
 from ors_server.evaluation.resampling import Resampling
-from ors_server.recording import Script
+from ors_server.recording import JsonCodec
 
 FORM = 1
 """Version of the JSON; it grows when a reader of older ones would misread it."""
@@ -190,4 +190,4 @@ class Summary:
     form: int = FORM
 
 
-SUMMARY: Script[Summary] = Script(Summary, "summary of a run")
+SUMMARY: JsonCodec[Summary] = JsonCodec(Summary, "summary of a run")

@@ -13,8 +13,8 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.client.client import AsyncClient
 from ors_server.client.connection import Request
 from ors_server.client.episode import AsyncEpisode
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.options import ClientOptions
-from ors_server.client.orders import Wishes
 from ors_server.client.results import OVER
 from ors_server.client.summary import Summary
 from ors_server.errors import ClientError, NotSupportedError
@@ -208,7 +208,7 @@ class Target:
             NotSupportedError: If a policy is wanted that the server cannot be told.
             OrsServerError: As the server answers.
         """
-        request: Wishes = {"split": order.split, "index": order.index}
+        request: EpisodeRequest = {"split": order.split, "index": order.index}
         task_hash = ""
         if await self.client.server.is_ours():
             request |= {"seed": order.seed, "labels": order.labels, "policy": order.policy}

@@ -22,7 +22,7 @@ from ors_server.transports.control_models import Description
 from ors_server.transports.control_operations import (
     PREFIX,
     ControlRequest,
-    EventStream,
+    EventResponse,
     MethodNotAllowedError,
     Operation,
     Problem,
@@ -146,7 +146,7 @@ class ControlApp:
         """Serve one HTTP request."""
         try:
             status, answer = await self._answer(scope, receive)
-            if not isinstance(answer, EventStream):
+            if not isinstance(answer, EventResponse):
                 await http.send_pieces(send, status, await _encode_sliced(answer), b"application/json")
                 return
         except http.ClientGoneError:
@@ -158,7 +158,7 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await _send_events(cast("EventStream[Any]", answer), receive, send)
+        await _send_events(cast("EventResponse[Any]", answer), receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
@@ -247,7 +247,7 @@ _EVENT_HEADERS = [
 ]
 
 
-async def _send_events(stream: EventStream[Any], receive: http.Receive, send: http.Send) -> None:
+async def _send_events(stream: EventResponse[Any], receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long."""
     async with aclosing(stream.pieces) as pieces, anyio.create_task_group() as tasks:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})

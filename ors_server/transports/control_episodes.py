@@ -33,7 +33,7 @@ from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, 
 from ors_server.transports.control_models import MAX_PAGE, Cursor, PageQuery, Position
 from ors_server.transports.control_operations import (
     ControlRequest,
-    EventStream,
+    EventResponse,
     Problem,
     RequestQuery,
     ResponseModel,
@@ -301,7 +301,7 @@ class EpisodeHandlers:
 
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
-    ) -> EventStream[Step]:
+    ) -> EventResponse[Step]:
         """An episode's steps, then each new one as it comes, until the record is closed."""
         start = query.start
         if LAST_EVENT in request.headers:
@@ -309,7 +309,7 @@ class EpisodeHandlers:
         record = await find_episode(self._store, episode)
         if self._followers >= MAX_FOLLOWERS:
             raise CapacityError(f"{MAX_FOLLOWERS} readers follow episodes of this server already")
-        return EventStream(self._events(record.origin.episode_id, start))
+        return EventResponse(self._events(record.origin.episode_id, start))
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
         self._followers += 1

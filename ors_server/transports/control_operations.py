@@ -133,7 +133,7 @@ class ControlRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class EventStream(Generic[_Content]):
+class EventResponse(Generic[_Content]):
     """An answer that goes on: server-sent events, until there are no more or the reader leaves."""
 
     pieces: AsyncGenerator[bytes, None]
@@ -144,7 +144,7 @@ Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class HandlerSignature:
     """What a handler's signature says of an operation."""
 
     summary: str
@@ -161,7 +161,7 @@ class Signature:
 
 
 @cache
-def _read_signature(function: Callable[..., Any]) -> Signature:
+def _read_signature(function: Callable[..., Any]) -> HandlerSignature:
     hints = get_type_hints(function, include_extras=True)
     answer = hints.pop("return")
     models = {name: kind for name, kind in hints.items() if isinstance(kind, type)}
@@ -169,8 +169,8 @@ def _read_signature(function: Callable[..., Any]) -> Signature:
     bodies = [(name, kind) for name, kind in models.items() if issubclass(kind, RequestBody)]
     requests = [name for name, kind in models.items() if kind is ControlRequest]
     taken = {*dict(queries), *dict(bodies), *requests}
-    is_stream = get_origin(answer) is EventStream
-    return Signature(
+    is_stream = get_origin(answer) is EventResponse
+    return HandlerSignature(
         summary=(inspect.getdoc(function) or function.__name__).partition("\n")[0].rstrip("."),
         answer=get_args(answer)[0] if is_stream else answer,
         is_stream=is_stream,
@@ -201,7 +201,7 @@ class Operation:
         return str(getattr(self.handler, "__name__", self.path))
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> HandlerSignature:
         """What the handler takes and gives."""
         return _read_signature(getattr(self.handler, "__func__", self.handler))
 

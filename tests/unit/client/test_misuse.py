@@ -49,7 +49,9 @@ async def test_names_and_ids_are_strings(place):
         with pytest.raises(InvalidRequestError, match="a tool is named by a string, not by int 5"):
             await episode.call(5)
         for call_id in (5, ""):
-            with pytest.raises(InvalidRequestError, match="a call id is a string that is not empty"):
+            with pytest.raises(
+                InvalidRequestError, match="expected a call id that is a string and not empty"
+            ):
                 await episode.call("climb", call_id=call_id)
     with pytest.raises(InvalidRequestError, match="an environment is named by a string, not by int 5"):
         await place.client.num_tasks("train", 5)
@@ -98,14 +100,14 @@ def test_an_address_that_is_none_is_refused_at_once(client, url):
 @pytest.mark.parametrize("client", [AsyncClient, AsyncMcpClient, Client, McpClient])
 @pytest.mark.parametrize("key", [5, "a\nb", "ключ"])
 def test_a_key_that_no_header_can_carry_is_refused_at_once_and_not_shown(client, key):
-    with pytest.raises(InvalidRequestError, match="an API key is a string of printable ASCII") as refused:
+    with pytest.raises(InvalidRequestError, match="expected an API key of printable ASCII") as refused:
         client(URL, key)
     assert str(key) not in str(refused.value)
 
 
 @pytest.mark.parametrize("client", [AsyncClient, AsyncMcpClient, Client, McpClient])
 def test_options_are_the_clients_own(client):
-    with pytest.raises(InvalidRequestError, match=r"options are ClientOptions\(\.\.\.\), not dict"):
+    with pytest.raises(InvalidRequestError, match=r"expected options=ClientOptions\(\.\.\.\), got dict"):
         client(URL, options={"patience": 1})
 
 

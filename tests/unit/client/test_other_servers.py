@@ -278,7 +278,7 @@ async def test_an_environment_that_is_not_served_is_said_to_be_unknown(open_clie
 
 async def test_a_server_without_environments_has_no_default_one(open_client):
     async with open_client(Reference("empty")) as client:
-        with pytest.raises(errors.UnknownEnvironmentError, match="serves no environment"):
+        with pytest.raises(errors.UnknownEnvironmentError, match="the server has no environment"):
             await client.splits()
 
 

@@ -5,11 +5,12 @@ import json
 
 import pytest
 
-from ors_server import errors
+from ors_server import client, errors
+from ors_server.client.episode_request import check_request, control_body, secrets_header, standard_body
 from ors_server.client.errors import BY_CODE, BrokenAnswerError, error_from, named_error
-from ors_server.client.events import MAX_LINE, Event, EventReader
-from ors_server.client.orders import check_wishes, control_body, secrets_header, standard_body
+from ors_server.client.events import MAX_LINE, EventReader, ServerSentEvent
 from ors_server.client.results import read_blocks, read_known, read_output, refused, step_of, text_of
+from ors_server.client.summary import Summary
 from ors_server.errors import Blame, InvalidRequestError, NotSupportedError, OrsServerError
 from ors_server.wire import ImageBlock, Split, TextBlock, ToolOutput
 
@@ -21,17 +22,17 @@ def read(*pieces):
 
 def test_events_are_read_whatever_the_line_ends_and_the_cuts():
     stream = b": ping\r\n\r\nevent: task_id\r\ndata: abc\r\n\r\nevent:end\ndata:{}\nid: 7\nretry: 5\nodd\n\n"
-    whole = [Event("task_id", "abc"), Event("end", "{}")]
+    whole = [ServerSentEvent("task_id", "abc"), ServerSentEvent("end", "{}")]
     assert read(stream) == whole
     assert read(*(stream[at : at + 1] for at in range(len(stream)))) == whole
 
 
 def test_one_leading_space_is_removed_and_no_more():
-    assert read(b"event: chunk\ndata:   two spaces\n\n") == [Event("chunk", "  two spaces")]
+    assert read(b"event: chunk\ndata:   two spaces\n\n") == [ServerSentEvent("chunk", "  two spaces")]
 
 
 def test_data_lines_are_joined_and_an_event_without_a_name_is_a_message():
-    assert read(b"data: a\ndata: b\n\n") == [Event("message", "a\nb")]
+    assert read(b"data: a\ndata: b\n\n") == [ServerSentEvent("message", "a\nb")]
 
 
 def test_an_event_without_its_blank_line_is_none():
@@ -57,12 +58,12 @@ def test_a_line_without_an_end_is_given_up():
 )
 def test_a_task_is_named_once(wishes):
     with pytest.raises(InvalidRequestError, match="either task_spec, or both split and index"):
-        check_wishes(wishes)
+        check_request(wishes)
 
 
 def test_a_task_is_named_by_value_or_by_place():
-    check_wishes({"task_spec": {}})
-    check_wishes({"split": "train", "index": 0, "seed": 1})
+    check_request({"task_spec": {}})
+    check_request({"split": "train", "index": 0, "seed": 1})
 
 
 def test_an_order_says_what_was_wished_and_nothing_else():
@@ -181,3 +182,13 @@ def test_the_number_of_a_step_is_in_the_standing():
 def test_an_error_without_blame_is_nobodys():
     assert named_error(None, None, "x") is None
     assert OrsServerError("x").blame is Blame.US
+
+
+def test_the_old_name_of_a_request_leads_to_the_new_one():
+    with pytest.warns(DeprecationWarning, match="Wishes is now EpisodeRequest"):
+        assert client.Wishes is client.EpisodeRequest
+
+
+def test_figures_that_cannot_be_read_are_a_broken_answer():
+    with pytest.raises(BrokenAnswerError, match="figures of the episode cannot be read"):
+        Summary.of({"session_id": "s", "environment": "e", "episode": {"phase": "ready", "steps": "many"}})

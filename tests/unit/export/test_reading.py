@@ -90,9 +90,9 @@ def test_blank_lines_are_passed_over_and_counted():
         (b"[1]", 'line 1: expected an episode, an object with "record" and "steps"'),
         (b'{"record": {}}', 'line 1: expected an episode, an object with "record" and "steps"'),
         (b'{"record": {}, "steps": {}}', "line 1: expected an episode"),
-        (b'{"record": {}, "steps": []}', "line 1: this is no record of an episode"),
+        (b'{"record": {}, "steps": []}', "line 1: invalid record of an episode"),
         (b"\xff", "line 1 is no JSON"),
-        (line_of(steps=[{"number": 1}]), "line 1: this is no step"),
+        (line_of(steps=[{"number": 1}]), "line 1: invalid step"),
         (
             line_of(steps=plain_row(*an_episode())["steps"] * 2),
             "line 1: step 2 has the number 1; steps count from 1",

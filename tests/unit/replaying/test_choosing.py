@@ -87,9 +87,7 @@ async def test_a_stream_is_taken_as_it_comes(places):
 async def test_a_broken_line_is_named(places, tmp_path):
     file = tmp_path / "episodes.jsonl"
     file.write_bytes(b"\n" + file.read_bytes().replace(b'"steps": [', b'"stops": [', 1))
-    with pytest.raises(
-        RecordError, match='line 2: expected an episode, an object with "record" and "steps"'
-    ):
+    with pytest.raises(RecordError, match='line 2: expected an episode, an object with "record" and "steps"'):
         await indices(places("file").each())
 
 

@@ -1,6 +1,7 @@
 """Following an episode over the control API: what is sent while it is played, and what is left afterwards."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -210,14 +211,10 @@ async def test_changed_figures_are_sent(reading, store, clock):
     store.record_transition(ID, moved, changed)
     await clock.advance(1)
     assert reader.names == ["summary"]
-    store.record_transition(ID, moved, type(changed)(**{**_fields(changed), "phase": "ready"}))
+    store.record_transition(ID, moved, replace(changed, phase="ready"))
     await clock.advance(1)
     assert reader.names == ["summary", "summary"]
     assert '"phase":"ready"' in reader.text
-
-
-def _fields(value):
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(reading, store, clock):

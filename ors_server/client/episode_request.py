@@ -1,0 +1,90 @@
+"""A client's request for an episode, and its form for either kind of server."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from ors_server.errors import InvalidRequestError, NotSupportedError
+from ors_server.wire import JSONObject
+
+
+class EpisodeRequest(TypedDict, total=False):
+    """The episode that a client requests: a task by value, or by split and index."""
+
+    split: str | None
+    index: int | None
+    """Position of the task in its split, from 0."""
+    task_spec: JSONObject | None
+    """The task by value."""
+    toolset: str | None
+    secrets: Mapping[str, str] | None
+    """Handed to the environment; never recorded."""
+    session_id: str | None
+    """Your own id, used by no other session; random by default."""
+    seed: int | None
+    """Seed of the environment's random generator (ors-server only)."""
+    policy: Mapping[str, Any] | None
+    """Overrides of the environment's policy (ors-server only)."""
+    labels: Mapping[str, str] | None
+    """Names of the episode: its run, attempt, group (ors-server only)."""
+    visibility: str | None
+    """What an agent sees of rewards: `meta`, `visible` or `hidden` (ors-server only)."""
+
+
+_ORS_SERVER_ONLY = ("seed", "policy", "labels", "visibility")
+
+
+def check_request(wanted: EpisodeRequest) -> None:
+    """Check that a request names its task, and only once.
+
+    Raises:
+        InvalidRequestError: If not.
+    """
+    by_value = wanted.get("task_spec") is not None
+    places = [wanted.get("split") is not None, wanted.get("index") is not None]
+    if by_value == any(places) or (any(places) and not all(places)):
+        raise InvalidRequestError("a request names one task: give either task_spec, or both split and index")
+
+
+def control_body(environment: str | None, wanted: EpisodeRequest, session_id: str) -> JSONObject:
+    """Return the body of `POST /_ors/sessions`.
+
+    `environment` may be `None` for the default one.
+    """
+    body = {**wanted, "environment": environment, "session_id": session_id}
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def standard_body(environment: str, wanted: EpisodeRequest, *, with_secrets: bool) -> JSONObject:
+    """Return the body of the standard's `POST /create`.
+
+    Args:
+        with_secrets: Whether the server takes secrets in the body.
+
+    Raises:
+        NotSupportedError: If the request has a field that the standard lacks.
+    """
+    excess = [name for name in _ORS_SERVER_ONLY if wanted.get(name) is not None]
+    if excess:
+        raise NotSupportedError(
+            f"this server speaks the Open Reward Standard only, which has no {', '.join(excess)}; "
+            "leave it out"
+        )
+    body = {
+        "env_name": environment,
+        "task_spec": wanted.get("task_spec"),
+        "split": wanted.get("split"),
+        "index": wanted.get("index"),
+        "toolset_name": wanted.get("toolset"),
+        "secrets": wanted.get("secrets") if with_secrets else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def secrets_header(secrets: Mapping[str, str] | None) -> dict[str, str]:
+    """Return secrets as the `X-Secrets` header (behaviour of `openreward` 0.1.167)."""
+    if not secrets:
+        return {}
+    text = json.dumps({name: {"value": value} for name, value in secrets.items()})
+    return {"X-Secrets": base64.b64encode(text.encode()).decode()}

@@ -1,0 +1,34 @@
+"""One name, one class: nobody has to ask which of two is meant."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import ors_server
+
+PACKAGE = Path(ors_server.__file__).parent
+
+SHARED: dict[str, int] = {}
+"""Class names that still stand several times, and how often; this list only shrinks."""
+
+
+def class_names() -> dict[str, list[str]]:
+    """Returns where each class of the package stands, nested ones included."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    return places
+
+
+def test_no_class_name_stands_twice_but_for_those_still_to_be_renamed():
+    repeated = {name: places for name, places in class_names().items() if len(places) > 1}
+    new = {name: places for name, places in repeated.items() if len(places) > SHARED.get(name, 1)}
+    assert new == {}, "give each class a name of its own"
+
+
+def test_the_list_of_shared_names_holds_nothing_that_was_renamed():
+    names = class_names()
+    done = {name: len(names[name]) for name, count in SHARED.items() if len(names[name]) < count}
+    assert done == {}, "lower or remove these entries of SHARED"
