@@ -158,7 +158,7 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await _send_events(cast("EventResponse[Any]", answer), receive, send)
+        await _send_events(answer, receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)

@@ -335,9 +335,9 @@ class _Root(RootModel[Any]):
 
 
 @cache
-def _root_model(kind: type) -> type[_Root]:
+def _root_model(kind: Any) -> type[_Root]:
     """Return the model that writes a dataclass of the record."""
-    return create_model(kind.__name__, __base__=_Root, root=(kind, ...))
+    return create_model(str(kind.__name__), __base__=_Root, root=(kind, ...))
 
 
 def encode(answer: object) -> str:
@@ -354,7 +354,7 @@ def encode_parts(answer: object) -> Iterator[bytes]:
     Raises:
         EnvironmentFailedError: If it is none.
     """
-    model = answer if isinstance(answer, BaseModel) else _root_model(type(answer)).model_construct(answer)
+    model = answer if isinstance(answer, BaseModel) else _root_model(answer.__class__).model_construct(answer)
     try:
         yield from json_parts(model.model_dump(mode="json", by_alias=True))
     except (TypeError, ValueError, RecursionError) as error:
