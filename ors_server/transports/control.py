@@ -114,7 +114,7 @@ class ControlApp:
 
     def __init__(
         self,
-        engine: SessionManager,
+        manager: SessionManager,
         keyring: Keyring,
         settings: Settings,
         *,
@@ -129,10 +129,10 @@ class ControlApp:
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
-        self._engine = engine
+        self._manager = manager
         self._description: Description | None = None
         self.table = make_table(
-            ControlHandlers(engine, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
+            ControlHandlers(manager, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
         )
 
     def describe(self) -> Description:
@@ -169,7 +169,7 @@ class ControlApp:
             caller.require(operation.role)
         if "session_id" in values:
             session_id = values["session_id"]
-            caller.require_session(session_id, self._engine.episode_of(session_id))
+            caller.require_session(session_id, self._manager.episode_of(session_id))
         path = operation.check_path(values)
         request = ControlRequest(
             caller=caller,

@@ -1,7 +1,7 @@
 """What the control API does with the server, its environments and its sessions.
 
-Each handler asks the engine and shows its answer. Who may ask is not known here: the table of operations
-says it, and `ControlApp` enforces it.
+Each handler asks the session manager and shows its answer. Who may ask is not known here: the table of
+operations says it, and `ControlApp` enforces it.
 """
 
 import base64
@@ -84,7 +84,7 @@ class ControlHandlers:
 
     def __init__(
         self,
-        engine: SessionManager,
+        manager: SessionManager,
         keyring: Keyring,
         settings: Settings,
         *,
@@ -92,7 +92,7 @@ class ControlHandlers:
         shutdown: Callable[[], None] | None = None,
     ) -> None:
         self._describe = describe
-        self._engine = engine
+        self._manager = manager
         self._keyring = keyring
         self._settings = settings
         self._shutdown = shutdown
@@ -102,15 +102,15 @@ class ControlHandlers:
 
     async def get_health(self) -> m.Health:
         """Whether the process answers."""
-        found = self._engine.isolation
+        found = self._manager.isolation
         isolation = None if found is None else m.Isolation.model_validate(found)
-        return m.Health(sandbox=isolation, queues=self._engine.queues, loop=self._engine.loop.summary())
+        return m.Health(sandbox=isolation, queues=self._manager.queues, loop=self._manager.loop.summary())
 
     async def get_readiness(self) -> m.Readiness:
         """Whether new sessions are welcome."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
-        self._engine.check_ready()
+        self._manager.check_ready()
         return m.Readiness()
 
     async def get_version(self) -> m.Version:
@@ -143,12 +143,12 @@ class ControlHandlers:
 
     async def list_environments(self) -> m.EnvironmentList:
         """What is served."""
-        found = self._engine.environments.values()
+        found = self._manager.environments.values()
         return m.EnvironmentList(environments=[self._brief(each) for each in found])
 
     async def get_environment(self, name: m.EnvironmentName) -> m.EnvironmentView:
         """An environment's policy, splits and tools."""
-        definition = self._engine.environment(name)
+        definition = self._manager.environment(name)
         return m.EnvironmentView(
             **dict(self._brief(definition)),
             visibility=definition.visibility,
@@ -164,7 +164,7 @@ class ControlHandlers:
 
     async def list_tasks(self, name: m.EnvironmentName, split: m.SplitName, page: m.PageQuery) -> m.TaskPage:
         """A slice of a split's tasks."""
-        definition = self._engine.environment(name)
+        definition = self._manager.environment(name)
         total = await definition.tasks.num_tasks(split)
         end = min(page.end, total)
         tasks = await definition.tasks.get_task_range(split, page.start, end) if page.start < end else []
@@ -179,7 +179,7 @@ class ControlHandlers:
 
     async def get_task(self, name: m.EnvironmentName, split: m.SplitName, index: m.TaskIndex) -> m.TaskView:
         """One task."""
-        task = await self._engine.environment(name).tasks.get_task(split, index)
+        task = await self._manager.environment(name).tasks.get_task(split, index)
         return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
@@ -190,17 +190,17 @@ class ControlHandlers:
             raise ShuttingDownError("the server is stopping")
         given = {name: value for name, value in dict(body).items() if value is not None}
         wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
-        status = await self._engine.create(wanted)
+        status = await self._manager.create(wanted)
         return self._created(request, status)
 
     async def list_sessions(self, query: m.SessionsQuery) -> m.SessionPage:
         """Live sessions."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
-        environment = None if query.environment is None else self._engine.environment(query.environment).name
+        environment = None if query.environment is None else self._manager.environment(query.environment).name
         found = sorted(
             (
                 status
-                for status in await self._engine.sessions()
+                for status in await self._manager.sessions()
                 if environment in {None, status.origin.environment}
                 and query.phase in {None, status.summary.phase}
             ),
@@ -215,17 +215,17 @@ class ControlHandlers:
 
     async def get_session(self, session_id: m.SessionId) -> m.SessionView:
         """A session's state and totals."""
-        return show_session(await self._engine.status(session_id))
+        return show_session(await self._manager.status(session_id))
 
     async def delete_session(self, session_id: m.SessionId) -> m.SessionView:
         """End a session; answers with its final figures."""
-        await self._engine.delete(session_id)
-        return show_session(await self._engine.status(session_id))
+        await self._manager.delete(session_id)
+        return show_session(await self._manager.status(session_id))
 
     async def list_steps(self, session_id: m.SessionId, page: m.PageQuery) -> m.StepPage:
         """A slice of a session's steps, also after its end."""
-        steps = await self._engine.steps(session_id, page.start, page.end)
-        status = await self._engine.status(session_id)
+        steps = await self._manager.steps(session_id, page.start, page.end)
+        status = await self._manager.status(session_id)
         return m.StepPage(
             session_id=session_id,
             total=status.summary.steps - status.pending_steps,
@@ -234,21 +234,21 @@ class ControlHandlers:
 
     async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
         """Keep the session's files and memory as they are between two calls."""
-        return show_snapshot(await self._engine.snapshot(session_id))
+        return show_snapshot(await self._manager.snapshot(session_id))
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
         """What was kept."""
-        kept = await self._engine.snapshots(session_id)
+        kept = await self._manager.snapshots(session_id)
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
         """Discard a snapshot; answers with those that are left."""
-        await self._engine.discard(session_id, snapshot_id)
+        await self._manager.discard(session_id, snapshot_id)
         return await self.list_snapshots(session_id)
 
     async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
         """Bring files and memory back; steps and sums stay, for they were paid."""
-        restored = await self._engine.restore(session_id, snapshot_id)
+        restored = await self._manager.restore(session_id, snapshot_id)
         return show_snapshot(restored)
 
     async def fork_session(
@@ -256,41 +256,41 @@ class ControlHandlers:
     ) -> m.ForkedSessions:
         """Make copies of a live session, each of which goes on by itself; all of them, or none."""
         wanted = ForkRequest(body.count, body.snapshot_id, request.caller.credential_id)
-        made = await self._engine.fork(session_id, wanted)
+        made = await self._manager.fork(session_id, wanted)
         return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
         """What an agent needs to play the session."""
-        self._engine.definition_of(session_id)
+        self._manager.definition_of(session_id)
         return self._access(request, session_id)
 
     # Play
 
     async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
         """The prompt, once setup has ended."""
-        return m.PromptView(blocks=list(await self._engine.prompt(session_id)))
+        return m.PromptView(blocks=list(await self._manager.prompt(session_id)))
 
     async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
         """The prompt as a conversation, once setup has ended."""
-        return m.MessagesView(messages=await self._engine.messages(session_id))
+        return m.MessagesView(messages=await self._manager.messages(session_id))
 
     async def get_tools(self, session_id: m.SessionId) -> ToolListing:
         """Every tool that the session offers."""
-        return await self._engine.tools(session_id)
+        return await self._manager.tools(session_id)
 
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
         """Call a tool and wait for its result."""
-        visibility = self._engine.visibility_of(session_id)
-        call = await self._engine.call(session_id, body.name, body.arguments, call_id=body.call_id)
+        visibility = self._manager.visibility_of(session_id)
+        call = await self._manager.call(session_id, body.name, body.arguments, call_id=body.call_id)
         with call.reading():
             await call.wait()
         return CallAnswer(show_call(call, request.caller, visibility))
 
     async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:
         """Stop a running call."""
-        cancelled = await self._engine.cancel(session_id, call_id)
+        cancelled = await self._manager.cancel(session_id, call_id)
         return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:
@@ -298,7 +298,7 @@ class ControlHandlers:
             name=definition.name,
             version=definition.version,
             description=definition.description,
-            default=definition is self._engine.environment(None),
+            default=definition is self._manager.environment(None),
         )
 
     def _created(self, request: ControlRequest, status: SessionStatus) -> m.CreatedSession:
@@ -306,7 +306,7 @@ class ControlHandlers:
         return m.CreatedSession(**access.model_dump(), status=show_session(status))
 
     def _access(self, request: ControlRequest, session_id: str) -> m.AgentAccess:
-        token = self._keyring.mint(session_id, self._engine.episode_of(session_id) or "")
+        token = self._keyring.mint(session_id, self._manager.episode_of(session_id) or "")
         return m.AgentAccess(
             session_id=session_id,
             agent_token=token,
