@@ -8,7 +8,6 @@ Importing this package loads neither the server nor MCP.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 from ors_server.client.app_transport import AppTransport
 from ors_server.client.blocking import Client, Episode
@@ -28,6 +27,7 @@ from ors_server.client.options import ClientOptions
 from ors_server.client.playing import Agent, Move, Played, Turn, play
 from ors_server.client.results import CallResult
 from ors_server.client.summary import Summary
+from ors_server.deprecation import deprecated_names
 
 if TYPE_CHECKING:
     from ors_server.client.mcp_blocking import McpClient
@@ -60,8 +60,9 @@ __all__ = [
     "play",
 ]
 
-_RENAMED = {"Wishes": "EpisodeRequest"}
-"""Deprecated names, by what to use instead."""
+_find_old = deprecated_names(
+    __name__, {"Wishes": "ors_server.client.episode_request:EpisodeRequest"}, removed_in="0.3"
+)
 
 _ON_USE = {"AsyncMcpClient": "mcp_client", "McpClient": "mcp_blocking"}
 """Names that load the MCP SDK, by the module that has them."""
@@ -69,9 +70,6 @@ _ON_USE = {"AsyncMcpClient": "mcp_client", "McpClient": "mcp_blocking"}
 
 def __getattr__(name: str) -> Any:
     """Load what needs the MCP SDK when it is used, and find deprecated names."""
-    if name in _RENAMED:
-        warn(f"{name} is now {_RENAMED[name]}, and goes in 0.3", DeprecationWarning, stacklevel=2)
-        return globals()[_RENAMED[name]]
     if name not in _ON_USE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _find_old(name)
     return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)

@@ -185,7 +185,7 @@ def test_an_error_without_blame_is_nobodys():
 
 
 def test_the_old_name_of_a_request_leads_to_the_new_one():
-    with pytest.warns(DeprecationWarning, match="Wishes is now EpisodeRequest"):
+    with pytest.warns(DeprecationWarning, match="Wishes is deprecated, use ors_server.client.EpisodeRequest"):
         assert client.Wishes is client.EpisodeRequest
 
 
