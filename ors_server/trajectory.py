@@ -25,16 +25,16 @@ RECORD_CONFIG = ConfigDict(
 
 
 class StepStatus(StrEnum):
-    """What became of one call."""
+    """The status of one recorded call."""
 
     GRADED = "graded"
-    """The tool ran and what the step came to is a number."""
+    """The tool ran, and the step was rewarded or charged."""
     UNGRADED = "ungraded"
-    """The tool ran and made no judgement."""
+    """The tool ran, and the step was neither rewarded nor charged."""
     REFUSED = "refused"
-    """The agent's call was not run: unknown tool or invalid arguments."""
+    """The call did not run: unknown tool or invalid arguments."""
     FAILED = "failed"
-    """The tool raised, hung or returned nonsense; nothing was judged."""
+    """The environment's code failed; nothing was judged."""
     CANCELLED = "cancelled"
     """The caller withdrew the call while it ran."""
 
@@ -54,11 +54,11 @@ class Step:
     status: StepStatus
     blocks: Blocks
     reward: float | None
-    """What was paid with the step, penalties included; `None` when nothing was judged and nothing charged,
-    and while a policy holds rewards back until the end."""
+    """Paid with the step, penalties included; `None` if nothing was judged or charged, and while a policy
+    holds rewards back until the end."""
     components: Mapping[str, float]
-    """What the step came to, by name: `tool` and one entry per penalty cause. With `withheld`, what earlier
-    steps came to and this one paid, they add up to the reward, where there is one."""
+    """The parts of the reward by name: `tool`, one entry per penalty cause, and `withheld` for rewards of
+    earlier steps that this one paid. They add up to the reward, where there is one."""
     finished: bool
     error: str | None
     """Why the call was refused or failed, in words."""
@@ -71,7 +71,7 @@ class Step:
 
     @property
     def earned(self) -> float | None:
-        """What the step itself came to, whether it was paid with it or held back; `None` if nothing."""
+        """The step's own reward and penalties, paid with it or held back; `None` if it had none."""
         if self.reward is not None and WITHHELD not in self.components:
             return self.reward
         own = [amount for name, amount in self.components.items() if name != WITHHELD]
@@ -80,24 +80,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where a forked episode left another one."""
+    """The episode that a fork began as, and where it left it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     session_id: str
     """Session of the episode that it began as."""
     steps: int
-    """Steps that both share: the record of the fork begins with copies of them, its sums with theirs."""
+    """Steps that both share: the fork's record begins with copies of them, its sums with theirs."""
 
 
 def make_episode_id() -> str:
-    """Return an id that no other episode ever has: 32 hexadecimal digits."""
+    """Return a new episode's id, which no other ever has: 32 hexadecimal digits."""
     return token_hex(16)
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOrigin:
-    """Where an episode came from: enough to play the same task again."""
+    """What an episode was created from: enough to play the same task again."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
@@ -116,29 +116,29 @@ class EpisodeOrigin:
     """Id of the credential that created the session; never the credential."""
     forked_from: Fork | None = None
     sandbox: JSONObject | None = None
-    """What isolated the agent's commands, and what did not; `None` where nothing of the agent's ran."""
+    """What isolated the agent's commands, and the gaps; `None` where the environment runs none."""
     episode_id: str = field(default_factory=make_episode_id)
-    """The record's own id. A session id may be used again once its session is gone; this one never is."""
+    """Id of the record. A session id may be used again once its session is gone; this one never is."""
     seed: int = 0
-    """What the environment draws its chances from, in [0, 2**53)."""
+    """Seed of the environment's random generator, in [0, 2**53)."""
     visibility: str = "meta"
     """What the agent sees of rewards."""
     toolset: str | None = None
-    """The toolset that whoever created the session asked for."""
+    """The toolset that the session was created with."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What whoever created the session calls it: its run, attempt, group."""
+    """Names that the session's creator gave it: its run, attempt, group."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Versions by name: `python`, and the distribution that the environment comes from, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One move of an episode from one phase to another."""
+    """One transition of an episode from one phase to another."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     event: str
-    """What happened, in the words of the episode's table."""
+    """The event's name in the episode's table."""
     phase: str
     """The phase after it."""
     stop_reason: str | None
@@ -159,20 +159,20 @@ class EpisodeSummary:
     episode_return: Annotated[float, Field(alias="return")]
     """Sum of the rewards of all steps, in step order."""
     withheld: float = 0.0
-    """What was earned and charged and not paid: under a policy that pays at the end, until the step that ends
-    the episode; for ever, if it ends without one."""
+    """Rewards and penalties that are not paid yet, under a policy that pays with the last step; they stay
+    unpaid if the episode ends without one."""
     reward_sum: float = 0.0
-    """What tools gave; with the penalties, the return and what was withheld."""
+    """Rewards of tools; with the penalties, they are the return and what is withheld."""
     penalty_sum: float = 0.0
-    """What the policy charged; zero or negative."""
+    """Penalties of the policy; zero or negative."""
     penalties: Mapping[str, float] = field(default_factory=dict[str, float])
     """The penalty sum by cause."""
     discounted_return: float = 0.0
     """Sum of `discount ** (number - 1) * reward` over the steps."""
     last_reward: float | None = None
-    """The last one that was paid."""
+    """The last reward that was paid."""
     best_reward: float | None = None
-    """The best that one step came to."""
+    """The highest reward of one step, penalties included."""
     ungraded_steps: int = 0
     """Steps without a judgement."""
     failed_steps: int = 0
@@ -183,7 +183,7 @@ class EpisodeSummary:
     last_call_at: datetime | None = None
     finished_at: datetime | None = None
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What rewards reported beside their numbers, over the steps: `reward_extra/KEY/mean`, `max`, `min`."""
+    """Figures that rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
@@ -193,7 +193,7 @@ class EpisodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
-    """What is known of an episode beside its steps."""
+    """Everything on record of an episode beside its steps."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
@@ -201,9 +201,9 @@ class EpisodeRecord:
     summary: EpisodeSummary
     """The latest figures; final once the record is closed."""
     prompt: Blocks | None = None
-    """What the agent was told; `None` if nobody asked for it."""
+    """The prompt; `None` if it was never requested."""
     transitions: tuple[Transition, ...] = ()
-    """Every move of the episode, in order."""
+    """Every transition, in order."""
     is_closed: bool = False
     """Whether the session is gone and nothing will be added."""
 

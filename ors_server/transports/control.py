@@ -38,10 +38,10 @@ from ors_server.transports.redaction import withhold
 log = get_logger("ors_server.control")
 
 READ_PATIENCE = 60.0
-"""Seconds for which a reader of events may leave everything unread before it is left."""
+"""Seconds after which the stream of a reader that reads nothing is closed."""
 
 OPEN_CALLER = Caller(Role.AGENT)
-"""Who asks for what needs no credential."""
+"""The caller of operations that need no credential."""
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
@@ -196,8 +196,10 @@ class ControlApp:
             if values is not None and operation.method not in allowed:
                 allowed.append(operation.method)
         if not allowed:
-            raise UnknownPathError(f"nothing is at {scope['path']!r}; see /_ors/openapi.json")
-        raise MethodNotAllowedError(f"this path knows {', '.join(allowed)}, not {method}", allowed=allowed)
+            raise UnknownPathError(
+                f"no operation has the path {scope['path']!r}; /_ors/openapi.json lists them all"
+            )
+        raise MethodNotAllowedError(f"this path takes {', '.join(allowed)}, not {method}", allowed=allowed)
 
 
 def base_url(scope: http.Scope, headers: Mapping[str, str]) -> str:
@@ -271,12 +273,12 @@ async def _leave_with_the_reader(receive: http.Receive, scope: anyio.CancelScope
 # The OpenAPI description
 
 DESCRIPTION = """\
-Sessions, tasks, records and settings for whoever trains or evaluates; JSON throughout.
+Sessions, tasks, records and settings for trainers and evaluations; JSON throughout.
 
-Every failure has the form of `Problem`: `detail` in words, `code` for programs, `blame` for who has to act.
-A credential is an API key or an agent token, as `X-API-Key` or as a bearer token. A server without keys
-binds to loopback only and takes every caller for a trainer. Requests with a foreign Host or Origin are
-refused before they reach anything (421, 403).
+Every failure is a `Problem`: `detail` for people, `code` for programs, `blame` for who has to act.
+A credential is an API key or an agent token, sent as `X-API-Key` or as a bearer token. A server without keys
+binds to loopback only, and every caller is a trainer. Requests with a foreign Host or Origin are refused
+first (421, 403).
 """
 
 _CREDENTIALS = {

@@ -105,17 +105,17 @@ class EpisodeEntry(ResponseModel):
 
 
 class EpisodeRecordView(EpisodeEntry):
-    """An episode in full, but for its steps."""
+    """An episode's record without its steps."""
 
     task_spec: JSONObject
     policy: JSONObject
     """The rules in force, overrides included."""
     sandbox: JSONObject | None
-    """What isolated the agent's commands; `None` where the environment ran none."""
+    """What isolated the agent's commands; `None` if the environment runs none."""
     prompt: tuple[Block, ...] | None
-    """What the agent was told; `None` if nobody asked for it."""
+    """The prompt; `None` if it was never requested."""
     transitions: tuple[Transition, ...]
-    """Every move, in order."""
+    """Every transition, in order."""
 
     def as_record(self) -> EpisodeRecord:
         """Return the record that is shown, exactly."""
@@ -162,7 +162,7 @@ def _as_utc(value: datetime) -> datetime:
 
 
 def _read_truth(value: object) -> object:
-    """Take the two words that JSON has for truth, and none of the others that mean the same elsewhere."""
+    """Read JSON's two booleans, and no other words for them."""
     if isinstance(value, str):
         if value not in {"true", "false"}:
             raise ValueError("expected true or false")
@@ -182,7 +182,7 @@ AnyReason: TypeAlias = Annotated[
 
 
 class EpisodeSelection(RequestQuery):
-    """Which episodes are meant: those that agree with everything that is said."""
+    """Selects the episodes that match every parameter given."""
 
     repeatable: ClassVar[frozenset[str]] = frozenset({"label"})
 
@@ -198,7 +198,7 @@ class EpisodeSelection(RequestQuery):
     credential: Name | None = None
     """Id of the key that created the session."""
     label: list[Annotated[str, Field(pattern=r"^[^=]+=")]] | None = None
-    """`KEY=VALUE`; given several times, the episode bears all of them."""
+    """`KEY=VALUE`; given several times, the episode has all of them."""
     since: Instant | None = None
     """Created then or later; an ISO 8601 time with its offset."""
     until: Instant | None = None
@@ -217,12 +217,12 @@ class EpisodeSelection(RequestQuery):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels that the episodes must bear."""
+        """The labels by key."""
         pairs = (text.partition("=") for text in self.label or ())
         return {key: value for key, _, value in pairs}
 
     def as_filter(self) -> EpisodeFilter:
-        """Return the same as the store wants it."""
+        """Return the store's filter."""
         others = EpisodeSelection.model_fields.keys() - {"label", "credential", "phase", "stop_reason"}
         return EpisodeFilter(
             **{name: getattr(self, name) for name in others},
@@ -264,11 +264,11 @@ class EpisodeHandlers:
         self._followers = 0
 
     def stop(self) -> None:
-        """End every stream soon; the server is about to stop, and would wait for them."""
+        """End every stream soon, because a server that stops waits for them."""
         self._is_stopping = True
 
     async def list_episodes(self, query: EpisodesQuery) -> EpisodePage:
-        """Episodes on record, live and ended."""
+        """List the episodes on record, live and ended."""
         found = await self._store.page(
             query.as_filter(),
             after=query.cursor,
@@ -282,15 +282,15 @@ class EpisodeHandlers:
         )
 
     async def sum_up_episodes(self, query: EpisodeSelection) -> EpisodeTotals:
-        """Figures over episodes on record."""
+        """Return figures over the episodes on record."""
         return await self._store.totals(query.as_filter())
 
     async def get_episode(self, episode: EpisodeName) -> EpisodeRecordView:
-        """An episode in full, but for its steps."""
+        """Return an episode's record without its steps."""
         return EpisodeRecordView.of(await find_episode(self._store, episode))
 
     async def list_episode_steps(self, episode: EpisodeName, page: PageQuery) -> EpisodeStepPage:
-        """A slice of an episode's steps."""
+        """Return a slice of an episode's steps."""
         record = await find_episode(self._store, episode)
         steps = await self._store.steps(record.origin.episode_id, page.start, page.end)
         return EpisodeStepPage(
@@ -302,13 +302,13 @@ class EpisodeHandlers:
     async def follow_episode(
         self, request: ControlRequest, episode: EpisodeName, query: TailQuery
     ) -> EventResponse[Step]:
-        """An episode's steps, then each new one as it comes, until the record is closed."""
+        """Stream an episode's steps, then each new one as it comes, until the record is closed."""
         start = query.start
         if LAST_EVENT in request.headers:
             start = read_last_event(request.headers[LAST_EVENT])
         record = await find_episode(self._store, episode)
         if self._followers >= MAX_FOLLOWERS:
-            raise CapacityError(f"{MAX_FOLLOWERS} readers follow episodes of this server already")
+            raise CapacityError(f"{MAX_FOLLOWERS} streams of episodes are open already; close one, or retry")
         return EventResponse(self._events(record.origin.episode_id, start))
 
     async def _events(self, episode_id: str, start: int) -> AsyncGenerator[bytes, None]:
@@ -343,7 +343,7 @@ class EpisodeHandlers:
 
 
 def _pieces(news: EpisodeUpdate, sent: EpisodeSummary | None, *, is_overdue: bool) -> Iterator[bytes]:
-    """Write what a look showed: the steps, and the figures if they have changed; or a sign of life."""
+    """Write an update: new steps, and figures that have changed; or a comment when silent for too long."""
     piece = b""
     for step in news.steps:
         piece += b"event: step\nid: %d\ndata: " % step.number
@@ -365,7 +365,7 @@ def read_last_event(value: str) -> int:
     """Return the position that follows the last step that a reader has.
 
     Raises:
-        WrongRequestError: If it is no number of a step.
+        WrongRequestError: If it is not the number of a step.
     """
     try:
         return _POSITION.validate_python(value)

@@ -41,42 +41,42 @@ Rank: TypeAlias = tuple[str, str]
 
 
 class CompletedCall(ResponseModel):
-    """The tool gave an output, or a charged mistake was answered by the server."""
+    """The call has an output: the tool's, or the server's for a mistake that was charged."""
 
     call_id: str
     kind: Literal["completed"] = "completed"
     step: int
     is_error: bool
-    """Whether the output tells the agent of a mistake of its own."""
+    """Whether the output reports a mistake of the agent."""
     output: ToolOutput
     """For agents, reward and metadata are empty unless the session's visibility is `visible`."""
 
 
 class RefusedCall(ResponseModel):
-    """The call was not run, or its result was discarded; nothing was paid."""
+    """The call did not run, or its result was discarded; nothing was paid."""
 
     call_id: str
     kind: Literal["refused"] = "refused"
     step: int | None
-    """`None` for a call after the end, which is no step."""
+    """`None` for a call after the end, which is not a step."""
     reason: RefusalReason
     detail: str
 
 
 class FailedCall(ResponseModel):
-    """The call failed through no fault of the agent's; nothing was paid."""
+    """The call failed, not by the agent's fault; nothing was paid."""
 
     call_id: str
     kind: Literal["failed"] = "failed"
     step: int | None = None
-    """`None` for a call that is no step."""
+    """`None` for a call that is not a step."""
     code: str
     blame: Blame
     detail: str
 
 
 class CallAnswer(RootModel[Annotated[CompletedCall | RefusedCall | FailedCall, Field(discriminator="kind")]]):
-    """What a call came to; `kind` tells which."""
+    """The result of a call, by `kind`."""
 
 
 class ControlHandlers:
@@ -101,28 +101,28 @@ class ControlHandlers:
     # The server
 
     async def get_health(self) -> m.Health:
-        """Whether the process answers."""
+        """Return that the process answers, with its queues and its event loop."""
         found = self._manager.isolation
         isolation = None if found is None else m.Isolation.model_validate(found)
         return m.Health(sandbox=isolation, queues=self._manager.queues, loop=self._manager.loop.summary())
 
     async def get_readiness(self) -> m.Readiness:
-        """Whether new sessions are welcome."""
+        """Return that the server takes new sessions; 503 if it does not."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
         self._manager.check_ready()
         return m.Readiness()
 
     async def get_version(self) -> m.Version:
-        """Which server this is."""
+        """Return the server's name and version."""
         return m.Version(version=__version__)
 
     async def get_description(self) -> m.Description:
-        """This description."""
+        """Return this OpenAPI document."""
         return self._describe()
 
     async def get_settings(self) -> m.SettingsView:
-        """The settings in force."""
+        """Return the settings in force; of secrets, only whether they are set."""
         secrets = {
             name: getattr(self._settings, name) is not None
             for name, field in Settings.model_fields.items()
@@ -132,9 +132,11 @@ class ControlHandlers:
         return m.SettingsView(values=values, secrets=secrets)
 
     async def shut_down(self) -> m.Stopping:
-        """Stop the server after the requests that run."""
+        """Stop the server once the running requests have ended."""
         if self._shutdown is None:
-            raise NotSupportedError("whoever runs this server did not offer to stop it")
+            raise NotSupportedError(
+                "this server cannot be stopped over its API; stop the program that runs it"
+            )
         self._stopping = True
         self._shutdown()
         return m.Stopping()
@@ -142,12 +144,12 @@ class ControlHandlers:
     # Environments
 
     async def list_environments(self) -> m.EnvironmentList:
-        """What is served."""
+        """List the environments."""
         found = self._manager.environments.values()
         return m.EnvironmentList(environments=[self._brief(each) for each in found])
 
     async def get_environment(self, name: m.EnvironmentName) -> m.EnvironmentView:
-        """An environment's policy, splits and tools."""
+        """Return an environment's policy, splits and tools."""
         definition = self._manager.environment(name)
         return m.EnvironmentView(
             **dict(self._brief(definition)),
@@ -163,7 +165,7 @@ class ControlHandlers:
         )
 
     async def list_tasks(self, name: m.EnvironmentName, split: m.SplitName, page: m.PageQuery) -> m.TaskPage:
-        """A slice of a split's tasks."""
+        """Return a slice of a split's tasks."""
         definition = self._manager.environment(name)
         total = await definition.tasks.num_tasks(split)
         end = min(page.end, total)
@@ -178,14 +180,14 @@ class ControlHandlers:
         )
 
     async def get_task(self, name: m.EnvironmentName, split: m.SplitName, index: m.TaskIndex) -> m.TaskView:
-        """One task."""
+        """Return one task."""
         task = await self._manager.environment(name).tasks.get_task(split, index)
         return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
 
     async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
-        """Make a session."""
+        """Create a session; its setup goes on in the background."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
         given = {name: value for name, value in dict(body).items() if value is not None}
@@ -194,7 +196,7 @@ class ControlHandlers:
         return self._created(request, status)
 
     async def list_sessions(self, query: m.SessionsQuery) -> m.SessionPage:
-        """Live sessions."""
+        """List the live sessions, oldest first."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
         found = sorted(
@@ -214,16 +216,16 @@ class ControlHandlers:
         )
 
     async def get_session(self, session_id: m.SessionId) -> m.SessionView:
-        """A session's state and totals."""
+        """Return a session's state and figures, also after its end."""
         return show_session(await self._manager.status(session_id))
 
     async def delete_session(self, session_id: m.SessionId) -> m.SessionView:
-        """End a session; answers with its final figures."""
+        """End a session and return its final figures."""
         await self._manager.delete(session_id)
         return show_session(await self._manager.status(session_id))
 
     async def list_steps(self, session_id: m.SessionId, page: m.PageQuery) -> m.StepPage:
-        """A slice of a session's steps, also after its end."""
+        """Return a slice of a session's steps, also after its end."""
         steps = await self._manager.steps(session_id, page.start, page.end)
         status = await self._manager.status(session_id)
         return m.StepPage(
@@ -233,55 +235,55 @@ class ControlHandlers:
         )
 
     async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
-        """Keep the session's files and memory as they are between two calls."""
+        """Take a snapshot of the session's files and memory, once no call runs."""
         return show_snapshot(await self._manager.snapshot(session_id))
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
-        """What was kept."""
+        """List a session's snapshots."""
         kept = await self._manager.snapshots(session_id)
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
-        """Discard a snapshot; answers with those that are left."""
+        """Discard a snapshot and return the others."""
         await self._manager.discard(session_id, snapshot_id)
         return await self.list_snapshots(session_id)
 
     async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
-        """Bring files and memory back; steps and sums stay, for they were paid."""
+        """Restore files and memory from a snapshot; steps and sums stay."""
         restored = await self._manager.restore(session_id, snapshot_id)
         return show_snapshot(restored)
 
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
     ) -> m.ForkedSessions:
-        """Make copies of a live session, each of which goes on by itself; all of them, or none."""
+        """Make copies of a live session, all of them or none; each goes on by itself."""
         wanted = ForkRequest(body.count, body.snapshot_id, request.caller.credential_id)
         made = await self._manager.fork(session_id, wanted)
         return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
-        """What an agent needs to play the session."""
+        """Return the token and URLs with which an agent plays the session."""
         self._manager.definition_of(session_id)
         return self._access(request, session_id)
 
     # Play
 
     async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
-        """The prompt, once setup has ended."""
+        """Return the prompt, once setup has ended."""
         return m.PromptView(blocks=list(await self._manager.prompt(session_id)))
 
     async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
-        """The prompt as a conversation, once setup has ended."""
+        """Return the prompt as a conversation, once setup has ended."""
         return m.MessagesView(messages=await self._manager.messages(session_id))
 
     async def get_tools(self, session_id: m.SessionId) -> ToolListing:
-        """Every tool that the session offers."""
+        """List every tool of the session."""
         return await self._manager.tools(session_id)
 
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
-        """Call a tool and wait for its result."""
+        """Call a tool and wait for its result; the call goes on if the caller leaves."""
         visibility = self._manager.visibility_of(session_id)
         call = await self._manager.call(session_id, body.name, body.arguments, call_id=body.call_id)
         with call.reading():
@@ -339,7 +341,9 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
     if isinstance(result, Refusal):
         return RefusedCall(call_id=call.id, step=result.step, reason=result.reason, detail=result.error)
     if result is None or isinstance(result, Scored):
-        raise InvalidRequestError(f"the call {call.id!r} scored a group; its answer has another form")
+        raise InvalidRequestError(
+            f"the call {call.id!r} scored a group, so its result is not a tool call's; use another call id"
+        )
     if call.is_unwritten:
         raise result.error
     error = result.error if may_see_rewards(caller, visibility) else withhold(result.error, call.id)
@@ -353,7 +357,7 @@ def show_call(call: Call, caller: Caller, visibility: Visibility) -> CompletedCa
 
 
 def encode_cursor(rank: Rank) -> str:
-    """Write the place at which a page ends."""
+    """Return the cursor of the place at which a page ends."""
     return base64.urlsafe_b64encode("\n".join(rank).encode()).decode().rstrip("=")
 
 
@@ -388,5 +392,5 @@ def _check_task(task: JSONObject) -> JSONObject:
     try:
         compact_json(task)
     except (TypeError, ValueError, RecursionError) as error:
-        raise EnvironmentFailedError(f"a task of this environment is not JSON: {error}") from error
+        raise EnvironmentFailedError(f"a task of this environment cannot become JSON: {error}") from error
     return task

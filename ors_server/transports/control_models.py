@@ -1,6 +1,6 @@
 """What the control API takes and gives, beside the record's own types (`ors_server.trajectory`).
 
-Bodies are strict: a number in quotes is no number, and an unknown field is a mistake worth telling.
+Bodies are strict: a number in quotes is not a number, and an unknown field is a mistake.
 """
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -23,7 +23,7 @@ MAX_INTEGER = 2**53 - 1
 SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
 """Session ids that fit into a URL as they are."""
 
-# What stands in paths
+# Parameters of paths
 
 EnvironmentName: TypeAlias = Annotated[
     str, Field(min_length=1, description="An environment's name, in any case.")
@@ -80,7 +80,7 @@ def _one_source(**types: str) -> dict[str, Any]:
 
 
 class SessionOrderBody(RequestBody):
-    """A wish for a session: a task by value, or by split and index."""
+    """A new session: its task, by value or by split and index, and its options."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -89,7 +89,7 @@ class SessionOrderBody(RequestBody):
     )
 
     environment: str | None = None
-    """Name, in any case; the default environment otherwise."""
+    """Name, in any case; by default the default environment."""
     task_spec: JSONObject | None = None
     split: str | None = None
     index: Position | None = None
@@ -101,11 +101,11 @@ class SessionOrderBody(RequestBody):
     """What the agent sees of rewards."""
     toolset: str | None = None
     seed: Position | None = None
-    """What the environment draws its chances from; the server draws one otherwise."""
+    """Seed of the environment's random generator; random by default."""
     labels: dict[str, str] | None = None
-    """What you call the episode: its run, attempt, group; recorded, and never shown to the agent."""
+    """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
     session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
-    """Your own id; the server makes one otherwise."""
+    """Your own id; the server makes one by default."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -117,12 +117,12 @@ class SessionOrderBody(RequestBody):
 
 
 class ForkBody(RequestBody):
-    """Which copies of a session are wanted."""
+    """How many copies of a session to make, and of which state."""
 
     count: Annotated[int, Field(ge=1, le=MAX_FORKS), BeforeValidator(_as_integer)] = 1
-    """How many; each goes on by itself."""
+    """Number of copies; each goes on by itself."""
     snapshot_id: str | None = None
-    """From when; from now otherwise."""
+    """The snapshot to copy; by default the session as it is now."""
 
 
 class CallBody(RequestBody):
@@ -138,39 +138,39 @@ class CallBody(RequestBody):
 
 
 class Isolation(ResponseModel):
-    """What isolates the commands of agents, and what it does not isolate."""
+    """What isolates the commands of agents, and the gaps."""
 
     backend: str
     level: int
-    """3 namespaces, 2 rules and a uid per session, 1 rules, 0 nothing."""
+    """3: namespaces; 2: rules and a uid per session; 1: rules; 0: nothing."""
     isolates: dict[str, str | None]
-    """Resource to the means that holds it; `None` where it is open."""
+    """What isolates each resource; `None` where nothing does."""
     gaps: list[str]
-    """What is not held, one sentence each."""
+    """What is not isolated, one sentence each."""
     loopback: bool
-    """Whether a server inside can be reached from inside."""
+    """Whether a server in the sandbox can be reached from inside it."""
 
 
 class Health(ResponseModel):
-    """That the process answers."""
+    """The process answers; its queues and its event loop."""
 
     status: Literal["ok"] = "ok"
     sandbox: Isolation | None = None
-    """`None` where no served environment needs a sandbox, or none can be had."""
+    """`None` if no environment of the server needs a sandbox, or none is available."""
     queues: JSONObject = Field(default_factory=dict)
-    """What waits for its turn, by name: places, running, waiting, seconds of the longest wait."""
+    """Each queue by name: its capacity, running and waiting, and the longest wait in seconds."""
     loop: JSONObject = Field(default_factory=dict)
-    """Seconds that the event loop was late, and the code that held it, the worst first."""
+    """Seconds by which the event loop was late, and the code that blocked it, the worst first."""
 
 
 class Readiness(ResponseModel):
-    """That new sessions are welcome."""
+    """The server takes new sessions."""
 
     status: Literal["ready"] = "ready"
 
 
 class Version(ResponseModel):
-    """Which server this is."""
+    """The server's name and version."""
 
     name: Literal["ors-server"] = "ors-server"
     version: str
@@ -190,7 +190,7 @@ class SettingsView(ResponseModel):
 
 
 class Stopping(ResponseModel):
-    """That the server is about to stop."""
+    """The server is about to stop."""
 
     status: Literal["stopping"] = "stopping"
 
@@ -202,7 +202,7 @@ class EnvironmentBrief(ResponseModel):
     version: str
     description: str
     default: bool
-    """Whether a session that names no environment gets this one."""
+    """Whether sessions that name no environment use this one."""
 
 
 class EnvironmentList(ResponseModel):
@@ -222,15 +222,15 @@ class EnvironmentView(EnvironmentBrief):
     """An environment in full."""
 
     visibility: Visibility | None
-    """What its agents see of rewards; `None` leaves it to the server's setting."""
+    """What its agents see of rewards; `None`: the server's setting decides."""
     policy: EpisodePolicy
     splits: list[SplitCount]
     tools: ToolListing
-    """What every session offers; a task may add tools of its own."""
+    """Tools of every session; a task may add tools of its own."""
     toolsets: list[str]
-    """Names that a session may order."""
+    """Toolsets that a session may have."""
     volatile: list[str]
-    """Regular expressions of what may differ between two plays of the same calls."""
+    """Regular expressions of text that may differ when the same calls are played again."""
 
 
 class TaskView(ResponseModel):
@@ -251,7 +251,7 @@ class TaskPage(ResponseModel):
 
 
 class AgentAccess(ResponseModel):
-    """What an agent needs to play one session, and nothing more."""
+    """What an agent needs to play one session."""
 
     session_id: str
     agent_token: str
@@ -267,15 +267,15 @@ class SnapshotView(ResponseModel):
 
     snapshot_id: str
     steps: int
-    """How many the episode had."""
+    """Steps of the episode at that moment."""
     size_bytes: int
-    """What the copied files take on the server's disk."""
+    """Bytes of the copied files on the server's disk."""
     duration: float
     """Seconds that the copy took."""
 
 
 class SnapshotList(ResponseModel):
-    """The snapshots that a session keeps, oldest first."""
+    """The snapshots of a session, oldest first."""
 
     snapshots: list[SnapshotView]
 
@@ -298,11 +298,11 @@ class SessionView(ResponseModel):
     episode_id: str
     """Id of the session's record; no other episode ever has it."""
     seed: int
-    """What the environment draws its chances from."""
+    """Seed of the environment's random generator."""
     toolset: str | None
-    """The toolset that was ordered."""
+    """The toolset that the session was created with."""
     labels: dict[str, str]
-    """What the creator calls the episode."""
+    """Names that the creator gave the episode."""
     packages: dict[str, str]
     """Versions of Python and of the distribution that the environment comes from."""
     sandbox: Isolation | None
@@ -314,13 +314,12 @@ class SessionView(ResponseModel):
     running_calls: int
     setup_error: str | None
     pending_steps: int
-    """Steps that were played and wait to be written; the figures count them, the list of steps has them
-    later."""
+    """Steps that ran and wait to be written to the record; the figures count them already."""
     episode: EpisodeSummary
 
 
 class CreatedSession(AgentAccess):
-    """A session that was made; its setup may still run."""
+    """A new session; its setup may still run."""
 
     status: SessionView
 
@@ -349,13 +348,13 @@ class StepPage(ResponseModel):
 
 
 class PromptView(ResponseModel):
-    """What an agent is told at the beginning."""
+    """The prompt."""
 
     blocks: list[Block]
 
 
 class MessagesView(ResponseModel):
-    """What an agent is told at the beginning, as a conversation."""
+    """The prompt as a conversation."""
 
     messages: list[Message]
 
@@ -365,4 +364,4 @@ class CancelAnswer(ResponseModel):
 
     call_id: str
     cancelled: bool
-    """False when it had its result already, which stays."""
+    """False if it already had its result, which stays."""

@@ -39,7 +39,7 @@ class RequestQuery(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     repeatable: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that may be given several times, each of which is a list."""
+    """Parameters that may be given several times; each is a list."""
 
 
 class ResponseModel(BaseModel):
@@ -63,7 +63,7 @@ class Mistake(ResponseModel):
 
 
 class Problem(ResponseModel):
-    """Every answer that is no success."""
+    """Every unsuccessful response."""
 
     detail: str
     """What was expected, what came, and what to do."""
@@ -74,22 +74,22 @@ class Problem(ResponseModel):
     mistakes: list[Mistake] | None = None
     """What is wrong with the request, one by one, where it was checked against a schema."""
     pending: bool = False
-    """Whether the call ran all the same and its step waits to be written; asking again gives its result."""
+    """Whether the call ran and its step waits to be written; the same request again returns its result."""
     call_id: str | None = None
-    """Id under which to ask again for a call that is pending; nothing runs twice."""
+    """The id to send again for a pending call; nothing runs twice."""
 
 
 class UnknownPathError(ClientError):
-    """The control API has nothing at that path."""
+    """The control API has no operation at that path."""
 
     code = "unknown_path"
 
 
 class MethodNotAllowedError(ClientError):
-    """The path exists and does not know the method.
+    """The path exists, but not with that method.
 
     Attributes:
-        allowed: The methods that it knows.
+        allowed: The path's methods.
     """
 
     code = "method_not_allowed"
@@ -134,10 +134,10 @@ class ControlRequest:
 
 @dataclass(frozen=True, slots=True)
 class EventResponse(Generic[_Content]):
-    """An answer that goes on: server-sent events, until there are no more or the reader leaves."""
+    """A response of server-sent events, until there are no more or the reader leaves."""
 
     pieces: AsyncGenerator[bytes, None]
-    """Whole events; closed by whoever sends them, wherever they stand."""
+    """Whole events; their sender closes the generator, also before its end."""
 
 
 Handler: TypeAlias = Callable[..., Awaitable[Any]]
@@ -150,14 +150,14 @@ class HandlerSignature:
     summary: str
     """The first line of its docstring."""
     answer: Any
-    """What comes back; of an event stream, what the data of its `step` events is."""
+    """The response's type; of an event stream, the type of the data of its `step` events."""
     is_stream: bool
     request: str | None
-    """The argument that takes the request itself, if one does; likewise the two that follow."""
+    """Name of the argument that takes the request itself; the next two take the query and the body."""
     query: tuple[str, type[RequestQuery]] | None
     body: tuple[str, type[RequestBody]] | None
     path: Mapping[str, TypeAdapter[Any]]
-    """The other arguments, which stand in the path."""
+    """The other arguments, which are in the path."""
 
 
 @cache
@@ -190,10 +190,10 @@ class Operation:
     """Below the prefix; names in braces are arguments of the handler."""
     handler: Handler
     role: Role | None = Role.TRAINER
-    """The least role that may; `None` needs no credential."""
+    """The lowest role that may use it; `None` needs no credential."""
     status: int = HTTPStatus.OK
     failures: tuple[int, ...] = ()
-    """Statuses of failures beside those that its role, path, query and body imply."""
+    """Statuses of failures, beside those that follow from its role, path, query and body."""
 
     @property
     def id(self) -> str:
@@ -305,11 +305,11 @@ def _read_body(model: type[RequestBody], text: bytes) -> RequestBody:
 
 
 def mistakes_of(part: str, error: ValidationError, *names: str) -> list[Mistake]:
-    """Say what is wrong without repeating what came, which may be a secret.
+    """Return what is wrong, without the values, which may be secret.
 
     Args:
         part: `path`, `query`, `header` or `body`.
-        *names: Leads from the part to what was checked.
+        *names: Path from the part to the value that was checked.
     """
     return [
         Mistake(place=[part, *names, *problem["loc"]], message=problem["msg"], code=problem["type"])
@@ -349,13 +349,13 @@ def encode_parts(answer: object) -> Iterator[bytes]:
     """Write an answer as compact JSON, in parts of bounded length.
 
     Args:
-        answer: A model, or a dataclass of the record; what authors put into it may be no JSON at all.
+        answer: A model, or a dataclass of the record; authors may have put values into it that are not JSON.
 
     Raises:
-        EnvironmentFailedError: If it is none.
+        EnvironmentFailedError: If they did.
     """
     model = answer if isinstance(answer, BaseModel) else _root_model(answer.__class__).model_construct(answer)
     try:
         yield from json_parts(model.model_dump(mode="json", by_alias=True))
     except (TypeError, ValueError, RecursionError) as error:
-        raise EnvironmentFailedError("the environment gave something that is not JSON") from error
+        raise EnvironmentFailedError("the environment returned a value that is not JSON") from error
