@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,9 +55,11 @@ class Summary(EpisodeSummary):
         if not isinstance(episode, Mapping):
             raise NotSupportedError("the server's answer about the session has no figures of its episode")
         try:
-            return _READER.validate_python({**session, **episode})
+            return _reader().validate_python({**session, **episode})
         except ValidationError as error:
             raise BrokenAnswerError(f"the server's figures of the episode cannot be read: {error}") from error
 
 
-_READER: TypeAdapter[Summary] = TypeAdapter(Summary)
+@cache
+def _reader() -> TypeAdapter[Summary]:
+    return TypeAdapter(Summary)
