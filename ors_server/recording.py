@@ -32,22 +32,14 @@ class JsonCodec(Generic[Part]):
         return self._adapter.dump_python(part, mode="json")
 
     def read(self, text: str | bytes) -> Part:
-        """Read what `write` wrote.
-
-        Raises:
-            RecordError: If it has another form.
-        """
+        """Read what `write` wrote; `RecordError` if it has another form."""
         try:
             return self._adapter.validate_json(text)
         except ValidationError as error:
             raise RecordError(self._mistake(error)) from error
 
     def of_json(self, value: object) -> Part:
-        """Read what `as_json` gave.
-
-        Raises:
-            RecordError: If it has another form.
-        """
+        """Read what `as_json` gave; `RecordError` if it has another form."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:

@@ -1,4 +1,7 @@
-"""Checks what a caller gives for a tool call before anything is sent."""
+"""Checks what a caller gives for a tool call before anything is sent.
+
+Every function raises `InvalidRequestError` for a value of another form.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,11 +12,7 @@ from ors_server.wire import JSONObject
 
 
 def check_arguments(tool: object, arguments: object) -> JSONObject:
-    """Return a tool call's arguments: a mapping from parameters' names to JSON values; empty for `None`.
-
-    Raises:
-        InvalidRequestError: If they have another form.
-    """
+    """Return a tool call's arguments: a mapping from parameters' names to JSON values; empty for `None`."""
     check_name("a tool", tool)
     if arguments is None:
         return {}
@@ -33,22 +32,14 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
 
 
 def check_call_id(call_id: object) -> str | None:
-    """Return a call's own id, a string that is not empty, or `None`.
-
-    Raises:
-        InvalidRequestError: If it is neither.
-    """
+    """Return a call's own id, a string that is not empty, or `None`."""
     if call_id is None or (isinstance(call_id, str) and call_id):
         return call_id
     raise InvalidRequestError(f"expected a call id that is a string and not empty, got {call_id!r}")
 
 
 def check_name(what: str, name: object) -> str:
-    """Return the name of `what`, which goes into a path.
-
-    Raises:
-        InvalidRequestError: If it is not a string.
-    """
+    """Return the name of `what`, which goes into a path."""
     if isinstance(name, str):
         return name
     raise InvalidRequestError(f"{what} is named by a string, not by {_kind(name)}")

@@ -1,4 +1,8 @@
-"""The result of a tool call, as a client reads it."""
+"""The result of a tool call, as a client reads it.
+
+Every `read_` function leaves out what this version of the standard does not know, and raises
+`BrokenAnswerError` for JSON of another form.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,11 +82,7 @@ def refused(call_id: str, tool: str, error: str, reason: str | None, step: int |
 
 
 def read_output(given: Any) -> ToolOutput:
-    """Read a tool's output, without fields that this version of the standard does not know.
-
-    Raises:
-        BrokenAnswerError: If it is not a JSON object.
-    """
+    """Read a tool's output."""
     if not isinstance(given, Mapping):
         raise BrokenAnswerError(f"expected a tool's output as a JSON object, got {type(given).__name__}")
     fields = dict(cast("Mapping[str, Any]", given))
@@ -91,11 +91,7 @@ def read_output(given: Any) -> ToolOutput:
 
 
 def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
-    """Read a list of blocks, without kinds that this version of the standard does not know.
-
-    Raises:
-        BrokenAnswerError: If it is not a list, or a block has another form.
-    """
+    """Read a list of blocks."""
     if not isinstance(given, list | tuple):
         raise BrokenAnswerError(f"expected blocks as a JSON array, got {type(given).__name__}")
     kinds: dict[str, type[TextBlock | ImageBlock]] = {"text": TextBlock, "image": ImageBlock}
@@ -108,11 +104,7 @@ def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
 
 
 def read_known(model: type[_Model], given: Any) -> _Model:
-    """Read a body of the standard, without fields that this version does not know.
-
-    Raises:
-        BrokenAnswerError: If it has another form.
-    """
+    """Read a body of the standard."""
     if not isinstance(given, Mapping):
         raise BrokenAnswerError(f"expected a {model.__name__} as a JSON object, got {type(given).__name__}")
     fields = cast("Mapping[str, Any]", given)

@@ -1,7 +1,8 @@
 """A client's requests beside calls: environments, tasks, sessions and their figures.
 
 They use the standard's endpoints where it has them. Sessions of an ors-server ("ours") are created and read
-through its control API, which knows seeds, policies, labels and figures.
+through its control API, which knows seeds, policies, labels and figures. Every request may raise
+`OrsServerError`, as the server answers.
 """
 
 from collections.abc import Mapping
@@ -82,11 +83,7 @@ class Server:
     async def about(
         self, environment: str | None, what: str, body: Any = None, session_id: str | None = None
     ) -> Any:
-        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET.
-
-        Raises:
-            OrsServerError: The server's own error.
-        """
+        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
         name = await self.name_of(environment)
         request = Request(
             "GET" if body is None else "POST",
@@ -101,11 +98,7 @@ class Server:
         return _content(answer)
 
     async def create(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
-        """Create a session in an environment, by default the default one; setup goes on in the background.
-
-        Raises:
-            OrsServerError: The server's own error, or if the request names no task.
-        """
+        """Create a session in an environment, by default the default one; setup goes on in the background."""
         check_request(wanted)
         if await self.is_ours():
             return await self._create_on_ors_server(environment, wanted)
@@ -124,11 +117,7 @@ class Server:
         )
 
     async def find(self, session_id: str) -> SessionPlace:
-        """Return a live session of an ors-server.
-
-        Raises:
-            OrsServerError: If there is none, or the credential may not see it.
-        """
+        """Return a live session of an ors-server."""
         path = session_path(session_id)
         status = await self.status(session_id)
         access = await self.connection.ask(Request("POST", f"{path}/token"))
@@ -163,38 +152,22 @@ class Server:
         raise BrokenAnswerError(f"expected a session id from /create_session, got {str(content)[:200]!r}")
 
     async def ping(self, session_id: str) -> None:
-        """Keep a session alive.
-
-        Raises:
-            OrsServerError: If it is gone.
-        """
+        """Keep a session alive."""
         await self.connection.ask(Request("POST", "/ping", None, {"X-Session-ID": session_id}))
 
     async def status(self, session_id: str) -> JSONObject:
-        """Return an ors-server's status of a session, live or ended.
-
-        Raises:
-            OrsServerError: The server's own error.
-        """
+        """Return an ors-server's status of a session, live or ended."""
         status: JSONObject = await self.connection.ask(Request("GET", session_path(session_id)))
         return status
 
     async def steps(self, session_id: str, start: int) -> JSONObject:
-        """Return a page of a session's recorded steps on an ors-server, from position `start`, from 0.
-
-        Raises:
-            OrsServerError: The server's own error.
-        """
+        """Return a page of a session's recorded steps on an ors-server, from position `start`, from 0."""
         path = f"{session_path(session_id)}/steps?start={start}"
         page: JSONObject = await self.connection.ask(Request("GET", path))
         return page
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
-        """Return every recorded step of a session on an ors-server, in order.
-
-        Raises:
-            OrsServerError: The server's own error.
-        """
+        """Return every recorded step of a session on an ors-server, in order."""
         steps: list[JSONObject] = []
         while True:
             page: Any = await self.steps(session_id, len(steps))
@@ -213,11 +186,7 @@ class Server:
         return [SessionPlace(one["session_id"], one["status"]["environment"], _access(one)) for one in made]
 
     async def delete(self, session_id: str) -> JSONObject | None:
-        """End a session, wait for its teardown, and return its final status, which only an ors-server sends.
-
-        Raises:
-            OrsServerError: The server's own error.
-        """
+        """End a session after its teardown; an ors-server returns its final status."""
         if await self.is_ours():
             request = Request("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
             status: JSONObject = await self.connection.ask(request)

@@ -74,9 +74,6 @@ def openai_row(
     Args:
         with_episode: Whether to add the key `episode` (ids, rewards, components), which the fine-tuning
             format does not know.
-
-    Raises:
-        LeftOutError: If the format cannot hold the episode.
     """
     turns = row_conversation(record, steps, options).turns
     row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}

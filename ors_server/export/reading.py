@@ -1,7 +1,8 @@
 """Reads episodes from the `plain` export format: one episode a line, with all its steps.
 
 A line is `{"record": ..., "steps": [...]}`, each part as `ors_server.recording` writes it. One line is in
-memory at a time, so a file may have any length.
+memory at a time, so a file may have any length. Every function raises `RecordError` for a line that is not an
+episode, and `OSError` for a file that cannot be read.
 """
 
 import json
@@ -18,11 +19,7 @@ Episode: TypeAlias = tuple[EpisodeRecord, tuple[Step, ...]]
 
 
 def read_episode(line: str | bytes, where: str = "the line") -> Episode:
-    """Read one episode; `where` names the line in errors, for instance `line 7`.
-
-    Raises:
-        RecordError: If the line does not have the form, or its steps are not numbered from 1.
-    """
+    """Read one episode; `where` names the line in errors, for instance `line 7`."""
     parts = _parse(line, where)
     try:
         record = RECORD.of_json(parts["record"])
@@ -38,11 +35,7 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
 
 
 def read_episodes(lines: Iterable[bytes]) -> Generator[Episode, None, None]:
-    """Read episodes, one at a time; blank lines are skipped.
-
-    Raises:
-        RecordError: If a line is not an episode; the message has its number.
-    """
+    """Read episodes, one at a time; blank lines are skipped."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield read_episode(line, f"line {number}")
@@ -55,22 +48,12 @@ class EpisodeFile:
         self.path = Path(path)
 
     def episodes(self) -> Generator[Episode, None, None]:
-        """Read all episodes.
-
-        Raises:
-            OSError: If the file cannot be read.
-            RecordError: If a line is not an episode.
-        """
+        """Read all episodes."""
         with self.path.open("rb") as file:
             yield from read_episodes(file)
 
     def places(self) -> Generator[tuple[int, Episode], None, None]:
-        """Read all episodes with the byte offset of each, for `at`.
-
-        Raises:
-            OSError: If the file cannot be read.
-            RecordError: If a line is not an episode.
-        """
+        """Read all episodes with the byte offset of each, for `at`."""
         with self.path.open("rb") as file:
             place = 0
             for number, line in enumerate(file, 1):
@@ -79,12 +62,7 @@ class EpisodeFile:
                 place += len(line)
 
     def at(self, places: Iterable[int]) -> Generator[Episode, None, None]:
-        """Read the episodes at byte offsets that `places` returned, in any order.
-
-        Raises:
-            OSError: If the file cannot be read.
-            RecordError: If no episode begins there.
-        """
+        """Read the episodes at byte offsets that `places` returned, in any order."""
         with self.path.open("rb") as file:
             yield from (_read_at(file, place) for place in places)
 

@@ -24,11 +24,7 @@ _NAMES = {"user": "human", "tool": "observation", "assistant": "gpt"}
 
 
 def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions) -> JSONObject:
-    """Return an episode as one line.
-
-    Raises:
-        LeftOutError: If the format cannot hold the episode.
-    """
+    """Return an episode as one line."""
     turns = list(row_conversation(record, steps, options).turns)
     system = text_of(turns.pop(0).blocks) if turns[0].role == "system" else ""
     said = _joined([_say(turn, options.trained) for turn in turns])

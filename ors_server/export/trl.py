@@ -23,9 +23,6 @@ def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ConversationO
 
     Its keys are `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON
     in a string, or null) and `episode`.
-
-    Raises:
-        LeftOutError: If the format cannot hold the episode.
     """
     conversation = trl_conversation(record, steps, options)
     return {
@@ -46,9 +43,6 @@ def preference_row(
 
     Args:
         chosen: The episode with the greater return.
-
-    Raises:
-        LeftOutError: If the format cannot hold one of them, or their prompts differ.
     """
     better, worse = (trl_conversation(*episode, options) for episode in (chosen, rejected))
     prompt = [trl_message(turn) for turn in better.prompt]

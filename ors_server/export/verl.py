@@ -35,11 +35,7 @@ class VerlOptions:
 def verl_row(
     record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions, extra: VerlOptions
 ) -> JSONObject:
-    """Return an episode as one row.
-
-    Raises:
-        LeftOutError: If the format cannot hold the episode.
-    """
+    """Return an episode as one row."""
     conversation = trl_conversation(record, steps, options)
     origin, about = record.origin, describe(record, steps)
     play = [_message(turn) for turn in conversation.play]

@@ -1,4 +1,4 @@
-"""Writes rows to a file: as lines of JSON, or as parquet."""
+"""Writes rows to a file: as lines of JSON, or as parquet; `OSError` if they cannot be written."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -10,11 +10,7 @@ from ors_server.wire import JSONObject
 
 
 async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -> None:
-    """Write rows as lines of JSON, each as soon as it comes, and close `rows`.
-
-    Raises:
-        OSError: If they cannot be written.
-    """
+    """Write rows as lines of JSON, each as soon as it comes, and close `rows`."""
     async with aclosing(rows):
         async for row in rows:
             sink.write(as_line(row).encode())
