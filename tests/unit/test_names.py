@@ -36,7 +36,6 @@ SHARED: dict[str, int] = {
     "Reading": 3,
     "Request": 3,
     "Resource": 2,
-    "Seat": 2,
     "Source": 2,
     "Statement": 3,
     "Step": 2,

@@ -283,7 +283,7 @@ async def test_a_server_without_environments_has_no_default_one(open_client):
 
 
 async def test_a_server_that_tells_no_session_id_is_no_ors_server(open_client):
-    with pytest.raises(BrokenAnswerError, match="no session id"):
+    with pytest.raises(BrokenAnswerError, match="expected a session id"):
         await play(open_client, Reference("mute"))
 
 

@@ -150,7 +150,7 @@ def test_what_is_no_output_is_said_to_be_none(given):
 
 
 def test_a_body_of_another_kind_is_said_to_be_none():
-    with pytest.raises(BrokenAnswerError, match="Split is a JSON object"):
+    with pytest.raises(BrokenAnswerError, match="expected a Split as a JSON object"):
         read_known(Split, "train")
     assert read_blocks([{"type": "image", "data": "x", "mimeType": "image/png"}]) == [
         ImageBlock(data="x", mimeType="image/png")
