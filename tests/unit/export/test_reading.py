@@ -91,7 +91,7 @@ def test_blank_lines_are_passed_over_and_counted():
         (b'{"record": {}}', 'line 1: expected an episode, an object with "record" and "steps"'),
         (b'{"record": {}, "steps": {}}', "line 1: expected an episode"),
         (b'{"record": {}, "steps": []}', "line 1: invalid record of an episode"),
-        (b"\xff", "line 1 is no JSON"),
+        (b"\xff", "line 1: expected a JSON object"),
         (line_of(steps=[{"number": 1}]), "line 1: invalid step"),
         (
             line_of(steps=plain_row(*an_episode())["steps"] * 2),
