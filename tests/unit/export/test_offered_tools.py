@@ -80,7 +80,7 @@ def test_what_a_server_answers_to_tools_can_be_read(tmp_path):
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "tools.json"
     path.write_text("[]")
-    with pytest.raises(RecordError, match="expected the response of a server.s /tools"):
+    with pytest.raises(RecordError, match="expected the response of a server's /tools"):
         read_listing(path)
 
 
