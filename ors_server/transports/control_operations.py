@@ -354,7 +354,8 @@ def encode_parts(answer: object) -> Iterator[bytes]:
     Raises:
         EnvironmentFailedError: If they did.
     """
-    model = answer if isinstance(answer, BaseModel) else _root_model(answer.__class__).model_construct(answer)
+    kind: Any = type(answer)
+    model = answer if isinstance(answer, BaseModel) else _root_model(kind).model_construct(answer)
     try:
         yield from json_parts(model.model_dump(mode="json", by_alias=True))
     except (TypeError, ValueError, RecursionError) as error:
