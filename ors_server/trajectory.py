@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from secrets import token_hex
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import ConfigDict, Field
 
@@ -211,7 +211,7 @@ class EpisodeRecord:
 def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
-    return dict(value) if isinstance(value, Mapping) else value
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
 
 
 def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:

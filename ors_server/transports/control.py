@@ -1,6 +1,6 @@
 """The control API, below `/_ors`: its table of operations, its description, and the app that serves it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, TypeAlias, cast
@@ -158,7 +158,7 @@ class ControlApp:
             log.exception("control_defect", method=scope["method"])
             await _send_problem(send, OrsServerError("the server failed; its log has the details"))
             return
-        await _send_events(answer, receive, send)
+        await _send_events(answer.pieces, receive, send)
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
@@ -249,9 +249,9 @@ _EVENT_HEADERS = [
 ]
 
 
-async def _send_events(stream: EventResponse[Any], receive: http.Receive, send: http.Send) -> None:
+async def _send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long."""
-    async with aclosing(stream.pieces) as pieces, anyio.create_task_group() as tasks:
+    async with aclosing(events) as pieces, anyio.create_task_group() as tasks:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
         tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
         async for piece in pieces:
