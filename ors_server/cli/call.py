@@ -128,8 +128,11 @@ async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[
     from ors_server.testing.client import open_environment
 
     async with open_environment(options.where) as local:
-        connection = local.client.server.connection
-        yield lambda method, path, body=None: connection.ask(Request(method, f"/_ors{path}", body))
+
+        async def request(method: str, path: str, body: Any = None) -> Any:
+            return await local.client.server.connection.ask(Request(method, f"/_ors{path}", body))
+
+        yield request
 
 
 async def _create(request: Callable[..., Awaitable[Any]], options: CallOptions) -> str:

@@ -35,9 +35,13 @@ class WholeResponse:
     """A response that has arrived as a whole, with what `httpx2.Response` has under the same names."""
 
     status_code: int
-    headers: Mapping[str, str]
-    """By lower-case name."""
+    raw_headers: Sequence[tuple[bytes, bytes]]
     content: bytes
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, by lower-case name."""
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self.raw_headers}
 
     @property
     def text(self) -> str:
@@ -124,8 +128,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
 
         try:
             await self._app(_scope(method, target, headers), receive, send)
-            named = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
-            return WholeResponse(start["status"], named, b"".join(pieces))
+            return WholeResponse(start["status"], start.get("headers", ()), b"".join(pieces))
         except Exception as error:
             raise UnreachableError(f"the application failed {method} {target}: {error!r}") from error
 

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 from uuid import uuid4
 
 import anyio
 import httpx2
+from pydantic import BaseModel, ValidationError
 
 from ors_server.client.connection import (
     EVENT_STREAM,
@@ -40,7 +41,7 @@ from ors_server.client.errors import (
 from ors_server.client.events import EventReader
 from ors_server.client.results import CallResult, read_known, read_output, refusal_of, refused, step_of
 from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
-from ors_server.wire import GroupCandidate, GroupScore, JSONObject
+from ors_server.wire import GroupCandidate, GroupScore, JSONObject, ToolOutput
 
 UNKNOWN_ID = "unknown task_id"
 """What a server says of a call that it does not remember (both reference servers)."""
@@ -256,7 +257,22 @@ def _take(name: str, data: str, heard: _Heard, sent: _Sent) -> None:
             pass
 
 
+class _Result(BaseModel):
+    """The result of a call that has just the fields of this version of the standard."""
+
+    ok: Literal[True]
+    output: ToolOutput
+
+
 def _read_result(sent: _Sent, text: str) -> CallResult:
+    try:
+        output = _Result.model_validate_json(text).output
+    except ValidationError:
+        return _read_other_result(sent, text)
+    return _with_output(sent, output, None)
+
+
+def _read_other_result(sent: _Sent, text: str) -> CallResult:
     try:
         told = json.loads(text)
         if told["ok"]:
@@ -269,7 +285,10 @@ def _read_result(sent: _Sent, text: str) -> CallResult:
 def _completed(
     sent: _Sent, given: Mapping[str, Any], step: int | None, *, is_error: bool = False
 ) -> CallResult:
-    output = read_output(given)
+    return _with_output(sent, read_output(given), step, is_error=is_error)
+
+
+def _with_output(sent: _Sent, output: ToolOutput, step: int | None, *, is_error: bool = False) -> CallResult:
     error = (output.metadata or {}).get("error")
     return CallResult(
         sent.id,

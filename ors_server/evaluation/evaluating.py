@@ -26,9 +26,9 @@ async def evaluate(
     """Play a run, or go on with the one in the folder.
 
     Args:
-        target: Where it is played: what `open_local_target` or `RemoteTarget.open` gives.
-        agent: Who plays: as for the command line, an agent (which stays open), or a callable that is given a
-            session.
+        target: Where it is played: what `open_local_target` or `open_server_target` gives.
+        agent: Who plays: as for the command line, an agent (which stays open), or a callable that is given an
+            `AgentSession`.
         folder: The run's; made, or holding a run that was begun with the same agent and wish.
         wish: Which tasks, how often, with what budget; every test task once by default.
         conduct: How many at a time, and what the whole run may use up.
