@@ -1,4 +1,4 @@
-"""A fair limiter: so many at once, and those who wait go in turns by key.
+"""A fair limiter: a number of permits, and waiters take turns by key.
 
 It knows nothing of what is limited. Gradings use it with (environment, credential) as the key, so that a
 thousand gradings of one trainer delay another trainer's grading by one, not by a thousand.
@@ -37,7 +37,7 @@ class AdmissionFigures:
     admitted: int
     """Places given since the start."""
     waited_s: float
-    """Seconds that those who were admitted waited, in all."""
+    """Seconds that admitted requests have waited, in all."""
     worst_wait_s: float
     """The longest wait of one that was admitted, in seconds."""
     keys: Mapping[Hashable, KeyFigures]
@@ -148,7 +148,7 @@ class Admission:
             permit.release()
 
     async def take(self, key: Hashable, *, urgent: bool = False, ahead: bool = False) -> Permit:
-        """Wait for a permit, which has to be released; the clock of the running call stands still meanwhile.
+        """Wait for a permit, which has to be released; the clock of the running call is paused meanwhile.
 
         A cancelled wait takes no permit.
 

@@ -166,7 +166,7 @@ class CallClock:
     def scope(self, *, shield: bool = False) -> anyio.CancelScope:
         """Return a scope that is cancelled when the time is up, until `stop`.
 
-        The clock was just started. The scope's deadline is kept up to date, for those who plan by it.
+        The clock was just started. The scope's deadline is kept up to date, for code that plans by it.
 
         Args:
             shield: Whether a cancellation from outside waits.
@@ -267,7 +267,7 @@ def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.Can
 
 
 call_clock: ContextVar[CallClock | None] = ContextVar("call_clock", default=None)
-"""The clock of the call that runs in this context; it stands still while the call waits for the server."""
+"""The clock of the call that runs in this context; it is paused while the call waits for the server."""
 
 
 def start_clock(seconds: float | None) -> CallClock:

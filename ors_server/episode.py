@@ -21,7 +21,7 @@ class _Word(StrEnum):
 
 
 class Phase(_Word):
-    """Where an episode stands."""
+    """The phase of an episode."""
 
     CREATED = "created"
     """Setup runs."""
@@ -190,7 +190,7 @@ class EpisodeState(NamedTuple):
     @property
     def penalty_sum(self) -> float:
         """Sum of all penalties; zero or negative."""
-        return sum(self.penalties.values(), 0.0)
+        return sum(self.penalties.values(), 0.0) if self.penalties else 0.0
 
     @property
     def is_over(self) -> bool:

@@ -102,7 +102,7 @@ class Workers:
 
         Args:
             function: Takes nothing.
-            thread: Told when the thread has ended.
+            thread: Its `ended` is set when the thread has returned.
             permit: From `take`; `None` waits for one.
 
         Returns:
@@ -137,7 +137,7 @@ class Workers:
         return result
 
     async def take(self) -> Permit:
-        """Wait for a permit among the threads, for `run`; the clock of the running call stands still.
+        """Wait for a permit among the threads, for `run`; the clock of the running call is paused.
 
         Raises:
             CapacityError: If no thread was free for too long.

@@ -1,7 +1,7 @@
 """Calls authors' functions and turns everything that they raise into one of the server's errors.
 
 Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel
-the task that it runs in. Only a cancellation that the server itself asked for passes through.
+the task that it runs in. Only a cancellation that the server itself requested passes through.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ async def call_author(
     Args:
         function: The function; if it is not async but returns an awaitable, that is awaited here.
         *args: Its positional arguments.
-        thread: Told of the worker thread, so that the caller can wait for it after giving up on the call.
+        thread: Gets the worker thread, so that the caller can wait for it after giving up on the call.
         on_loop: Whether the function is known to be async; `None` finds out.
 
     Returns:
@@ -103,7 +103,7 @@ async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringT
     Args:
         function: The function.
         *args: Its positional arguments.
-        thread: Told of the worker thread, so that the caller can wait for it after giving up.
+        thread: Gets the worker thread, so that the caller can wait for it after giving up.
 
     Returns:
         What the function returned.

@@ -50,5 +50,5 @@ class BackgroundTasks:
 async def _run(function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
     try:
         await function(*args)
-    except Exception:  # the border between a defect of ours and everybody else's sessions
+    except Exception:  # the border between a defect of ours and all other sessions
         log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))

@@ -102,7 +102,7 @@ class CallRunner:
         """Refuse everything from now on.
 
         Args:
-            make_error: Makes the error of whatever still waits for the session.
+            make_error: Makes the error of requests that still wait for the session.
         """
         self._make_end_error = make_error
 

@@ -29,6 +29,7 @@ class CallTable:
     __slots__ = (
         "_after_end",
         "_kept",
+        "_kept_size",
         "_known",
         "_last_use",
         "_on_record",
@@ -45,6 +46,8 @@ class CallTable:
         self._known: dict[str, Call] = {}
         self._kept: dict[str, int] = {}
         """Size of each output that is in memory, by call id, oldest first."""
+        self._kept_size = 0
+        """Of all of them."""
         self._on_record: dict[str, tuple[int, bool]] = {}
         """Step of each call whose output is in the record only, and whether it tells of a mistake."""
         self._running: dict[Call, None] = {}
@@ -91,12 +94,12 @@ class CallTable:
         """Note an output that is in memory, and leave the oldest ones to the record."""
         if not isinstance(call.result, Completed):
             return
-        self._kept[call.id] = _size_of(call, call.result)
-        while len(self._kept) > 1 and (
-            len(self._kept) > OUTPUTS_KEPT or sum(self._kept.values()) > OUTPUT_SIZE_KEPT
-        ):
+        size = _size_of(call, call.result)
+        self._kept_size += size - self._kept.get(call.id, 0)
+        self._kept[call.id] = size
+        while len(self._kept) > 1 and (len(self._kept) > OUTPUTS_KEPT or self._kept_size > OUTPUT_SIZE_KEPT):
             oldest = next(iter(self._kept))
-            del self._kept[oldest]
+            self._kept_size -= self._kept.pop(oldest)
             result = self._known.pop(oldest).result
             if isinstance(result, Completed):
                 self._on_record[oldest] = (result.step, result.is_error)
@@ -144,7 +147,10 @@ class CallTable:
 
 def _size_of(call: Call, result: Completed) -> int:
     """Return roughly how many characters a call keeps in memory."""
-    size = sum(len(value) for value in call.arguments.values() if isinstance(value, str))
+    size = 0
+    for value in call.arguments.values():
+        if isinstance(value, str):
+            size += len(value)
     for block in result.output.blocks:
         size += len(block.text if isinstance(block, TextBlock) else block.data)
     return size

@@ -149,7 +149,7 @@ class EpisodeRecorder:
             self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
     def current_state(self) -> EpisodeState:
-        """Return the episode as it stands now; looking changes nothing, though its time may be up."""
+        """Return the state as of now, which is over if the time is up; changes nothing."""
         return self._lapse(self.state)
 
     def _lapse(self, state: EpisodeState) -> EpisodeState:
@@ -204,7 +204,7 @@ class EpisodeRecorder:
             call: A call that is about to run, if one is.
 
         Returns:
-            The result of the step that was written, if it is this very call's, asked for again.
+            The result of the step that was written, if `call` repeats its call.
 
         Raises:
             StoreError: If the store still fails.
@@ -241,7 +241,7 @@ class EpisodeRecorder:
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
-        """Return the authoritative figures as they stand, with the steps that wait to be written."""
+        """Return the current figures, with the steps that wait to be written."""
         return self._sum_up(self._lapse(self.state if self.state.is_over else self._latest))
 
     @property
@@ -266,7 +266,7 @@ class EpisodeRecorder:
         return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
 
     def _one_at_a_time(self) -> asyncio.Lock:
-        """Return the lock of those who record a step; an idle session has none."""
+        """Return the lock that is held while a step is recorded; an idle session has none."""
         if self._recording is None:  # anyio's costs four times as much, and each call takes it
             self._recording = asyncio.Lock()
         return self._recording

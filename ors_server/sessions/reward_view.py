@@ -55,7 +55,7 @@ class RewardView:
 
     @property
     def context(self) -> Context:
-        """The resources that the episode's tools and rewards share; nothing is started before it is asked."""
+        """The resources that the episode's tools and rewards share; each is started when it is first used."""
         if self._context is None:
             origin = self._recorder.origin
             self._context = Context(

@@ -50,7 +50,7 @@ NO_SANDBOXES = Sandboxes()
 
 
 def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> Hidden:
-    """Return where the environments' own source stands, with all of the packages that it belongs to."""
+    """Return the files of the environments' own source, with the packages that it belongs to."""
     places: list[Path] = []
     names: list[str] = []
     for definition in definitions:
@@ -65,7 +65,7 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> Hidden:
 
 
 def _own_folders() -> Iterable[Path]:
-    """Yield where this server stands, and the environments that come with it, served or not."""
+    """Yield the folders of this server and of the bundled environments, served or not."""
     for name in ("ors_server", "ors_server_tasks"):
         found = find_spec(name)
         yield from map(Path.resolve, map(Path, (found and found.submodule_search_locations) or ()))
@@ -77,11 +77,11 @@ async def open_sandboxes(
 ) -> AsyncGenerator[Sandboxes]:
     """Choose and prepare a backend if an environment may need one; leaving the context closes every sandbox.
 
-    A backend that was asked for by name must work. Where the server may choose and nothing works here, it
+    A backend that is named in the settings must work. Where the server may choose and nothing works here, it
     starts nevertheless: the environments that need no sandbox can be played, the others say why not.
 
     Raises:
-        SandboxUnavailableError: If the backend that was asked for does not work here.
+        SandboxUnavailableError: If the named backend does not work here.
         UnsandboxedRefusedError: If it is `none` and that was not allowed.
     """
     played = [definition for definition in definitions if definition.may_need_sandbox]

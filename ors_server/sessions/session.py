@@ -90,7 +90,7 @@ class Session:
             instance: The environment object of this session.
             visibility: What an agent sees of rewards.
             task_spec: The task as the environment's code sees it.
-            toolset: The toolset that the creator asked for.
+            toolset: The toolset that the session request names.
         """
         self.recorder = recorder
         self.definition = definition
@@ -136,11 +136,11 @@ class Session:
         return self._ending.is_answered
 
     def touch(self) -> None:
-        """Note that somebody asked for this session."""
+        """Note that the session was used."""
         self._last_use.touch()
 
     def idle_seconds(self, now: float) -> float:
-        """Return how long nobody has asked for this session; never long while a call, setup or ending runs.
+        """Return for how long the session was not used; 0 while a call, setup or ending runs.
 
         Args:
             now: Seconds from the clock's origin.
@@ -266,13 +266,13 @@ class Session:
         listener: ProgressListener | None = None,
         client: CallingClient | None = None,
     ) -> Call:
-        """Begin a call, or return the one that has this id already; it runs on whoever leaves.
+        """Begin a call, or return the one that has this id already; it goes on if the client leaves.
 
         Args:
             tool: The tool's name.
             arguments: As the agent sent them.
             call_id: The caller's own id; `None` makes one.
-            listener: Told of progress.
+            listener: Gets the tool's progress.
             client: The calling program, of which the tool may ask something.
 
         Raises:
@@ -338,7 +338,7 @@ class Session:
     async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
-        The ending goes on in the background even if whoever asked for it leaves; a second call waits for the
+        The ending goes on in the background even if the caller leaves; a second call waits for the
         first. Author code that ignores its stop delays the answer briefly, and the teardown for longer.
 
         Args:

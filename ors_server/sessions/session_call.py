@@ -65,7 +65,7 @@ MAX_READERS = 32
 """Requests that one call answers at once."""
 
 NO_CLIENT = NoClient()
-"""The caller of whom nothing can be asked."""
+"""The client that answers no questions."""
 
 
 class _SenderCount:
@@ -156,7 +156,7 @@ class Call:
             return False
 
     def expect(self, tool: str, arguments: JSONObject) -> None:
-        """Refuse to be another call: an id is asked for again only with the same tool and arguments.
+        """Check that a repeated id comes with the same tool and arguments.
 
         Raises:
             CallIdReusedError: If this call is another one.
@@ -220,7 +220,7 @@ class Call:
         return self._cancel_error or CallCancelledError("the call was cancelled")
 
     def reading(self) -> AbstractContextManager[None]:
-        """Be one of those who send the result on; so many at once, for each holds its own copy of it.
+        """Count as a sender of the result; their number is limited, for each holds a copy of it.
 
         Raises:
             CapacityError: If too many are, on entering.
@@ -228,7 +228,7 @@ class Call:
         return _SenderCount(self)
 
     def add_sender(self) -> None:
-        """Count one more who sends the result on.
+        """Count one more sender.
 
         Raises:
             CapacityError: If too many do.

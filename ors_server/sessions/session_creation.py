@@ -37,7 +37,7 @@ class SessionMaker:
 
         Args:
             session_id: An id that no live session has.
-            request: What the client asked for.
+            request: The request.
             definition: The environment that it named.
 
         Raises:

@@ -58,7 +58,7 @@ class SessionRegistry:
         """Make a session and begin its setup, which may still run when this returns.
 
         Raises:
-            SessionExistsError: If the id that was asked for is live.
+            SessionExistsError: If the requested id is live.
             CapacityError: If a limit is reached.
             ShuttingDownError: If the server stops.
             OrsServerError: As `SessionMaker.make`; then there is no session.
@@ -131,7 +131,7 @@ class SessionRegistry:
             creation.ended.set()
 
     def find(self, session_id: str) -> Session:
-        """Return a live session and note that it was asked for.
+        """Return a live session and note its use.
 
         Raises:
             SessionNotFoundError: If it never existed or was deleted.

@@ -54,7 +54,7 @@ class SessionTools:
         Args:
             definition: The environment.
             instance: The session's environment object.
-            session_toolset: The toolset that the session's creator asked for.
+            session_toolset: The toolset that the session request names.
         """
         self._definition = definition
         self._instance = instance
