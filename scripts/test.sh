@@ -7,6 +7,8 @@
 # Usage: test.sh [--lint] [--coverage] [PYTEST ARGUMENT...]
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# Many images set it; then every process of the tests, and every server that these start, compiles the package anew.
+unset PYTHONDONTWRITEBYTECODE
 
 lint_status=0
 if [ "${1:-}" = --lint ]; then
