@@ -16,7 +16,7 @@ import uvloop
 from bench import bare_shells, client, servers
 from bench.report import Goal, Row
 from ors_server.sandboxes.base import Backend, Sandbox
-from ors_server.sandboxes.choose import Choice, Wanted, choose
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.hosted import HostedSandbox
 
 BARE_TRUE = "bash -c true"
@@ -62,7 +62,7 @@ def measure(rounds: int = 60, seconds: float = 2.5) -> list[Row]:
 
 
 async def _measure(rounds: int, seconds: float) -> list[Row]:
-    chosen = await choose(Wanted(Choice.AUTO))
+    chosen = await choose(BackendRequest(BackendChoice.AUTO))
     try:
         backend = chosen.backend
         rows = await _starts(backend, rounds)

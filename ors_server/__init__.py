@@ -42,14 +42,13 @@ if TYPE_CHECKING:
     from ors_server.authoring.toolsets.python import PythonTools
     from ors_server.authoring.toolsets.submit import Submission, SubmitTools
     from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, StdioCase, TimeLimits
-    from ors_server.grading.errors import GradingError
     from ors_server.grading.evidence import Evidence, gather_evidence
-    from ors_server.grading.functions import grade_functions
+    from ors_server.grading.function_cases import grade_functions
+    from ors_server.grading.grading_errors import GradingError
     from ors_server.grading.pytest_cases import grade_pytest
-    from ors_server.grading.stdio import PythonProgram, grade_stdio
-    from ors_server.grading.text import TextComparison
-    from ors_server.offload import Limits as OffloadLimits
-    from ors_server.offload import OverLimitError
+    from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
+    from ors_server.grading.text_comparison import TextComparison
+    from ors_server.offload import OffloadLimits, OverLimitError
     from ors_server.offload import run as run_offloaded
     from ors_server.policy import EpisodePolicy, PenaltyCause
     from ors_server.resources.context import Context
@@ -99,8 +98,8 @@ if TYPE_CHECKING:
     from ors_server.rewards.trajectory import Step, Trajectory
     from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
     from ors_server.sandboxes.base import Limits as SandboxLimits
-    from ors_server.sandboxes.errors import SandboxFileError, SandboxFileMissingError
     from ors_server.sandboxes.fresh import FreshRun
+    from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
     from ors_server.settings import Settings
     from ors_server.visibility import Visibility
     from ors_server.wire import (
@@ -266,7 +265,7 @@ _HOMES = {
     "FreshRun": "ors_server.sandboxes.fresh",
     "FunctionCase": "ors_server.grading.cases",
     "GatedReward": "ors_server.rewards.composite",
-    "GradingError": "ors_server.grading.errors",
+    "GradingError": "ors_server.grading.grading_errors",
     "GroupCandidate": "ors_server.wire",
     "GroupScore": "ors_server.wire",
     "ImageBlock": "ors_server.wire",
@@ -278,13 +277,13 @@ _HOMES = {
     "Milestone": "ors_server.authoring.toolsets.milestones",
     "MinReward": "ors_server.rewards.composite",
     "NamedResourceSpec": "ors_server.resources.spec",
-    "OffloadLimits": "ors_server.offload:Limits",
+    "OffloadLimits": "ors_server.offload",
     "OverLimitError": "ors_server.offload",
     "PatchTools": "ors_server.authoring.toolsets.patch",
     "PenaltyCause": "ors_server.policy",
     "ProductReward": "ors_server.rewards.composite",
     "Prompt": "ors_server.authoring.environment",
-    "PythonProgram": "ors_server.grading.stdio",
+    "PythonProgram": "ors_server.grading.stdio_cases",
     "PythonTools": "ors_server.authoring.toolsets.python",
     "ReasoningBlock": "ors_server.wire",
     "ResourcePool": "ors_server.resources.pool",
@@ -298,8 +297,8 @@ _HOMES = {
     "Sample": "ors_server.authoring.client",
     "Sampled": "ors_server.authoring.client",
     "Sandbox": "ors_server.sandboxes.base",
-    "SandboxFileError": "ors_server.sandboxes.errors",
-    "SandboxFileMissingError": "ors_server.sandboxes.errors",
+    "SandboxFileError": "ors_server.sandboxes.sandbox_errors",
+    "SandboxFileMissingError": "ors_server.sandboxes.sandbox_errors",
     "SandboxLimits": "ors_server.sandboxes.base:Limits",
     "ScienceWorldSpec": "ors_server.resources.spec",
     "Settings": "ors_server.settings",
@@ -309,7 +308,7 @@ _HOMES = {
     "Submission": "ors_server.authoring.toolsets.submit",
     "SubmitTools": "ors_server.authoring.toolsets.submit",
     "TextBlock": "ors_server.wire",
-    "TextComparison": "ors_server.grading.text",
+    "TextComparison": "ors_server.grading.text_comparison",
     "TimeLimits": "ors_server.grading.cases",
     "ToolCallBlock": "ors_server.wire",
     "ToolError": "ors_server.authoring.tool",
@@ -328,9 +327,9 @@ _HOMES = {
     "efficiency_reward": "ors_server.rewards.arise",
     "find_reward": "ors_server.rewards.catalogue",
     "gather_evidence": "ors_server.grading.evidence",
-    "grade_functions": "ors_server.grading.functions",
+    "grade_functions": "ors_server.grading.function_cases",
     "grade_pytest": "ors_server.grading.pytest_cases",
-    "grade_stdio": "ors_server.grading.stdio",
+    "grade_stdio": "ors_server.grading.stdio_cases",
     "graded_output": "ors_server.rewards.output",
     "list_rewards": "ors_server.rewards.catalogue",
     "llm_judge_reward": "ors_server.rewards.judged",

@@ -19,8 +19,8 @@ from ors_server.client.options import ClientOptions
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsError, ShuttingDownError
 from ors_server.logs import get_logger
-from ors_server.sandboxes.choose import Choice, Wanted
-from ors_server.sandboxes.tier import Strength
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest
+from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
@@ -52,7 +52,7 @@ class InProcess:
 
     options: SessionOptions | None = None
     """In place of what the settings say."""
-    sandboxes: Wanted | Sandboxes | None = None
+    sandboxes: BackendRequest | Sandboxes | None = None
     """Which isolation is wanted, or one that was prepared already and is not closed here; the strongest that
     works here by default."""
 
@@ -370,14 +370,14 @@ def store_options(settings: Settings) -> StoreOptions:
     )
 
 
-def sandbox_wish(settings: Settings) -> Wanted:
+def sandbox_wish(settings: Settings) -> BackendRequest:
     """Take from the settings which isolation is wanted.
 
     Args:
         settings: The settings.
     """
-    return Wanted(
-        choice=Choice(settings.sandbox),
+    return BackendRequest(
+        choice=BackendChoice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,
         allow_visible_answers=settings.allow_visible_answers,
         at_least=Strength(settings.min_isolation),

@@ -85,7 +85,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     ),
     "sandbox_limits": (
         lambda value: value is None or isinstance(value, Limits),
-        "Limits, such as sandbox_limits = Limits(), or None",
+        "SandboxLimits, such as sandbox_limits = SandboxLimits(), or None",
     ),
     "milestones": (
         lambda value: _is_sequence(value) and all(isinstance(item, Milestone) for item in value),

@@ -9,7 +9,7 @@ import anyio
 
 from ors_server.cli.output import say, say_json
 from ors_server.errors import OrsServerError
-from ors_server.sandboxes.tier import Strength
+from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.location import MEMORY, parse_location
 
@@ -130,7 +130,7 @@ def _isolation(sandbox: Sandboxes) -> list[str]:
     if sandbox.report is None:
         return ["", "Sandbox", f"  none: {sandbox.refusal}", "  Environments that need one cannot be played."]
     report = sandbox.report
-    held = (f"{resource} ({means})" for resource, means in report.held.items())
+    held = (f"{resource} ({means})" for resource, means in report.isolated.items())
     return [
         "",
         "Sandbox",

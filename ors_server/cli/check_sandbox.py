@@ -46,18 +46,18 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
         finally:
             await backend.aclose()
         return
-    from ors_server.sandboxes.choose import Choice, Wanted, choose
+    from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
     from ors_server.settings import load_settings
 
     try:
-        choice = Choice(name)
+        choice = BackendChoice(name)
     except ValueError:
-        names = ", ".join(Choice)
+        names = ", ".join(BackendChoice)
         raise MisuseError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
     settings = load_settings()
-    wanted = Wanted(
+    wanted = BackendRequest(
         choice,
-        allow_unsandboxed=choice is Choice.NONE,
+        allow_unsandboxed=choice is BackendChoice.NONE,
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,
     )

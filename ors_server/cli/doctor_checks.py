@@ -125,7 +125,7 @@ async def sandbox(settings: "Settings") -> Finding:
     """Find out what would isolate agents' commands, and what would isolate them better."""
     from ors_server.app import sandbox_wish
     from ors_server.sandboxes.choose import choose
-    from ors_server.sandboxes.tier import Strength
+    from ors_server.sandboxes.isolation_report import Strength
 
     strongest = int(max(Strength))
     try:
@@ -154,7 +154,7 @@ def _sandbox_remedy(reason: str) -> str:
 def docker(settings: "Settings") -> Finding:
     """Find out whether a Docker engine can be used."""
     from ors_server.sandboxes.docker_engine import Engine
-    from ors_server.sandboxes.errors import SandboxUnavailableError
+    from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
     if find_spec("docker") is None:
         return Finding(

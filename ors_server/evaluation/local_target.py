@@ -11,7 +11,7 @@ from ors_server.client.client import AsyncClient
 from ors_server.clock import Clock
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.evaluation.targets import Target
-from ors_server.sandboxes.choose import Wanted
+from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.sessions.session_services import SessionOptions
@@ -28,7 +28,7 @@ async def open_local_target(
     name: str | None = None,
     store: EpisodeStore | None = None,
     clock: Clock | None = None,
-    sandbox: Wanted | Sandboxes | None = None,
+    sandbox: BackendRequest | Sandboxes | None = None,
 ) -> AsyncGenerator[Target]:
     """Run an environment in this process to be evaluated; leaving the context ends all sessions.
 

@@ -1,1 +1,1 @@
-"""Judging what an agent left behind, out of the reach of what it left running."""
+"""Judges what an agent left behind, out of reach of the processes that it left running."""

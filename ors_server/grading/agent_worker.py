@@ -1,4 +1,4 @@
-"""The server's end of a worker in a fresh sandbox: one question, one answer, or the news that it is lost."""
+"""The server's end of a worker in a fresh sandbox: one question, one answer, or an error that it is lost."""
 
 import contextlib
 import secrets
@@ -11,14 +11,14 @@ import anyio
 
 from ors_server.grading.channel import HEADER_LENGTH, ChannelError, frame, payload_length
 from ors_server.grading.encoding import to_text
-from ors_server.grading.errors import GraderFailedError
 from ors_server.grading.evidence import Evidence
-from ors_server.sandboxes.errors import FreshEndedError, SandboxStarvedError
+from ors_server.grading.grading_errors import GraderFailedError
 from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
+from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxStarvedError
 
 START_LIMIT = 30.0
-"""Seconds that an interpreter may take to say that it is there."""
+"""Seconds within which an interpreter must answer after its start."""
 _END_LIMIT = 1.0
 _LAST_WORDS = 500
 _SENT = ("channel", "encoding", "handles", "operations", "worker")
@@ -32,12 +32,12 @@ main()
 
 
 class WorkerLostError(Exception):
-    """The worker ended, hung or wrote nonsense; that is the agent's doing, and the message says which."""
+    """The worker ended, hung or wrote nonsense; the agent's code is to blame, and the message says how."""
 
 
 @cache
 def sent_files() -> Mapping[str, bytes]:
-    """Return the worker's program, by the names it has in the sandbox."""
+    """Return the worker's program, by file name in the sandbox."""
     package = files("ors_server.grading")
     program = {f"ors_server/grading/{name}.py": package.joinpath(f"{name}.py").read_bytes() for name in _SENT}
     blank = {"ors_server/__init__.py": b"", "ors_server/grading/__init__.py": b""}
@@ -45,14 +45,10 @@ def sent_files() -> Mapping[str, bytes]:
 
 
 def isolated_python(fresh_dir: str, program: str) -> list[str]:
-    """Return the command that runs a Python program of ours in a fresh sandbox.
+    """Return the command that runs a Python program of the server's in a fresh sandbox.
 
-    It takes nothing from the environment, from the user's folders or from the folder it starts in, and
+    It loads nothing from the environment, from the user's folders or from the folder it starts in, and
     compiled files only from where it writes them itself.
-
-    Args:
-        fresh_dir: Where the sandbox shows the files it is given.
-        program: The file's name there.
     """
     compiled = "pycache_prefix=/tmp/ors-pycache"  # the fresh sandbox's own
     return ["python3", "-I", "-B", "-X", compiled, f"{fresh_dir}/{program}"]
@@ -70,12 +66,9 @@ class AgentWorker:
     async def start(cls, evidence: Evidence) -> "AgentWorker":
         """Start a worker that has loaded nothing yet.
 
-        Args:
-            evidence: Whose work dir it shall see.
-
         Raises:
-            GraderFailedError: No interpreter answered, although nothing of the agent's was loaded.
-            SandboxError: No sandbox came up.
+            GraderFailedError: No interpreter answered, although no code of the agent's was loaded.
+            SandboxError: No sandbox started.
         """
         folder = evidence.sandbox.fresh_dir
         argv = [*isolated_python(folder, "main.py"), folder]
@@ -93,18 +86,17 @@ class AgentWorker:
 
     @property
     def spent_s(self) -> float:
-        """Seconds that the program has spent on all questions so far, as a `ProgramClock` counts them."""
+        """Seconds that the program has spent on all questions so far, as a `ProgramClock` measures them."""
         return self._clock.spent_s
 
     def last_words(self) -> str:
-        """Return the end of what the worker printed to standard error."""
+        """Return the end of the worker's standard error."""
         return self._process.stderr.text.strip()[-_LAST_WORDS:]
 
     async def ask(self, question: bytes, time_limit: float) -> bytes:
         """Send a message and return the answer to it.
 
         Args:
-            question: A message.
             time_limit: Seconds that the program may spend on it, above 0.
 
         Raises:

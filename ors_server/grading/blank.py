@@ -1,4 +1,4 @@
-"""Modules with nothing behind them: hidden tests are counted with these, before any code of the agent's runs.
+"""Empty modules, with which hidden tests are counted before any code of the agent's runs.
 
 What is collected with blank modules is what the author wrote. A test file that needs more of the agent's code
 than names while it is collected is the author's mistake, whatever the agent did.
@@ -15,7 +15,7 @@ class NeedsAgentError(Exception):
 
 
 class Blank:
-    """Stands for anything that the agent's module may have; it has a name and can be passed on."""
+    """Replaces anything in the agent's module; it has a name and can be passed on."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
@@ -36,7 +36,7 @@ class Blank:
 
 
 class BlankModule(types.ModuleType):
-    """A module of which every name can be imported."""
+    """A module from which every name can be imported."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -52,7 +52,7 @@ class BlankModule(types.ModuleType):
 
 
 def install_blanks(modules: Sequence[str]) -> None:
-    """Let `import` find blank modules.
+    """Make `import` find blank modules.
 
     Args:
         modules: Names of modules, with dots for those in packages.

@@ -1,23 +1,23 @@
-"""Cases and what became of them: data."""
+"""Cases and their results, as data."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ors_server.grading.errors import GradingError
+from ors_server.grading.grading_errors import GradingError
 
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """How long an agent's code may take, in seconds."""
+    """Time limits of an agent's code, in seconds."""
 
     case: float
-    """One case; of hidden tests one call into the agent's code."""
+    """For one case; of hidden tests, for one call into the agent's code."""
     whole: float
-    """All cases together."""
+    """For all cases together."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that mean nothing.
+        """Reject limits that make no sense.
 
         Raises:
             GradingError: A limit is not above 0.
@@ -32,11 +32,11 @@ class StdioCase:
 
     stdin: str
     stdout: str
-    """What it has to print."""
+    """What it must print."""
     arguments: tuple[str, ...] = ()
     """Appended to the command."""
     exit_code: int | None = 0
-    """The status it has to end with, in [0, 255]; None accepts any."""
+    """The status it must end with, in [0, 255]; None accepts any."""
     name: str | None = None
     """Default: `case` and the case's number, from 1."""
     shown: bool = False
@@ -51,9 +51,9 @@ class FunctionCase:
     """Plain values; the function gets copies."""
     keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
     expected: Any = None
-    """The value it has to return: plain."""
+    """The plain value that it must return."""
     raises: str | None = None
-    """In place of a value: the name of the error that it has to raise, or of a class above that."""
+    """Instead of a value: the name of the error that it must raise, or of a class above it."""
     name: str | None = None
     """Default: `case` and the case's number, from 1."""
     shown: bool = False
@@ -62,22 +62,22 @@ class FunctionCase:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What became of one case."""
+    """The result of one case."""
 
     name: str
     passed: bool
     reason: str | None = None
-    """Why it failed; expected values are quoted only where the case is `shown`."""
+    """Why it failed; expected values are quoted only if the case is `shown`."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """What became of all cases, in their order; at least one."""
+    """The results of all cases, in their order; at least one."""
 
     results: tuple[CaseResult, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a report of nothing.
+        """Reject an empty report.
 
         Raises:
             GradingError: There are no results.
@@ -87,17 +87,17 @@ class CaseReport:
 
     @property
     def total(self) -> int:
-        """How many cases there are."""
+        """Number of cases."""
         return len(self.results)
 
     @property
     def passed(self) -> int:
-        """How many passed."""
+        """Number of cases that passed."""
         return sum(result.passed for result in self.results)
 
     @property
     def fraction(self) -> float:
-        """The part that passed, in [0, 1]."""
+        """The share that passed, in [0, 1]."""
         return self.passed / self.total
 
     @property
@@ -106,22 +106,16 @@ class CaseReport:
         return self.passed == self.total
 
     def reasons(self, most: int = 50) -> dict[str, str | None]:
-        """Return why cases failed, by their names, in their order.
+        """Return why cases failed, by their names, in their order; at most `most`.
 
-        For a step's metadata, which agents do not see; the texts hold words of the agent's own.
-
-        Args:
-            most: How many at most.
+        For a step's metadata, which agents do not see; the texts may contain text of the agent's.
         """
         failed = [result for result in self.results if not result.passed][:most]
         return {result.name: result.reason for result in failed}
 
 
 def name_cases(cases: Iterable[StdioCase | FunctionCase]) -> list[str]:
-    """Return the cases' names, in their order.
-
-    Args:
-        cases: At least one.
+    """Return the names of at least one case, in their order.
 
     Raises:
         GradingError: There are none, or two have one name.

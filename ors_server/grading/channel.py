@@ -1,8 +1,8 @@
-"""Messages over two descriptors, one at a time in either direction. Needs nothing but the standard library.
+"""Messages over two descriptors, one at a time in either direction. Needs only the standard library.
 
 A message is a tag of 32 characters, its length in 8 hexadecimal digits, and its bytes. The answer to a
-message carries that message's tag, which its sender drew at random: bytes that were not written as the answer
-to this one message cannot pass for it.
+message has that message's tag, which its sender chose at random: bytes that were not written as the answer
+to this one message are not accepted as it.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -18,16 +18,11 @@ _PIECE = 65_536
 
 
 class ChannelError(Exception):
-    """What came is not a message."""
+    """What was received is not a message."""
 
 
 def frame(tag: bytes, payload: bytes) -> bytes:
-    """Return a message's bytes.
-
-    Args:
-        tag: Its tag.
-        payload: What it says.
-    """
+    """Return a message's bytes."""
     return tag + b"%08x" % len(payload) + payload
 
 
@@ -35,11 +30,10 @@ def payload_length(header: bytes, tag: bytes | None = None) -> int:
     """Return how many bytes follow a header.
 
     Args:
-        header: The first bytes of a message.
         tag: What its tag must be, if that is known.
 
     Raises:
-        ChannelError: It is no header, has another tag, or announces more than a message may hold.
+        ChannelError: It is not a header, has another tag, or announces more than a message may hold.
     """
     if tag is not None and header[:TAG_LENGTH] != tag:
         raise ChannelError("wrote something else where an answer was awaited")
@@ -53,7 +47,7 @@ def payload_length(header: bytes, tag: bytes | None = None) -> int:
 
 
 class Channel:
-    """The blocking end of a conversation."""
+    """The blocking end of a channel."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
@@ -61,7 +55,7 @@ class Channel:
         self._tag = NO_TAG
 
     def receive(self) -> bytes | None:
-        """Return the next message; None when there will be none."""
+        """Return the next message; None at the end."""
         header = self._read(HEADER_LENGTH)
         if len(header) < HEADER_LENGTH:
             return None
@@ -72,9 +66,6 @@ class Channel:
 
     def send(self, payload: bytes) -> None:
         """Answer the last message that was received.
-
-        Args:
-            payload: What to say.
 
         Raises:
             ChannelError: It is too long.
@@ -97,9 +88,9 @@ class Channel:
 
 
 def take_standard_streams() -> Channel:
-    """Return a channel over standard input and output, which are then no longer either.
+    """Return a channel over standard input and output, which are replaced.
 
-    Whatever is printed from now on goes to standard error; standard input is empty.
+    Later output goes to standard error; standard input is empty.
     """
     channel = Channel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)

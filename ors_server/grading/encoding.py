@@ -1,8 +1,8 @@
-"""Plain values as JSON trees that keep their types, and back.
+"""Encodes plain values as JSON trees that keep their types, and back.
 
-Needs nothing but the standard library and runs on Python 3.9: the sandbox gets it too. A tree is None, a
-bool, a string, a small integer, a list, or an object of one key that says the type of what it holds. Whoever
-decodes trusts nothing: unknown forms, doubled keys and crafted hashes are refused.
+Needs only the standard library and runs on Python 3.9, because the sandbox gets it too. A tree is None, a
+bool, a string, a small integer, a list, or an object of one key that names the type of what it holds. The
+decoder trusts nothing: unknown forms, doubled keys and crafted hashes are refused.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 MAX_DEPTH = 120
-"""Containers within containers; each takes up to three of JSON's, whose parser stops at about 1,000."""
+"""Nested containers; each takes up to three of JSON's, whose parser stops at about 1,000."""
 MAX_NODES = 1_000_000
 """Values within one value."""
 MAX_EXPONENT = 10_000
-"""Of a Decimal, whose integer value could otherwise take all memory."""
+"""Of a Decimal, whose integer value could otherwise use all memory."""
 _SAFE_INTEGER = 1 << 53
 _MANY = 1_000
 PLAIN = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
@@ -28,16 +28,12 @@ Other = Callable[[Any], Any]
 
 
 def kind_of(value: object) -> Any:
-    """Return a value's class, whatever it says of itself.
-
-    Args:
-        value: Anything.
-    """
+    """Return a value's real class, whatever its `__class__` claims."""
     return type(value)
 
 
 class EncodingError(ValueError):
-    """A value is not plain, too deep or too large to be carried."""
+    """A value is not plain, too deep or too large to be sent."""
 
 
 class DecodingError(ValueError):
@@ -73,7 +69,7 @@ class Encoder:
         write = _WRITERS.get(kind) or _by_name(kind)
         if write is None:
             replaced = self.other(value)
-            return self.tree(replaced.value) if isinstance(replaced, Instead) else replaced
+            return self.tree(replaced.value) if isinstance(replaced, Replacement) else replaced
         self._depth += 1
         try:
             return write(self, value)
@@ -81,50 +77,36 @@ class Encoder:
             self._depth -= 1
 
     def trees(self, values: Any) -> list[Any]:
-        """Return the trees of several values.
-
-        Args:
-            values: Any iterable.
-        """
+        """Return the trees of several values."""
         return [self.tree(value) for value in values]
 
 
-class Instead:
-    """What `other` returns to have another value encoded in place of the one it was asked about."""
+class Replacement:
+    """Returned by `other` to have another value encoded in place of the given one."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-def as_its_base(value: Any) -> Instead:
-    """Stand in for a value of a class that derives from a plain type: what it is of that type alone.
-
-    Args:
-        value: Anything that is not exactly of a plain type.
+def as_its_base(value: Any) -> Replacement:
+    """Return a value of a class that derives from a plain type as that plain type alone.
 
     Raises:
         EncodingError: It derives from no plain type.
     """
     for base, strip in _BASES.items():
         if isinstance(value, base):
-            return Instead(strip(value))
+            return Replacement(strip(value))
     raise EncodingError(f"a value of type {type(value).__name__} is not plain data")
 
 
 def to_text(tree: Any) -> bytes:
-    """Return a tree as JSON; ASCII only.
-
-    Args:
-        tree: As an encoder made it.
-    """
+    """Return a tree as JSON; ASCII only."""
     return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def from_text(text: bytes) -> Any:
-    """Return the tree that a text holds.
-
-    Args:
-        text: Any bytes.
+    """Return the tree of a text of any bytes.
 
     Raises:
         DecodingError: It is not JSON without floats, or is nested too deeply.
@@ -139,7 +121,6 @@ def decode(tree: Any, other: Other | None = None) -> Any:
     """Return the value of a tree.
 
     Args:
-        tree: Of any origin.
         other: Turns an object of one unknown key, given as (key, content), into a value.
 
     Raises:
@@ -177,7 +158,7 @@ class _Decoder:
 
 
 def _by_name(kind: type) -> Callable[[Encoder, Any], Any] | None:
-    """Find the writer of a type whose module need not have been imported."""
+    """Find the writer of a type whose module may not be imported."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     parts = _PARTS.get(name)
     if parts is None or getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
@@ -227,7 +208,7 @@ def _bytes(_encoder: Encoder, value: bytes) -> Any:
 
 
 def _spread(values: list[Any]) -> list[Any]:
-    """Refuse values that were made to collide: a table of them would take hours to build."""
+    """Refuse values that were made to collide: hashing them would take hours."""
     if len(values) > _MANY and len(set(map(str, map(hash, values)))) < len(values) // 2:
         raise DecodingError("not a value: its hashes collide")
     return values

@@ -1,7 +1,7 @@
-"""Whether an answer is the expected value: two trees compared, type by type. Pure.
+"""Compares an answer with the expected value: two trees, type by type. No I/O.
 
-The answer's tree may be of any origin. Types must agree: True is not 1, 1 is not 1.0, a list is no tuple, a
-set no frozenset. One thing is lenient: an int of the same value passes where a float is expected.
+The answer's tree may have any origin. Types must agree: True is not 1, 1 is not 1.0, a list is not a tuple, a
+set not a frozenset. One exception: an int of the same value passes where a float is expected.
 """
 
 import hashlib
@@ -20,9 +20,8 @@ def same(expected: Tree, answer: Tree, tolerance: float) -> bool:
     """Return whether an answer is the expected value.
 
     Args:
-        expected: The tree of the expected value, by an encoder of our own.
-        answer: Any tree.
-        tolerance: How far a float may be off, relative to the expected one; absolute where 0 is expected.
+        expected: The tree of the expected value, by our own encoder.
+        tolerance: Largest difference of a float, relative to the expected one; absolute if 0 is expected.
     """
     try:
         return _same(expected, answer, tolerance)
@@ -49,7 +48,7 @@ _ORDERED = {"list", "t"}
 
 
 def _split(tree: Tree) -> tuple[str, Any]:
-    """Return what type a tree is of, and its content."""
+    """Return the type of a tree, and its content."""
     if isinstance(tree, dict):
         ((tag, content),) = cast("dict[str, Any]", tree).items()
         return ("int", int(content, 16)) if tag == "i" else (tag, content)

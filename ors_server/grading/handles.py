@@ -1,6 +1,6 @@
-"""What of an agent's objects crosses to the other side: handles, class descriptions, errors. For the sandbox.
+"""Describes an agent's objects to the other side: handles, classes, errors. Runs in the sandbox.
 
-Needs nothing but the standard library. Nothing here is a guard: the side that reads it trusts none of it.
+Needs only the standard library. Nothing here is a guard: the side that reads it trusts none of it.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -16,8 +16,8 @@ _FIXED = (int, float, complex, str, bytes, tuple, frozenset)
 _MAX_TEXT = 1_000
 
 
-class Foreign:
-    """Something of the tests' that only they can look into; the agent can keep it and hand it back."""
+class OpaqueObject:
+    """An object of the tests' that the agent's code can only keep and pass back."""
 
     def __init__(self, number: int) -> None:
         self.ors_number = number
@@ -27,7 +27,7 @@ class Foreign:
 
 
 class Handles:
-    """Every object that the other side may name, and what it was told of their classes."""
+    """Every object that the other side may name, and which classes were described to it."""
 
     def __init__(self, *, objects: bool) -> None:
         self.objects = objects
@@ -37,11 +37,7 @@ class Handles:
         self._news: list[dict[str, Any]] = []
 
     def look_up(self, number: int) -> Any:
-        """Return the object of a handle.
-
-        Args:
-            number: As it was told to the other side.
-        """
+        """Return the object of a handle."""
         return self._kept[number]
 
     def take_news(self) -> list[dict[str, Any]]:
@@ -50,19 +46,16 @@ class Handles:
         return news
 
     def tree(self, value: Any) -> Any:
-        """Return the tree of a value; an object becomes a handle, where objects may cross.
-
-        Args:
-            value: Anything.
+        """Return the tree of a value; an object becomes a handle, if objects may be sent.
 
         Raises:
-            EncodingError: It cannot cross.
+            EncodingError: It cannot be sent.
         """
         return Encoder(self._other).tree(value)
 
     def _other(self, value: Any) -> Any:
         kind = kind_of(value)
-        if isinstance(value, Foreign):
+        if isinstance(value, OpaqueObject):
             return {"r": value.ors_number}
         if not self.objects:
             return as_its_base(value)
@@ -82,11 +75,7 @@ class Handles:
         return {"k": self.describe(kind)}
 
     def handle_tree(self, value: Any) -> Any:
-        """Return the tree of a handle, also for a value that could be copied.
-
-        Args:
-            value: Anything.
-        """
+        """Return the tree of a handle, even for a value that could be copied."""
         kind = kind_of(value)
         handle: dict[str, Any] = {"h": [self.number(value), self.describe(kind)]}
         if issubclass(kind, _FIXED):
@@ -95,11 +84,7 @@ class Handles:
         return handle
 
     def number(self, value: Any) -> int:
-        """Return an object's handle; the object is kept as long as the worker lives.
-
-        Args:
-            value: Anything.
-        """
+        """Return an object's handle; the object is kept as long as the worker lives."""
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self._kept)
@@ -107,11 +92,7 @@ class Handles:
         return number
 
     def describe(self, kind: Any) -> int:
-        """Return a class's handle; the first time, its description becomes news.
-
-        Args:
-            kind: Any class.
-        """
+        """Return a class's handle; the first time, its description is queued to be sent."""
         number = self.number(kind)
         if number not in self._told:
             self._told[number] = number
@@ -135,11 +116,7 @@ class Handles:
         return self.describe(base)
 
     def error(self, error: BaseException) -> dict[str, Any]:
-        """Describe an error: the nearest class of Python's own, what it was made with, and the class.
-
-        Args:
-            error: Whatever the agent's code raised.
-        """
+        """Describe an error: the nearest class of Python's own, its arguments, and its class."""
         foreign = getattr(error, "_ors_foreign", None)
         if isinstance(foreign, int):
             return {"foreign": foreign}
@@ -155,11 +132,7 @@ class Handles:
 
 
 def chain(kind: type) -> list[str]:
-    """Return the names of an error's class and of those it is made of, up to the first of Python's own.
-
-    Args:
-        kind: A class of errors.
-    """
+    """Return the names of an error's class and of its bases, up to the first of Python's own."""
     names: list[str] = []
     at: type | None = kind
     while at is not None:

@@ -1,64 +1,57 @@
-"""The agent's modules, classes, objects and errors as a hidden test meets them: mirrors, which only ask.
+"""Mirrors: they represent the agent's modules, classes, objects and errors in the trusted process.
 
 A test's own process never runs the agent's code. What a test does to a mirror is done in the agent's sandbox,
-and a plain value or another mirror comes back. The danger left is an object that stands where a plain value
-was expected and answers every question as the test would like it. So an object judges nothing:
+and a plain value or another mirror comes back. The remaining danger is an object that replaces an expected
+plain value and answers every question as the test would like it. So an object judges nothing:
 
-- `==`, `<` and their like are refused, with whatever it meets; so is its truth. One that derives from a plain
-  value that never changes is compared as that value, which is rebuilt here, and never by its own methods;
-- an object that comes back is a new mirror each time: none is found in a container, or is another;
+- `==`, `<` and the like are refused, whatever the other operand; so is its truth. An object that derives from
+an
+  immutable plain value is compared as that value, which is rebuilt here, and never by its own methods;
+- an object that comes back is a new mirror each time: it equals no other mirror, and no container holds it;
 - `in`, arithmetic with a plain value, and a method that plain values have too (`startswith`, `count`, `get`),
   if given arguments, are refused unless the test itself made this object by calling a class that the tests'
-  author named; a method that says what a value is (`isdigit`) likewise, always.
+  author named; a method that tells what a value is (`isdigit`) likewise, always.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from ors_server.grading.encoding import PLAIN
-from ors_server.grading.natures import AgentLostError, Link, Nature, RefusedError
 from ors_server.grading.operations import BINARY, CONVERSIONS, OTHERS, UNARY, operate
+from ors_server.grading.remote_reference import AgentLink, AgentLostError, RefusedError, RemoteReference
 
 PLAIN_METHODS = frozenset(name for kind in PLAIN for name in dir(kind) if not name.startswith("_"))
-"""Names under which plain values answer."""
+"""Names of the methods of plain values."""
 MAX_STEPS = 100_000
-"""Values that one iterator may give."""
+"""Values that one iterator may yield."""
 _ASKED_DUNDERS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__"}
 
 
-def nature(mirror: Any) -> Nature:
-    """Return what is known of the thing that a mirror stands for.
-
-    Args:
-        mirror: A mirror of any kind.
-    """
+def reference_of(mirror: Any) -> RemoteReference:
+    """Return a mirror's reference to the object that it represents."""
     is_class = isinstance(mirror, type)
     found = vars(mirror).get("_ors_class") if is_class else getattr(mirror, "_ors", None)
-    if not isinstance(found, Nature):
-        raise TypeError(f"{type(mirror).__name__} is no mirror")
+    if not isinstance(found, RemoteReference):
+        raise TypeError(f"{type(mirror).__name__} is not a mirror")
     return found
 
 
 def is_mirror(value: object) -> bool:
-    """Return whether a value is a mirror of anything.
-
-    Args:
-        value: Anything.
-    """
+    """Return whether a value is a mirror."""
     if isinstance(value, type):
-        return isinstance(vars(value).get("_ors_class"), Nature)
+        return isinstance(vars(value).get("_ors_class"), RemoteReference)
     if isinstance(value, RemoteError):
         return value.is_mirror
     return isinstance(value, RemoteObject | RemoteModule)
 
 
 class RemoteModule:
-    """A module of the agent's; not one of Python's, whose own attributes monkeypatch would put back."""
+    """A mirror of a module; its dunder attributes are its own, so that monkeypatch can restore them."""
 
     __slots__ = ("__name__", "__path__", "_ors")
 
-    def __init__(self, name: str, link: Link) -> None:
-        mine = Nature(link)
+    def __init__(self, name: str, link: AgentLink) -> None:
+        mine = RemoteReference(link)
         mine.path = (name,)
         mine.is_built = True
         super().__setattr__("_ors", mine)
@@ -71,7 +64,7 @@ class RemoteModule:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:
-            return nature(self).link.get(self, name)
+            return reference_of(self).link.get(self, name)
         except AttributeError:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
         except (Exception, SystemExit) as error:  # noqa: BLE001 # what the agent's code raised
@@ -81,19 +74,19 @@ class RemoteModule:
         if name.startswith("__"):
             super().__setattr__(name, value)
         else:
-            nature(self).link.set(self, name, value)
+            reference_of(self).link.set(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        nature(self).link.delete(self, name)
+        reference_of(self).link.delete(self, name)
 
 
 class RemoteClass(type):
-    """The kind of a mirrored class; only the link makes one."""
+    """The metaclass of mirrored classes; only the link creates instances."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, made: bool = False
     ) -> "RemoteClass":
-        """Refuse what a test derives from a mirrored class: the agent's code would never see it."""
+        """Refuse a test's class that derives from a mirrored one: the agent's code would never see it."""
         if not made and bases:
             raise TypeError(
                 f"{name} cannot derive from a class of the agent's: they live in different processes"
@@ -107,8 +100,8 @@ class RemoteClass(type):
         super().__init__(name, bases, namespace)
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        """Have the agent's class make an object."""
-        return nature(cls).link.call(cls, arguments, keywords)
+        """Create an object of the agent's class."""
+        return reference_of(cls).link.call(cls, arguments, keywords)
 
     def __getattr__(cls, name: str) -> Any:
         return _attribute(cls, name)
@@ -117,47 +110,42 @@ class RemoteClass(type):
         if name.startswith("__"):
             super().__setattr__(name, value)
         else:
-            nature(cls).link.set(cls, name, value)
+            reference_of(cls).link.set(cls, name, value)
 
     def __bool__(cls) -> bool:
-        return nature(cls).link.stop(_not_to_judge(cls, "bool"))
+        return reference_of(cls).link.stop(_not_to_judge(cls, "bool"))
 
     def __iter__(cls) -> Any:
-        return nature(cls).link.operate("iter", cls)
+        return reference_of(cls).link.operate("iter", cls)
 
     def __len__(cls) -> int:
-        return int(nature(cls).link.operate("len", cls))
+        return int(reference_of(cls).link.operate("len", cls))
 
     def __getitem__(cls, key: Any) -> Any:
-        return nature(cls).link.operate("getitem", cls, key)
+        return reference_of(cls).link.operate("getitem", cls, key)
 
 
 class RemoteErrorClass(type):
-    """The kind of a mirrored class of errors: its errors are made here, and are real ones."""
+    """The metaclass of mirrored error classes: their instances are real exceptions of this process."""
 
     def __getattr__(cls, name: str) -> Any:
         return _attribute(cls, name)
 
 
 class RemoteError:
-    """Stands before the real class of errors among a mirrored error's bases."""
+    """The first base of a mirrored error, before the real exception class."""
 
-    _ors: Nature | None = None
+    _ors: RemoteReference | None = None
     _ors_text: str | None = None
     args: tuple[Any, ...]
 
     @property
     def is_mirror(self) -> bool:
-        """Whether it was raised by the agent's code, and not made by a test."""
+        """Whether the agent's code raised it, and not a test."""
         return self._ors is not None
 
-    def mirror(self, mine: Nature, text: str) -> None:
-        """Let it stand for an error of the agent's.
-
-        Args:
-            mine: What is known of that.
-            text: What it says.
-        """
+    def mirror(self, mine: RemoteReference, text: str) -> None:
+        """Let it represent an error of the agent's."""
         self._ors, self._ors_text = mine, text
 
     def __getattr__(self, name: str) -> Any:
@@ -170,10 +158,10 @@ class RemoteError:
 
 
 class RemoteObject(metaclass=RemoteClass):
-    """An object of the agent's."""
+    """A mirror of an object."""
 
     __slots__ = ("__weakref__", "_ors")
-    _ors: Nature
+    _ors: RemoteReference
 
     def __getattr__(self, name: str) -> Any:
         return _attribute(self, name)
@@ -224,16 +212,16 @@ class RemoteObject(metaclass=RemoteClass):
 def _attribute(mirror: Any, name: str) -> Any:
     if name.startswith("__") and name not in _ASKED_DUNDERS:
         raise AttributeError(name)
-    mine = nature(mirror)
+    mine = reference_of(mirror)
     found = mine.link.get(mirror, name)
     is_callers = mine.is_built and not isinstance(mirror, type)  # a class may come back in a value's place
     if name in PLAIN_METHODS and not is_callers and isinstance(found, RemoteObject):
-        nature(found).guarded = name
+        reference_of(found).guarded = name
     return found
 
 
 def _converted(mirror: Any, name: str, *more: Any) -> Any:
-    link = nature(mirror).link
+    link = reference_of(mirror).link
     made = link.operate(name, mirror, *more)
     if type(made) is not CONVERSIONS[name]:
         link.stop(AgentLostError(f"{name}() of an object gave a {type(made).__name__}"))
@@ -244,27 +232,21 @@ _DOC = property(lambda self: _attribute(self, "__doc__"))
 
 
 def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Call what a mirror stands for.
-
-    Args:
-        mirror: Of something that can be called.
-        *arguments: By position.
-        **keywords: By name.
-    """
-    mine = nature(mirror)
+    """Call the object of a mirror."""
+    mine = reference_of(mirror)
     if mine.guarded and (arguments or keywords or mine.guarded.startswith("is")):
         mine.link.stop(RefusedError(f"{mine.guarded}: plain values have it too; name its class in `classes`"))
     return mine.link.call(mirror, arguments, keywords)
 
 
 def _judges(mirror: Any, other: Any) -> bool:
-    """Return whether the agent's side may be asked about the two."""
-    return nature(mirror).is_built or is_mirror(other)
+    """Return whether the agent's side may decide about the two."""
+    return reference_of(mirror).is_built or is_mirror(other)
 
 
 def _plain(mirror: Any, name: str) -> Any:
-    """Return the plain value that an object is; the test is stopped if it is none."""
-    mine = nature(mirror)
+    """Return an object's plain value; the test is stopped if it has none."""
+    mine = reference_of(mirror)
     return mine.plain[0] if mine.plain else mine.link.stop(_not_to_judge(mirror, name))
 
 
@@ -274,7 +256,7 @@ def _compare(mirror: Any, name: str, other: Any) -> Any:
 
 def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
     def combine(self: Any, other: Any, *more: Any) -> Any:
-        mine = nature(self)
+        mine = reference_of(self)
         if _judges(self, other):
             operands = (other, self) if is_reflected else (self, other)
             return mine.link.operate(name, *operands, *more)
@@ -287,7 +269,7 @@ def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    if not nature(self).is_built:
+    if not reference_of(self).is_built:
         return item in _plain(self, "in")
     return bool(_converted(self, "contains", item))
 
@@ -301,7 +283,7 @@ def _not_to_judge(mirror: Any, name: str) -> RefusedError:
 
 
 def _step(self: Any) -> Any:
-    mine = nature(self)
+    mine = reference_of(self)
     mine.steps += 1
     if mine.steps > MAX_STEPS:
         mine.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
@@ -309,18 +291,18 @@ def _step(self: Any) -> Any:
 
 
 def _enter(self: Any) -> Any:
-    made = nature(self).link.operate("enter", self)
-    is_itself = isinstance(made, RemoteObject) and nature(made).number == nature(self).number
+    made = reference_of(self).link.operate("enter", self)
+    is_itself = isinstance(made, RemoteObject) and reference_of(made).number == reference_of(self).number
     return self if is_itself else made
 
 
 def _leave(self: Any, kind: Any, error: Any, _trace: Any) -> Any:
-    return nature(self).link.operate("exit", self, kind, error, None)
+    return reference_of(self).link.operate("exit", self, kind, error, None)
 
 
 def _ask(name: str) -> Callable[..., Any]:
     def ask(self: Any, *operands: Any) -> Any:
-        return nature(self).link.operate(name, self, *operands)
+        return reference_of(self).link.operate(name, self, *operands)
 
     return ask
 
@@ -345,28 +327,20 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def make_object(kind: type, mine: Nature) -> RemoteObject:
-    """Return a mirror of an object.
-
-    Args:
-        kind: The mirror of its class.
-        mine: What is known of it.
-    """
+def make_object(kind: type, mine: RemoteReference) -> RemoteObject:
+    """Return a mirror of an object."""
     if not issubclass(kind, RemoteObject):
-        raise TypeError(f"{kind.__name__} is no class of mirrors")
+        raise TypeError(f"{kind.__name__} is not a class of mirrors")
     made = object.__new__(kind)
     object.__setattr__(made, "_ors", mine)
     return made
 
 
-def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mine: Nature) -> type:
+def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mine: RemoteReference) -> type:
     """Return a class whose instances are mirrors, with the operators that the agent's class defines.
 
     Args:
-        name: The class's.
-        bases: Mirrors of its bases.
-        operators: As `operators_of` told them; unknown ones are dropped.
-        mine: What is known of it.
+        operators: As `operators_of` returned them; unknown ones are dropped.
     """
     methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
     space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
@@ -375,13 +349,11 @@ def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mi
     return made
 
 
-def make_error_class(name: str, base: type[Any], mine: Nature) -> type:
-    """Return a class of errors that stands for one of the agent's.
+def make_error_class(name: str, base: type[Any], mine: RemoteReference) -> type:
+    """Return a class of errors that mirrors one of the agent's.
 
     Args:
-        name: The class's.
         base: The mirror of its base, or one of Python's own.
-        mine: What is known of it.
     """
     bases = (base,) if issubclass(base, RemoteError) else (RemoteError, base)
     made = RemoteErrorClass(name, bases, {"__module__": "agent"})

@@ -1,6 +1,6 @@
-"""The operators of Python's data model that reach from a hidden test to an agent's object, by name.
+"""The operators of Python's data model that a hidden test can apply to an agent's object, by name.
 
-Shared by both sides; needs nothing but the standard library. A side does only what this table names.
+Both sides use it; it needs only the standard library. A side applies only what this table names.
 """
 
 import operator
@@ -13,7 +13,7 @@ BINARY = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift"),
     *("and", "or", "xor", "divmod"),
 )
-"""Arithmetic; each has a reflected twin."""
+"""Arithmetic; each has a reflected counterpart."""
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 UNARY = ("neg", "pos", "abs", "invert")
 CONVERSIONS: dict[str, type] = {
@@ -28,7 +28,7 @@ CONVERSIONS: dict[str, type] = {
     "format": str,
     "contains": bool,
 }
-"""Operators whose result is of one plain type, whatever the object says."""
+"""Operators whose result is of one plain type, whatever the object returns."""
 OTHERS = ("iter", "next", "reversed", "getitem", "setitem", "delitem", "call", "enter", "exit", "round")
 
 
@@ -69,18 +69,13 @@ def operate(name: str, operands: list[Any]) -> Any:
     """Apply an operator.
 
     Args:
-        name: One of this module's.
         operands: The object first, unless it is a binary operator's right side.
     """
     return _FUNCTIONS[name](*operands)
 
 
 def operators_of(kind: type) -> list[str]:
-    """Return the operators that a class defines, beyond those of every object.
-
-    Args:
-        kind: Any class.
-    """
+    """Return the operators that a class defines, beyond those of every object."""
     found = [name for name in (*COMPARISONS, *_ASKED) if _defines(kind, f"__{name}__")]
     return found + [f"r{name}" for name in BINARY if _defines(kind, f"__r{name}__")]
 

@@ -1,4 +1,4 @@
-"""Runs a Python program of the agent's in a fresh sandbox; needs nothing but the standard library.
+"""Runs a Python program of the agent's in a fresh sandbox; needs only the standard library.
 
 Its file is executed as `__main__`. It may import the standard library, what is installed in the sandbox, and,
 after these, the modules of the work dir.
@@ -10,7 +10,7 @@ from types import CodeType
 
 
 def main() -> None:
-    """Execute the file that the first argument names; the others are its own."""
+    """Execute the file that the first argument names; the others are the program's."""
     del sys.argv[0]
     sys.path.append(os.getcwd())  # noqa: PTH109 # a start-up path without imports
     if not os.path.isfile(sys.argv[0]):  # noqa: PTH113 # opening a pipe would wait for ever

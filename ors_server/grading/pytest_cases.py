@@ -18,17 +18,17 @@ from anyio.abc import Process
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.answers import read_answer
+from ors_server.grading.call_answer import read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
-from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.offload import OverLimitError
-from ors_server.sandboxes.errors import SandboxStarvedError
 from ors_server.sandboxes.processes import lower_priority
+from ors_server.sandboxes.processor_usage import usage_of
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
-from ors_server.sandboxes.usage import usage_of
+from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 COUNT_LIMIT = 60.0
 """Seconds that pytest may take to start and to collect the tests."""
@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
 }
-"""Of the hidden tests, beside a folder of their own as `HOME` and `TMPDIR`."""
+"""Of the hidden tests; they also get their own folder as `HOME` and `TMPDIR`."""
 _CASE_SHARE = 6.0
 _GRACE = 1.0
 _LEAST = 0.001
@@ -76,24 +76,23 @@ async def grade_pytest(
 ) -> CaseReport:
     """Run hidden tests against the agent's modules, which run elsewhere.
 
-    Pytest and the tests run in a process of the server's, with a clean environment and a folder of its own.
+    Pytest and the tests run in a process of the server's, with a clean environment and its own folder.
     There `import solution` gives a mirror: each call goes to a fresh sandbox that has the agent's code and no
     tests. Plain values are copied both ways; objects stay there. Fixtures `place` and `fetch` put a value
-    there and copy it back, for functions that change what they are given. See docs/grading.md.
+    there and copy it back, for functions that change their arguments. See docs/grading.md.
 
     Tests are counted before any code of the agent's runs, so no answer changes how many there are. Skipped
     tests and those marked as expected to fail have not passed.
 
     Args:
-        evidence: What the agent left behind.
         tests: File name to text; at least one test among them. `conftest.py` and modules of the tests' own
             may be there.
-        modules: The agent's modules that tests import, with dots for those in packages. They may not be
-            called like anything that the server can import.
+        modules: The agent's modules that tests import, with dots for those in packages. They may not have the
+            name of anything that the server can import.
         classes: The agent's classes, as `module.Class`, whose objects may judge the tests' own values by
-            their operators and by methods called like those of plain values.
-        time_limit: Seconds that the agent's code may spend on all tests, as docs/limits.md counts them; one
-            call into it gets a sixth of that, unless told. The tests themselves may spend as much.
+            their operators and by methods with the names of plain values' methods.
+        time_limit: Seconds that the agent's code may spend on all tests, as docs/limits.md counts them; by
+            default one call into it gets a sixth of that. The tests themselves may spend as much.
         shown: Whether reasons may quote the tests.
 
     Returns:
@@ -102,9 +101,9 @@ async def grade_pytest(
 
     Raises:
         GradingError: The tests cannot be graded: none, an error while they are collected or in pytest itself,
-            or one of them ran out of time before it asked anything of the agent's code.
-        GraderFailedError: Pytest is not installed, there is no Python in the sandbox, or a process gave way.
-        SandboxError: The sandbox gave way, or the machine was too busy, twice.
+            or one of them ran out of time before it used the agent's code.
+        GraderFailedError: Pytest is not installed, there is no Python in the sandbox, or a process failed.
+        SandboxError: The sandbox failed, or the machine was too busy, twice.
     """
     limits = (
         time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit / _CASE_SHARE, time_limit)
@@ -226,7 +225,7 @@ async def _send(process: Process, payload: bytes) -> None:
 
 @dataclass
 class _Verdict:
-    """What the trusted process told."""
+    """What the trusted process reported."""
 
     names: list[str] = field(default_factory=list[str])
     problems: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -299,10 +298,10 @@ class _Run:
         return "loading the modules failed"
 
     async def _relay(self, verdict: _Verdict) -> str | None:
-        """Carry questions and answers until the end; return what of the agent's cut the tests short.
+        """Relay questions and answers until the end; return what of the agent's cut the tests short.
 
         Raises:
-            GradingError: Time ran out, and it was not the agent's code that took it.
+            GradingError: Time ran out, and the agent's code did not take it.
         """
         try:
             while verdict.ended is None:
@@ -324,7 +323,7 @@ class _Run:
         return None
 
     async def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
-        """Take note of a verdict; return whether pytest itself broke over the agent's answers."""
+        """Record a verdict; return whether pytest itself broke over the agent's answers."""
         await _note(message, verdict)
         has_asked, self._has_asked = self._has_asked, False
         return verdict.internal is not None and has_asked

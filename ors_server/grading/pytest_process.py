@@ -1,7 +1,7 @@
 """The trusted process of hidden tests: pytest, the tests, and mirrors of the agent's code.
 
-First the tests are counted with blank modules, in a fork whose traces are gone afterwards. Then, if the
-server says so, they run with mirrors. The verdict leaves by a pipe and is confirmed by the exit status.
+First the tests are counted with blank modules, in a fork that leaves no traces. Then, if the
+server requests it, they run with mirrors. The verdict is sent by a pipe and confirmed by the exit status.
 """
 
 import os
@@ -16,14 +16,14 @@ from ors_server.grading.blank import install_blanks
 from ors_server.grading.channel import Channel, take_standard_streams
 from ors_server.grading.encoding import to_text
 from ors_server.grading.recorder import Recorder
-from ors_server.grading.remote import Agent, read_json
+from ors_server.grading.remote_agent import Agent, read_json
 
 MEMORY_BYTES = 1 << 30
-"""What this process may use: an agent's code can return much, often."""
+"""Most memory of this process: an agent's code can return much, often."""
 
 
 def main() -> None:
-    """Count, run, and leave with pytest's status."""
+    """Count, run, and exit with pytest's status."""
     channel = take_standard_streams()
     orders = read_json(channel.receive() or b"{}")
     _set_limits(orders["processor_s"])

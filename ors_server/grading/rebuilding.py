@@ -1,4 +1,4 @@
-"""What an answer may name beside mirrors, made anew in the trusted process: plain values, classes, errors."""
+"""Rebuilds, in the trusted process, what an answer may name beside mirrors: plain values, classes, errors."""
 
 import builtins
 import collections
@@ -12,10 +12,7 @@ _MAX_FIELDS = 100
 
 
 def require_plain(value: Any) -> Any:
-    """Return the plain side of an object that derives from a plain value.
-
-    Args:
-        value: What came for it.
+    """Return the plain value of an object that derives from a plain type.
 
     Raises:
         DecodingError: It is not exactly of a plain type.
@@ -26,12 +23,7 @@ def require_plain(value: Any) -> Any:
 
 
 def make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException:
-    """Return an error, whatever its constructor wants.
-
-    Args:
-        kind: Its class.
-        arguments: Its `args`.
-    """
+    """Return an error with these `args`, whatever its constructor requires."""
     try:
         return kind(*arguments)
     except Exception:  # noqa: BLE001 # its constructor wants something else
@@ -42,9 +34,6 @@ def make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException
 
 def python_class(name: str) -> Any:
     """Return a class of Python's own that an answer may name: of plain values and of errors.
-
-    Args:
-        name: The class's.
 
     Raises:
         DecodingError: It is neither.
@@ -58,15 +47,10 @@ def python_class(name: str) -> Any:
 
 
 def make_named_tuple(name: str, fields: list[str], items: list[Any]) -> Any:
-    """Return a named tuple of a class of its own.
-
-    Args:
-        name: The class's.
-        fields: Names of the items.
-        items: As many.
+    """Return a named tuple of its own class.
 
     Raises:
-        DecodingError: It is none.
+        DecodingError: The fields are not valid.
     """
     if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
         raise DecodingError("not the tree of a named tuple")

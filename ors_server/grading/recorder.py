@@ -1,4 +1,4 @@
-"""The pytest plugin of the trusted process: what was collected, what became of it, told to the server."""
+"""The pytest plugin of the trusted process: reports the collected tests and their results to the server."""
 
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ors_server.grading.remote import Agent
+from ors_server.grading.remote_agent import Agent
 
 _MAX_TEXT = 4_000
 
@@ -14,7 +14,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 class Recorder:
-    """Tells of each test under a name that shows no value, in the same words for blank and real modules."""
+    """Reports each test under a name without values, the same for blank and real modules."""
 
     def __init__(self, tell: Tell, agent: Agent | None, *, shown: bool) -> None:
         self._tell = tell
@@ -26,28 +26,16 @@ class Recorder:
         self._failures_before = 0
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell of a file that cannot be collected.
-
-        Args:
-            report: Of one file, folder or class.
-        """
+        """Report a file, folder or class that cannot be collected."""
         if report.failed:
             self._tell({"uncollected": report.nodeid, "text": report.longreprtext[-_MAX_TEXT:]})
 
     def pytest_internalerror(self, excrepr: object) -> None:
-        """Tell of a defect in pytest or in a plugin of the tests.
-
-        Args:
-            excrepr: What happened.
-        """
+        """Report a defect in pytest or in a plugin of the tests."""
         self._tell({"internal": str(excrepr)[-_MAX_TEXT:]})
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell the names of all tests; those of one parametrised test are numbered from 1.
-
-        Args:
-            session: Pytest's.
-        """
+        """Report the names of all tests; those of one parametrised test are numbered from 1."""
         plain = [item.nodeid.partition("[")[0] for item in session.items]
         totals, seen = Counter(plain), Counter[str]()
         for item, name in zip(session.items, plain, strict=True):
@@ -57,11 +45,7 @@ class Recorder:
         self._tell({"collected": list(self._names.values())})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Take note of what was stopped before this test.
-
-        Args:
-            nodeid: The test's.
-        """
+        """Remember how many tests were stopped before this one."""
         self._problems[nodeid] = None
         self._failures_before = len(self._agent.failures) if self._agent is not None else 0
 
@@ -69,10 +53,9 @@ class Recorder:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Take note of why a phase did not pass, by the name of the error alone unless told otherwise.
+        """Remember why a phase did not pass: the name of the error alone, unless tests may be quoted.
 
         Args:
-            item: The test.
             call: Its setup, call or teardown.
         """
         report = yield
@@ -88,20 +71,12 @@ class Recorder:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Let a failure that was reported by any other way count too (subtests are such).
-
-        Args:
-            report: Of one phase.
-        """
+        """Count a failure that was reported in any other way too (such as subtests)."""
         if not report.passed:
             self._problems[report.nodeid] = self._problems.get(report.nodeid) or f"failed in {report.when}"
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Tell what became of a test.
-
-        Args:
-            nodeid: The test's.
-        """
+        """Report the result of a test."""
         problem = self._problems[nodeid]
         if nodeid not in self._called:
             problem = problem or "did not run"
@@ -111,17 +86,17 @@ class Recorder:
 
     @pytest.fixture
     def place(self) -> Callable[[Any], Any]:
-        """Put a copy of a plain value where the agent's code is; gives its mirror."""
+        """Copy a plain value to the agent's code; returns its mirror."""
         return self._require_agent().place
 
     @pytest.fixture
     def fetch(self) -> Callable[[Any], Any]:
-        """Return a copy of what a mirror stands for, as a plain value."""
+        """Return a copy of a mirror's object, as a plain value."""
         return self._require_agent().fetch
 
     @pytest.fixture
     def ask(self) -> Callable[..., bool]:
-        """Return what the agent's own operator says: `ask("==", one, other)`; see `Agent.ask`."""
+        """Return the result of the agent's own operator: `ask("==", one, other)`; see `Agent.ask`."""
         return self._require_agent().ask
 
     def _require_agent(self) -> Agent:

@@ -1,4 +1,4 @@
-"""A fresh program that is talked to under a time limit of its own processor time."""
+"""A running fresh program with a limit on its own processor time."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -7,29 +7,27 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ors_server.clock import Clock
-from ors_server.sandboxes.errors import FreshEndedError
+from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.processor_usage import Usage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.sandbox_errors import FreshEndedError
 
 T = TypeVar("T")
 
 
 class TimedProcess(FreshProcess):
-    """A program that has ended, as far as its caller can tell, once it has spent its time limit.
+    """A program that seems to have ended once it has spent its time limit.
 
-    The limit counts while the caller sends and receives, as a `ProgramClock` counts it. Input that the
-    program no longer takes is dropped: that it has ended shows where its output is read.
+    The limit counts while the caller sends and receives, as a `ProgramClock` measures it. Input that the
+    program no longer takes is dropped: its end shows in its output.
     """
 
     def __init__(self, process: FreshProcess, time_limit: float, clock: Clock | None = None) -> None:
         """Start no clock yet.
 
         Args:
-            process: The program.
             time_limit: Seconds that it may spend, above 0.
-            clock: The source of time.
         """
         self._process = process
         self._time_limit = time_limit

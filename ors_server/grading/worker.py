@@ -1,7 +1,7 @@
-"""The program in the fresh sandbox: loads the agent's modules and does with them what it is told.
+"""The program in the fresh sandbox: loads the agent's modules and carries out requests on them.
 
-Needs nothing but the standard library, runs on Python 3.9. It holds no expected value, no test and no
-verdict: an agent's code that takes it over has gained nothing but a pipe on which values are awaited.
+Needs only the standard library, runs on Python 3.9. It has no expected value, no test and no verdict: code of
+the agent's that takes it over gains only a pipe on which values are expected.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -17,7 +17,7 @@ from typing import Any
 
 from ors_server.grading.channel import Channel, ChannelError, take_standard_streams
 from ors_server.grading.encoding import DecodingError, EncodingError, decode, from_text, to_text
-from ors_server.grading.handles import Foreign, Handles
+from ors_server.grading.handles import Handles, OpaqueObject
 from ors_server.grading.operations import operate
 
 _MAX_PRINTED = 1 << 18
@@ -135,7 +135,7 @@ class Worker:
             return getattr(builtins, content)
         if key == "r":
             number, is_callable, *about = content
-            return _Callable(number, self, *about) if is_callable else Foreign(number)
+            return _Callable(number, self, *about) if is_callable else OpaqueObject(number)
         if key == "e":
             return self._error(content)
         raise DecodingError(f"unknown type {key!r}")
@@ -149,11 +149,6 @@ class Worker:
 
     def call_back(self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call something of the other side's, and do what it asks meanwhile.
-
-        Args:
-            number: Of the foreign function.
-            arguments: By position.
-            keywords: By name.
 
         Raises:
             RuntimeError: This is not the thread that the other side waits for.
@@ -173,7 +168,7 @@ class Worker:
         os._exit(0)
 
 
-class _Callable(Foreign):
+class _Callable(OpaqueObject):
     """A function of the tests'."""
 
     def __init__(self, number: int, worker: Worker, name: str, doc: str) -> None:

@@ -1,20 +1,20 @@
 """Runs pure functions in worker processes that can be killed, with limits on processor time and memory.
 
-For work whose cost something hostile decides: archives, documents, regular expressions, algebra. A thread
-would hold the interpreter's lock, and with it the event loop, and cannot be ended.
+For work whose cost depends on hostile input: archives, documents, regular expressions, algebra. A thread
+would hold the interpreter's lock, and with it the event loop, and cannot be killed.
 
     is_equal = offload.call(decide, left, right, limits=TWO_SECONDS)  # from any thread
     text = await offload.run(render, content)                         # from async code
 
-The function is a module's own, or a `Place("module:function")`, which the caller need not import. The worker
-imports the module at its first use, outside the limits; a module that takes seconds to import has workers of
-its own, which import it ahead (`prepared`). Arguments and results are plain data, pickled by this
-package alone. Nothing starts before the first call. Workers end with this process, also where it is killed.
+The function is a module's own, or a `FunctionPath("module:function")`, which the caller need not import. The
+worker imports the module at its first use, outside the limits; a module that takes seconds to import has its
+own workers, which import it in advance (`prepared`). Arguments and results are plain data, pickled by this
+package alone. Nothing starts before the first call. Workers end with this process, even if it is killed.
 """
 
 import functools
 
-from ors_server.offload.errors import (
+from ors_server.offload.offload_errors import (
     CrashedError,
     OverCpuError,
     OverLimitError,
@@ -23,19 +23,19 @@ from ors_server.offload.errors import (
     WorkerLostError,
     WorkerStalledError,
 )
-from ors_server.offload.limits import MIB, Limits
-from ors_server.offload.pool import SHORT, Place, WorkerPool
-from ors_server.offload.prepared import PreparedPool
+from ors_server.offload.offload_limits import MIB, OffloadLimits
+from ors_server.offload.prepared_pool import PreparedPool
+from ors_server.offload.worker_pool import SHORT, FunctionPath, WorkerPool
 
 __all__ = [
     "MIB",
     "SHORT",
     "CrashedError",
-    "Limits",
+    "FunctionPath",
+    "OffloadLimits",
     "OverCpuError",
     "OverLimitError",
     "OverMemoryError",
-    "Place",
     "PreparedPool",
     "WorkerDiedError",
     "WorkerLostError",
@@ -60,7 +60,7 @@ def prepared(module: str) -> PreparedPool:
     """Return the workers that import a module when they start; the same for every caller.
 
     Args:
-        module: Its name; what costs time at its import counts against no call.
+        module: Its name; the time of its import counts for no call.
     """
     pool = PreparedPool(module)
     _pools.append(pool)
@@ -68,6 +68,6 @@ def prepared(module: str) -> PreparedPool:
 
 
 async def aclose() -> None:
-    """End the workers that are idle; the next call starts one again."""
+    """End the idle workers; the next call starts one again."""
     for pool in tuple(_pools):
         await pool.aclose()

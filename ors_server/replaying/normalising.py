@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ors_server.sandboxes.state import MARK
+from ors_server.sandboxes.server_state import FOLDER_PREFIX
 from ors_server.wire import ImageBlock, JSONObject, TextBlock
 
 VOLATILE = "<volatile>"
@@ -16,8 +16,8 @@ FOLDER = "<sandbox>"
 LEAST_ID = 8
 """Characters of a session id that is looked for in texts; a shorter one may be a word of the text's own."""
 
-_FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(MARK) + r"[0-9a-f]{12}/s[0-9]+/files\b")
-"""As `ors_server.sandboxes.state` names the folders of servers and sessions."""
+_FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(FOLDER_PREFIX) + r"[0-9a-f]{12}/s[0-9]+/files\b")
+"""As `ors_server.sandboxes.server_state` names the folders of servers and sessions."""
 
 
 class Normaliser:

@@ -19,7 +19,7 @@ from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
 from ors_server.replaying.rules import overrides_of, recorded_policy
 from ors_server.replaying.session import ReplaySession, create_session, has_same_task, read_environment
-from ors_server.sandboxes.choose import Wanted
+from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.trajectory import EpisodeOrigin
 
@@ -93,7 +93,7 @@ class LocalStage(Stage):
 
     definitions: Mapping[str, EnvironmentDefinition]
     """Environments by the names that records call them by; others are found by their entry points."""
-    wanted: Wanted | None
+    wanted: BackendRequest | None
     stack: AsyncExitStack
     instead: EnvironmentDefinition | None = None
     """What is played for every environment that has no name here."""
@@ -153,7 +153,7 @@ class LocalStage(Stage):
 
 @asynccontextmanager
 async def open_local_stage(
-    environments: Sequence[EnvironmentDefinition] = (), *, wanted: Wanted | None = None
+    environments: Sequence[EnvironmentDefinition] = (), *, wanted: BackendRequest | None = None
 ) -> AsyncGenerator[LocalStage]:
     """Prepare to replay in this process; leaving the context ends everything.
 

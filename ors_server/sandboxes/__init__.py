@@ -1,1 +1,1 @@
-"""Places where an agent's commands run: one interface, one file per backend."""
+"""Isolated places for an agent's commands: one interface, one file per backend."""

@@ -1,4 +1,4 @@
-"""The interface of a sandbox: what every backend gives, in which units, with which limits and errors.
+"""The interface of a sandbox: what every backend provides, with units, limits and errors.
 
 It knows no backend, no HTTP and no episode. A backend is one file beside this one.
 """
@@ -11,9 +11,9 @@ from functools import partial
 from typing import Self
 
 from ors_server.admission import Gate
+from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently
-from ors_server.sandboxes.output import Output
-from ors_server.sandboxes.tier import TierReport
+from ors_server.sandboxes.isolation_report import IsolationReport
 
 KIB = 1024
 MIB, GIB = 1024 * KIB, 1024 * 1024 * KIB
@@ -21,14 +21,14 @@ MIB, GIB = 1024 * KIB, 1024 * 1024 * KIB
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use at most, all its processes together unless said otherwise."""
+    """Resources that one sandbox may use, all its processes together unless a field says otherwise."""
 
     memory_bytes: int = 512 * MIB
-    """Memory, files on the session's own tmpfs included; per process where no cgroup is writable."""
+    """Memory, including files on the session's own tmpfs; per process if no cgroup is writable."""
     pids: int = 128
     """Processes and threads alive at once."""
     cpus: float = 1.0
-    """Processors' worth of time; unenforced where no cgroup is writable."""
+    """Processors' worth of time; not enforced if no cgroup is writable."""
     disk_bytes: int = 256 * MIB
     """Work dir, home and /tmp together."""
     inodes: int = 32_768
@@ -40,9 +40,9 @@ class Limits:
     shared_memory_bytes: int = 64 * MIB
     """`/dev/shm`."""
     time_limit: float = 120.0
-    """Seconds that a command gets when the caller names none."""
+    """Seconds that a command gets by default."""
     longest_time_limit: float = 600.0
-    """Seconds that a caller may ask for; more is lowered to this."""
+    """Most seconds that a caller may request; a larger value is lowered to this."""
     keep_head_bytes: int = 16 * KIB
     """First bytes kept of each stream of a command."""
     keep_tail_bytes: int = 16 * KIB
@@ -54,32 +54,32 @@ class Limits:
     command_bytes: int = MIB
     """Length of one command, UTF-8."""
     read_bytes: int = 16 * MIB
-    """Most that one file read or write carries."""
+    """Most bytes of one file read or write."""
     entries: int = 10_000
     """Most entries that one listing returns."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that are not above zero."""
+        """Reject limits that are not above zero."""
         for name, value in vars(self).items():
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")
 
 
 class Killed(StrEnum):
-    """Why a command was ended before it ended itself."""
+    """Why a command was killed."""
 
     TIME_LIMIT = "time limit"
     OUTPUT_LIMIT = "output limit"
     PROCESS_LIMIT = "process limit"
-    SHELL_DIED = "shell died"  # nobody here killed it: the shell was gone and its status with it
+    SHELL_DIED = "shell died"  # not killed by the server: the shell was gone, and its status with it
 
 
 @dataclass(frozen=True)
 class ExecResult:
-    """What became of one command."""
+    """The result of one command."""
 
     exit_code: int | None
-    """Status in [0, 255]; 128 + n for a death by signal n; None when the shell could not say."""
+    """Status in [0, 255]; 128 + n for a death by signal n; None if the shell could not report it."""
     stdout: Output
     stderr: Output
     cwd: str
@@ -92,7 +92,7 @@ class ExecResult:
     background: Output = field(default_factory=Output)
     """What background jobs of earlier commands printed since the last result, both streams together."""
     notes: tuple[str, ...] = ()
-    """What happened beyond the command itself, one sentence each."""
+    """Events beyond the command itself, one sentence each."""
 
     @property
     def timed_out(self) -> bool:
@@ -106,7 +106,7 @@ class ExecResult:
 
 
 class EntryKind(StrEnum):
-    """What stands at a path."""
+    """What is at a path."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -126,10 +126,10 @@ class Entry:
 
 
 class Snapshot(ABC):
-    """A frozen copy of a sandbox's files and of its shell's dumped state."""
+    """A copy of a sandbox's files and of its shell's saved state."""
 
     size_bytes: int
-    """What the copy takes on the server's disk."""
+    """Bytes of the copy on the server's disk."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -137,19 +137,19 @@ class Snapshot(ABC):
 
 
 class Sandbox(ABC):
-    """One session's place: a persistent shell, a work dir, and nothing else within reach.
+    """One session's persistent shell and work dir, with nothing else within reach.
 
     Operations on one sandbox take turns. Sandboxes do not wait for each other.
     """
 
     session_id: str
-    report: TierReport
+    report: IsolationReport
     limits: Limits
     work_dir: str
-    """Where the work dir stands as the agent's commands see it; commands start there."""
+    """The path of the work dir for the agent's commands; commands start there."""
     fresh_dir: str
-    """Where the files of a fresh program stand as it sees them."""
-    gate: Gate | None = None  # where gradings of its work wait for their turn
+    """The path of a fresh program's files, as the program sees it."""
+    gate: Gate | None = None  # limits how many gradings run at once
 
     @abstractmethod
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:
@@ -162,51 +162,48 @@ class Sandbox(ABC):
         A failing command is a result, not an error: so are a syntax error (status 1 or 2), a missing program
         (127), a death by signal n (128 + n), the time limit, the output limit and the death of the shell.
 
-        Output: stdout and stderr apart, as bytes. Of each the first `keep_head_bytes` and the last
-        `keep_tail_bytes` are kept, everything is counted. Once a stream passes `output_bytes` the job is
-        killed and `killed` says so. The command is over when the shell is ready again; what a background job
-        prints later is handed out as `background` of the next result (last `background_bytes`).
+        Output: stdout and stderr are separate bytes. Of each the first `keep_head_bytes` and the last
+        `keep_tail_bytes` are kept, everything is counted. Once a stream exceeds `output_bytes` the job is
+        killed and `killed` is set. The command is over when the shell is ready again; what a background job
+        prints later is returned as `background` of the next result (last `background_bytes`).
 
         Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
-        hung up, then killed; then the sandbox is started anew over the same files. Each rung has at most one
-        second, the last one ten; background jobs survive the first two rungs. `killed` says that it happened,
-        `shell_restarted` whether the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
+        hung up, then killed; then the sandbox is restarted over the same files. Each stage takes at most one
+        second, the last one ten; background jobs survive the first two. `killed` is set, and
+        `shell_restarted` if the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
         a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
-        and traps back if it could still write them down.
+        and traps back if it could still save them.
 
         Processes: a session that stays at its limit of `pids` has its processes killed; files stay.
 
         Cancellation kills the foreground job, waits for the shell as above, and is then delivered.
 
         Args:
-            command: What bash shall run; any number of lines, at most `command_bytes` of UTF-8.
+            command: Any number of lines, at most `command_bytes` of UTF-8.
             time_limit: Seconds, above 0; lowered to `longest_time_limit`. Default: the limits' `time_limit`.
-
-        Returns:
-            The result, always, for anything that the command did.
 
         Raises:
             SandboxCommandError: The command holds a NUL or a lone surrogate, or is too long.
             SandboxClosedError: The sandbox is closed.
-            SandboxError: The sandbox could not be brought back to life; close it.
+            SandboxError: The sandbox could not be restarted; close it.
             ValueError: The time limit is not above 0.
         """
 
     @abstractmethod
     async def restart(self) -> None:
-        """Kill every process and start a new shell over the same files, with nothing of the old one's state.
+        """Kill every process and start a new shell over the same files, without the old one's state.
 
         Raises:
             SandboxClosedError: The sandbox is closed.
-            SandboxStartError: The new shell did not come up.
+            SandboxStartError: The new shell did not start.
         """
 
     @abstractmethod
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """Read a file of the work dir.
 
-        Symbolic links are followed only as far as they stay within the work dir. Nothing but a plain file is
-        read, so a pipe or a device cannot make the server wait.
+        Symbolic links are followed only within the work dir. Only plain files are read, so a pipe or a device
+        cannot make the server wait.
 
         Args:
             path: Relative to the work dir, or absolute below it.
@@ -222,7 +219,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def write_file(self, path: str, content: bytes) -> None:
-        """Create or replace a file of the work dir, with the folders above it; the mode of an old file stays.
+        """Create or replace a file of the work dir, with the folders above it; an old file keeps its mode.
 
         Args:
             path: Relative to the work dir, or absolute below it.
@@ -262,9 +259,9 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def snapshot(self) -> Snapshot:
-        """Copy work dir, home, /tmp and the shell's state; processes stand still meanwhile and go on after.
+        """Copy work dir, home, /tmp and the shell's state; processes are stopped meanwhile.
 
-        The shell of a frozen sandbox cannot write its state down, so that copy has none.
+        The shell of a frozen sandbox cannot save its state, so that copy has none.
 
         Raises:
             SnapshotError: A file could not be copied.
@@ -273,7 +270,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def restore(self, snapshot: Snapshot) -> None:
-        """Kill every process, put a snapshot's files in place of all others, start a shell with its state.
+        """Kill every process, replace all files by a snapshot's, and start a shell with its state.
 
         Args:
             snapshot: Taken from any sandbox of the same backend.
@@ -285,17 +282,17 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def fork(self, session_id: str) -> Self:
-        """Start another sandbox with a copy of the files and of the shell's state, but none of the processes.
+        """Start another sandbox with a copy of the files and of the shell's state, without the processes.
 
         Raises:
             SnapshotError: A file could not be copied.
-            SandboxStartError: The new sandbox did not come up.
+            SandboxStartError: The new sandbox did not start.
             SandboxClosedError: This sandbox is closed.
         """
 
     @abstractmethod
     async def freeze(self) -> None:
-        """Stop every process where it stands, until `thaw`; files can still be read and written.
+        """Stop every process until `thaw`; files can still be read and written.
 
         Raises:
             SandboxClosedError: The sandbox is closed.
@@ -303,7 +300,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def thaw(self) -> None:
-        """Let frozen processes go on; does nothing when none are frozen. Raises what `freeze` does."""
+        """Let frozen processes continue; does nothing if none are frozen. Raises as `freeze` does."""
 
     @abstractmethod
     async def start_fresh(
@@ -313,22 +310,22 @@ class Sandbox(ABC):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        """Start a program in an isolation of its own beside the agent's; the caller closes it.
+        """Start a program in its own isolation beside the agent's; the caller closes it.
 
-        It begins in the work dir, which it can read and not change; it sees the agent's home, /tmp, shell and
-        processes no more than they see it. It has an empty writable /tmp of its own of at most `disk_bytes`
+        It begins in the work dir, which it can read and not change; it does not see the agent's home, /tmp,
+        shell and processes, nor they it. It has its own empty writable /tmp of at most `disk_bytes`
         (`HOME` and `TMPDIR` name it), a clean environment (`PATH`, `LANG`, `HOME`, `TMPDIR`), no network, the
         same seccomp filter, and the sandbox's limits once more, all fresh programs of the sandbox together.
-        It runs while the sandbox is frozen, and is killed with it. Where it shares the agent's uid, freeze or
+        It runs while the sandbox is frozen, and is killed with it. If it shares the agent's uid, freeze or
         kill the agent's processes first.
 
         Args:
             argv: The program and its arguments; a name without a slash is looked up in `PATH`.
             files: Relative name, which may have folders, to content; read-only at `fresh_dir`.
-            environment: Variables beside the clean ones, or in their place.
+            environment: Variables that are added to the clean ones, or replace them.
 
         Raises:
-            ValueError: There is no argument, or a name or text is one that no program can be given.
+            ValueError: There is no argument, or a name or text that no program can be given.
             SandboxClosedError: The sandbox is closed.
             SandboxStartError: Nothing could be started.
         """
@@ -348,10 +345,7 @@ class Sandbox(ABC):
         A program that fails, dies, runs out of time or prints too much is a result, not an error.
 
         Args:
-            argv: The program and its arguments.
-            files: As for `start_fresh`.
             stdin: All of its standard input.
-            environment: As for `start_fresh`.
             time_limit: Seconds that it may spend (docs/limits.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
 
@@ -364,20 +358,20 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End every process and remove every file; a second call does nothing."""
+        """Kill every process and remove every file; a second call does nothing."""
 
 
 class Backend(ABC):
-    """A way to make sandboxes on this machine."""
+    """One way to make sandboxes on this machine."""
 
     name: str
 
     @abstractmethod
-    async def probe(self) -> TierReport:
-        """Start a sandbox exactly as a session's would be, let it check itself, and report the tier.
+    async def probe(self) -> IsolationReport:
+        """Start a sandbox exactly as for a session, let it check itself, and report its isolation.
 
         Raises:
-            SandboxUnavailableError: It cannot be had here; the message says what refused.
+            SandboxUnavailableError: It does not work here; the message says what refused.
         """
 
     @abstractmethod
@@ -385,14 +379,13 @@ class Backend(ABC):
         """Start a sandbox with an empty work dir and a shell that is ready.
 
         Args:
-            session_id: Names the sandbox in messages and on the host; unique among the living.
-            limits: What it may use; the default limits otherwise.
+            session_id: Names the sandbox in messages and on the host; unique among live sandboxes.
 
         Raises:
-            SandboxStartError: It did not come up.
+            SandboxStartError: It did not start.
             SandboxUnavailableError: The backend is closed, or cannot isolate here.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close every sandbox that is left and remove everything that this backend keeps on the host."""
+        """Close every remaining sandbox and remove everything that this backend keeps on the host."""

@@ -1,9 +1,9 @@
 """Sandboxes by bubblewrap: namespaces for everything, a seccomp filter, and quotas, with or without root.
 
-The session's files live on one tmpfs with a size and an inode quota. It is mounted in a mount namespace of
-the session's own (with root `unshare -m`, without it a user namespace that maps the server's own uid), so
-the host's mount table does not grow with the sessions, and the last process to go takes the files with it.
-The server holds that namespace open: processes can be killed and started anew over the same files.
+The session's files are on one tmpfs with a size and an inode quota. It is mounted in the session's own mount
+namespace (with root `unshare -m`, without it a user namespace that maps the server's own uid), so
+the host's mount table does not grow with the sessions, and the files end with the last process.
+The server holds that namespace open: processes can be killed and started again over the same files.
 """
 
 import json
@@ -20,18 +20,18 @@ from typing_extensions import override
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError
-from ors_server.sandboxes.fresh import FreshOrder
-from ors_server.sandboxes.host_cell import FreshPlace, HostCell
+from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.fresh_process import ProcessStreams
+from ors_server.sandboxes.host_cell import FreshFolders, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
 from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
-from ors_server.sandboxes.programs import Ends
-from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
+from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
-LAYOUT = Layout(
+LAYOUT = SandboxLayout(
     work="/work",
     home="/home/agent",
     temporary="/tmp",  # noqa: S108 # the sandbox's own
@@ -74,12 +74,12 @@ class BubblewrapCell(HostCell):
         super().__init__(state, limits)
 
     @override
-    def lay_out(self) -> Layout:
+    def make_layout(self) -> SandboxLayout:
         return LAYOUT
 
     @override
     def prepare(self) -> None:
-        """Nothing: the files are made in a namespace that the first launch makes."""
+        """Do nothing: the first launch creates the files in their namespace."""
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
@@ -90,13 +90,13 @@ class BubblewrapCell(HostCell):
         order += ["--info-fd", str(told), *_variables(self.layout.environment)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
-            ends = Ends(slave, slave, slave, told)
+            ends = ProcessStreams(slave, slave, slave, told)
             return self._spawn(order, shell, ends, entrances, terminal=os.ttyname(slave))
         finally:
             os.close(told)
 
     @override
-    async def settle(self) -> None:
+    async def finish_launch(self) -> None:
         first = self._first
         if first is None:
             raise SandboxStartError("nothing was launched")
@@ -118,11 +118,7 @@ class BubblewrapCell(HostCell):
 
     @override
     def is_inside(self, pid: int) -> bool:
-        """Tell whether a process lives in the session's pid namespace.
-
-        Args:
-            pid: As the server sees it.
-        """
+        """Return whether a process is in the session's pid namespace."""
         return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
 
     @override
@@ -132,7 +128,7 @@ class BubblewrapCell(HostCell):
         order = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
         order += _variables(self.layout.environment)
         entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
-        return self._spawn(order, argv, Ends(stdin, stdout, subprocess.PIPE), entrances)
+        return self._spawn(order, argv, ProcessStreams(stdin, stdout, subprocess.PIPE), entrances)
 
     @override
     async def end_processes(self) -> None:
@@ -149,7 +145,7 @@ class BubblewrapCell(HostCell):
 
     @override
     def close_namespaces(self) -> None:
-        """Let go of the mount namespace, and with it of the session's file system."""
+        """Close the mount namespace, and with it the session's file system."""
         for descriptor in self._namespaces:
             os.close(descriptor)
         self._namespaces = []
@@ -157,7 +153,9 @@ class BubblewrapCell(HostCell):
     # Fresh programs
 
     @override
-    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+    def spawn_fresh(
+        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
         limits = self.limits
         view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", LAYOUT.temporary]
@@ -167,7 +165,7 @@ class BubblewrapCell(HostCell):
         held = self.enforced()
         # The number of processes is counted per user namespace, and can be limited only in there.
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
-        outside = ulimits(limits, Enforced(memory=held.memory, pids=True))
+        outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
         isolation += ["--json-status-fd", str(ends.status)]
         isolation += _variables(order.variables(LAYOUT.temporary))
@@ -176,7 +174,13 @@ class BubblewrapCell(HostCell):
     # How everything is started
 
     def _spawn(
-        self, isolation: list[str], argv: list[str], ends: Ends, entrances: list[str], *, terminal: str = ""
+        self,
+        isolation: list[str],
+        argv: list[str],
+        ends: ProcessStreams,
+        entrances: list[str],
+        *,
+        terminal: str = "",
     ) -> "subprocess.Popen[bytes]":
         filter_fd = _as_pipe(program(Policy()))
         passed = [fd for fd in (filter_fd, ends.status) if fd >= 0]
@@ -199,11 +203,7 @@ class BubblewrapCell(HostCell):
             os.close(filter_fd)
 
     def _enter(self, limits: str) -> list[str]:
-        """Return the command that makes the session's outer namespaces or enters them, and gives root up.
-
-        Args:
-            limits: Lines of shell that lower the limits of what is started.
-        """
+        """Return the command that creates or enters the session's outer namespaces, and drops root."""
         return self._enter_again(limits) if self._namespaces else self._make_namespaces()
 
     def _enter_again(self, limits: str) -> list[str]:
@@ -225,7 +225,7 @@ class BubblewrapCell(HostCell):
         return [*make, *script, options, str(owner), *drop]
 
     def _isolation(self) -> list[str]:
-        """Return bubblewrap and what it shows of the system to anybody."""
+        """Return bubblewrap's command, and the options that show the system."""
         static = self._state.static
         dead = str(static / "no-terminal")
         return [
@@ -263,16 +263,12 @@ class BubblewrapBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's namespaces' host side.
-
-        Args:
-            limits: What the session may use.
-        """
+        """Make the host side of a session's namespaces."""
         return BubblewrapCell(self.state, limits)
 
     @override
     def check_host(self) -> None:
-        """Look for the programs and the table that everything else needs."""
+        """Check for the programs and the tables that everything else needs."""
         missing = [name for name in _PROGRAMS if shutil.which(name) is None]
         if missing:
             raise SandboxUnavailableError(
@@ -281,8 +277,8 @@ class BubblewrapBackend(HostedBackend):
         program(machine=platform.machine())
 
     @override
-    def describe(self) -> TierReport:
-        """Tell what a session of this backend is held by on this machine."""
+    def describe(self) -> IsolationReport:
+        """Return the report for a session of this backend on this machine."""
         has = self.state.hierarchies.has
         cgroup = f"cgroup v{self.state.hierarchies.version}"
         held = {
@@ -305,16 +301,18 @@ class BubblewrapBackend(HostedBackend):
         if not self.state.uids:
             gaps.append("Sessions share the server's uid, and together its quota of inotify instances.")
         gaps.append("The kernel is shared: a hole in it is a way out.")
-        return TierReport(self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
+        return IsolationReport(
+            self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True
+        )
 
 
-def kill_stranded(folder: Path) -> None:
+def kill_leftovers(folder: Path) -> None:
     """Kill this user's bubblewraps of a dead server.
 
-    One whose parent died between its birth and the word of its parent waits for that word for ever.
+    A bubblewrap whose parent died before it sent the signal to go on waits for ever.
 
     Args:
-        folder: The server's, which stands in their arguments.
+        folder: The server's, which is in their arguments.
     """
     shown = str(folder / "static" / "etc").encode()
 
@@ -331,7 +329,7 @@ def kill_stranded(folder: Path) -> None:
 
 
 def _system() -> list[str]:
-    """Return the options that show the host's programs, as the host lays them out."""
+    """Return the options that show the host's programs, as the host arranges them."""
     argv = ["--ro-bind", "/usr", "/usr"]
     for name in _SYSTEM_FOLDERS:
         folder = Path("/") / name
@@ -343,7 +341,7 @@ def _system() -> list[str]:
 
 
 def _masks(state: ServerState) -> list[str]:
-    """Return the options that put nothing over the hidden places below the folders of the system."""
+    """Return the options that cover the hidden paths below the system's folders with nothing."""
     argv: list[str] = []
     for shown in {Path("/usr"), *(Path("/") / name for name in _SYSTEM_FOLDERS)}:
         for place in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
@@ -352,7 +350,7 @@ def _masks(state: ServerState) -> list[str]:
 
 
 def _as_pipe(content: bytes) -> int:
-    """Return a descriptor from which the content can be read once; a pipe holds 64 KiB."""
+    """Return a pipe from which the content can be read once; it holds 64 KiB."""
     reading, writing = os.pipe()
     try:
         os.write(writing, content)

@@ -1,7 +1,6 @@
-"""What an isolation must be able to do so that the shell, the files and the snapshots can stand upon it.
+"""The interface of a cell: one session's isolated processes and files, without the shell protocol.
 
-A cell is the isolated place of one session, with its processes and files but without any protocol. Each real
-backend brings one; everything else is shared.
+Each real backend implements one; shell, files and snapshots are shared code on top of it.
 """
 
 import signal
@@ -11,22 +10,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.processes import descendants, inner_pid, process_row, send_signal
-from ors_server.sandboxes.scripts import Layout
+from ors_server.sandboxes.shell_scripts import SandboxLayout
 
 
 class Cell(ABC):
-    """One session's isolated place."""
+    """The isolated processes and files of one session."""
 
     start_limit: ClassVar[float] = 60.0
     """Seconds that a shell may take from its launch to its first prompt."""
-    layout: Layout
+    layout: SandboxLayout
     limits: Limits
     control: Path
     """The control folder as the server sees it."""
     owner: int | None
-    """Uid and gid of the session on the host; None when it is the server's own."""
+    """Uid and gid of the session on the host; None if it has the server's."""
     init: int
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
     fresh_dir: str
@@ -34,9 +33,9 @@ class Cell(ABC):
 
     @abstractmethod
     def launch(self, slave: int) -> None:
-        """Start the init on a terminal; nothing of an earlier launch is alive.
+        """Start the init on a terminal; no process of an earlier launch is alive.
 
-        Must be called on the event loop's thread: what is started dies with the thread that started it.
+        Call it on the event loop's thread: the child ends with the thread that started it.
 
         Args:
             slave: The shell's end of the terminal.
@@ -46,16 +45,16 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    async def settle(self) -> None:
-        """Take note of what exists only now that the shell has answered for the first time after a launch.
+    async def finish_launch(self) -> None:
+        """Record what exists only after the shell has answered for the first time after a launch.
 
         Raises:
-            SandboxStartError: The cell is not what it should be.
+            SandboxStartError: The cell is not as it should be.
         """
 
     @abstractmethod
     def work_folder(self) -> int:
-        """Return the descriptor of the work dir; the cell keeps it open until it is closed."""
+        """Return the descriptor of the work dir, which stays open until the cell is closed."""
 
     @abstractmethod
     def files_folder(self) -> int:
@@ -63,23 +62,19 @@ class Cell(ABC):
 
     @abstractmethod
     def is_inside(self, pid: int) -> bool:
-        """Tell whether a process belongs to the session.
-
-        Args:
-            pid: As the server sees it.
-        """
+        """Return whether a process, by its pid on the host, belongs to the session."""
 
     @abstractmethod
     def alive(self) -> int:
-        """Return how many processes live, about."""
+        """Return the approximate number of live processes."""
 
     @abstractmethod
     def denials(self) -> int:
-        """Return how often a process or thread was refused so far; stays 0 where nobody counts."""
+        """Return how often the process limit refused a process or thread; 0 if that is not counted."""
 
     @abstractmethod
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
-        """Run a program in an isolation of its own over the session's files, beside its processes.
+        """Run a program in its own isolation over the session's files, beside its processes.
 
         It starts in the folder that holds `work`, `home`, `tmp` and `state`. Standard error is a pipe.
 
@@ -90,11 +85,8 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    async def start_fresh(self, order: FreshOrder) -> FreshProcess:
+    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
         """Start a fresh program; it is closed with the cell at the latest.
-
-        Args:
-            order: What to run.
 
         Raises:
             SandboxStartError: Nothing could be started.
@@ -102,48 +94,40 @@ class Cell(ABC):
 
     @abstractmethod
     async def kill(self) -> None:
-        """End every process that was launched; files and fresh programs stay, and `launch` may follow.
+        """Kill every process that was launched; files and fresh programs stay, and `launch` may follow.
 
         Raises:
-            SandboxError: A process outlived it.
+            SandboxError: A process could not be killed.
         """
 
     @abstractmethod
     async def freeze(self) -> None:
-        """Stop every process where it stands."""
+        """Stop every process."""
 
     @abstractmethod
     async def thaw(self) -> None:
-        """Let every process go on."""
+        """Let every stopped process continue."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End every process, remove every file; a second call does nothing."""
+        """Kill every process and remove every file; a second call does nothing."""
 
     def processes(self) -> list[int]:
         """Return the pids of the session, parents first."""
         return [pid for pid in descendants(self.init) if self.is_inside(pid)] if self.init else []
 
     def shell(self, seen_as: int) -> int | None:
-        """Find the shell on the host.
-
-        Args:
-            seen_as: Its pid as it sees itself.
-        """
+        """Return the shell's pid on the host, given its pid in its own namespace."""
         for pid in self.processes():
             if inner_pid(pid) == seen_as:
                 return pid
         return None
 
     def signal_group(self, group: int, number: signal.Signals) -> int:
-        """Signal the session's processes of one process group, each held fast first.
-
-        Args:
-            group: As the server sees it.
-            number: The signal.
+        """Signal the session's processes of one process group, each through a pidfd.
 
         Returns:
-            How many were reached.
+            How many were signalled.
         """
         reached = 0
         for pid in self.processes():
@@ -153,10 +137,6 @@ class Cell(ABC):
         return reached
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Signal every process of the session.
-
-        Args:
-            number: The signal.
-        """
+        """Signal every process of the session."""
         for pid in self.processes():
             send_signal(pid, number, self.is_inside)

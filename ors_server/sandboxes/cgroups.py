@@ -1,6 +1,6 @@
-"""Limits on a whole session through cgroups, version 2 where its controllers are ours, else version 1.
+"""Limits on a whole session through cgroups: version 2 if its controllers can be used, else 1.
 
-What cannot be written is simply not used, and the tier's report says so.
+A controller that cannot be written is not used, and the isolation report says so.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from ors_server.sandboxes.processes import send_signal
 
 _PERIOD_US = 100_000
 SHARES = 256
-"""Version 1: a quarter of what the server's own group has (1024), where both want the processor."""
+"""Version 1: a quarter of the server's own group (1024), when both want the processor."""
 _WEIGHT = 25
 """The same in version 2, whose default is 100."""
 _CONTROLLERS = ("memory", "pids", "cpu")
@@ -29,28 +29,23 @@ _FREEZE_LOOKS = 200
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Where this server may make groups."""
+    """Where this server may create cgroups."""
 
     version: int
     """1, 2, or 0 for nowhere."""
     parents: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Controller to the folder in which groups are made; version 2 has one folder under every name."""
+    """Controller to the folder in which cgroups are created; in version 2 all have the same."""
 
     def has(self, controller: str) -> bool:
-        """Tell whether a controller can be used.
-
-        Args:
-            controller: memory, pids, cpu or freezer.
-        """
+        """Return whether a controller can be used: memory, pids, cpu or freezer."""
         return controller in self.parents
 
 
 def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup")) -> Hierarchies:
-    """Look where groups can be made; makes and removes one to be sure.
+    """Find where cgroups can be created; creates and removes one to be sure.
 
     Args:
-        mounts: Where cgroup file systems are mounted.
-        own: This process's own groups, as the kernel lists them.
+        own: This process's own cgroups, as the kernel lists them.
     """
     try:
         rows = [line.split(":", 2) for line in own.read_text().splitlines()]
@@ -70,7 +65,7 @@ def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup
 
 
 def _unified(mounts: Path, own: str) -> Path | None:
-    """Return the version-2 group that can hand its controllers on to children, if there is one."""
+    """Return the version-2 cgroup that can delegate its controllers to children, if there is one."""
     parent = mounts / own.lstrip("/")
     try:
         offered = (parent / "cgroup.controllers").read_text().split()
@@ -97,7 +92,7 @@ def _is_writable(parent: Path) -> bool:
 
 @dataclass
 class Cgroup:
-    """The groups of one session, one folder per hierarchy."""
+    """The cgroups of one session, one folder per hierarchy."""
 
     hierarchies: Hierarchies
     folders: dict[str, Path]
@@ -106,15 +101,10 @@ class Cgroup:
 
     @classmethod
     def make(cls, hierarchies: Hierarchies, name: str, limits: Limits) -> "Cgroup | None":
-        """Make a session's groups and set their limits.
-
-        Args:
-            hierarchies: Where.
-            name: The groups' name, the same in every hierarchy.
-            limits: What the session may use.
+        """Create a session's cgroups and set their limits.
 
         Returns:
-            The groups; None where none can be made.
+            The cgroups; None if none can be created.
         """
         if not hierarchies.version:
             return None
@@ -148,13 +138,13 @@ class Cgroup:
         return []
 
     def alive(self) -> int:
-        """Return how many processes and threads live inside; 0 when nobody counts."""
+        """Return how many processes and threads are inside; 0 if that is not counted."""
         with contextlib.suppress(OSError, KeyError, ValueError):
             return int((self.folders["pids"] / "pids.current").read_text())
         return 0
 
     def denials(self) -> int:
-        """Return how often the process limit refused somebody; asked around every command, so it is cheap."""
+        """Return how often the process limit refused a process; cheap, because every command calls it."""
         try:
             if self._events < 0:
                 self._events = os.open(self.folders["pids"] / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
@@ -163,15 +153,15 @@ class Cgroup:
             return 0
 
     def freeze(self) -> bool:
-        """Ask the kernel to stop everything inside; tell whether it can."""
+        """Ask the kernel to stop everything inside; returns whether it can."""
         return self._switch("1", "FROZEN")
 
     def thaw(self) -> bool:
-        """Let everything inside go on; tell whether it can."""
+        """Let everything inside continue; returns whether that is possible."""
         return self._switch("0", "THAWED")
 
     def is_frozen(self) -> bool:
-        """Tell whether everything inside stands still."""
+        """Return whether everything inside is stopped."""
         with contextlib.suppress(OSError, KeyError):
             if self.hierarchies.version == 2:  # noqa: PLR2004 # the version of cgroups
                 return "frozen 1" in (self.folders["freezer"] / "cgroup.events").read_text()
@@ -179,7 +169,7 @@ class Cgroup:
         return False
 
     def kill(self) -> None:
-        """Kill everything inside, by the kernel's own switch where it has one (version 2)."""
+        """Kill everything inside, by the kernel's own switch if it has one (version 2)."""
         with contextlib.suppress(OSError, KeyError):
             (self.folders["pids"] / "cgroup.kill").write_text("1")
             return
@@ -190,12 +180,12 @@ class Cgroup:
         self.thaw()
 
     def discard(self) -> None:
-        """Remove the groups at once; nobody has entered them yet."""
+        """Remove the cgroups at once; no process has entered them yet."""
         for folder in set(self.folders.values()):
             try_remove(folder)
 
     async def remove(self) -> None:
-        """Remove the groups; processes that were just killed get half a second to leave them."""
+        """Remove the cgroups; processes that were just killed get half a second to leave them."""
         if self._events >= 0:
             os.close(self._events)
             self._events = -1
@@ -253,11 +243,7 @@ def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
 
 
 def try_remove(folder: Path) -> bool:
-    """Remove one group; tell whether it is gone.
-
-    Args:
-        folder: The group; it stays while a process is in it, dying ones too.
-    """
+    """Remove one cgroup unless a process, or a dying one, is in it; returns whether it is gone."""
     try:
         folder.rmdir()
     except FileNotFoundError:

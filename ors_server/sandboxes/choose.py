@@ -1,4 +1,4 @@
-"""Which backend is in force: the strongest that passes its own probe, or the one that was asked for."""
+"""Chooses the backend: the strongest that passes its own probe, or the one that the operator selected."""
 
 import contextlib
 import resource
@@ -9,18 +9,18 @@ from enum import StrEnum
 from ors_server.clock import Clock
 from ors_server.sandboxes.base import Backend
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cleanup import clean_up
 from ors_server.sandboxes.docker import DockerBackend
-from ors_server.sandboxes.errors import SandboxUnavailableError
-from ors_server.sandboxes.janitor import sweep
+from ors_server.sandboxes.hidden_paths import HiddenPaths, find_visible
+from ors_server.sandboxes.isolation_report import IsolationReport, Strength
 from ors_server.sandboxes.landlock import LandlockBackend
-from ors_server.sandboxes.masks import Hidden, find_visible
 from ors_server.sandboxes.none import NoneBackend
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Strength, TierReport
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sandboxes.server_state import ServerState
 
 
-class Choice(StrEnum):
-    """What an operator may ask for."""
+class BackendChoice(StrEnum):
+    """What an operator may select."""
 
     AUTO = "auto"
     BUBBLEWRAP = "bubblewrap"
@@ -30,32 +30,32 @@ class Choice(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the operator asked for."""
+class BackendRequest:
+    """What the operator requires of the backend."""
 
-    choice: Choice = Choice.AUTO
+    choice: BackendChoice = BackendChoice.AUTO
     allow_unsandboxed: bool = False
-    """Accept that nothing is isolated, when nothing better is to be had or nothing else was asked for."""
+    """Accept no isolation, if nothing better works or `none` was selected."""
     at_least: Strength = Strength.PARTIAL
-    """Refuse to start on less."""
+    """Refuse to start with less."""
     docker_image: str | None = None
-    """The image of sessions' containers; without one Docker is not tried unless it is asked for by name."""
+    """The image of sessions' containers; without one Docker is tried only if selected by name."""
     docker_host: str | None = None
-    """Where the Docker engine listens; as in `DOCKER_HOST` by default."""
-    hidden: Hidden = field(default_factory=Hidden)
+    """Where the Docker engine listens; by default as in `DOCKER_HOST`."""
+    hidden: HiddenPaths = field(default_factory=HiddenPaths)
     """What agents must not read."""
     allow_visible_answers: bool = False
-    """Accept a backend in which agents can read it."""
+    """Accept a backend in which agents can read hidden files."""
 
 
 @dataclass
-class Chosen:
-    """The backend in force, and why it is not a stronger one."""
+class ChosenBackend:
+    """The chosen backend, and why it is not a stronger one."""
 
     backend: Backend
-    report: TierReport
+    report: IsolationReport
     refused: Mapping[str, str]
-    """Stronger backends that were tried, to what they said."""
+    """Stronger backends that were tried, and why each was not chosen."""
     state: ServerState
 
     async def aclose(self) -> None:
@@ -66,67 +66,63 @@ class Chosen:
             self.state.close()
 
 
-async def choose(wanted: Wanted | None = None, clock: Clock | None = None) -> Chosen:
+async def choose(request: BackendRequest | None = None, clock: Clock | None = None) -> ChosenBackend:
     """Clean up after dead servers, then probe the backends from the strongest down.
 
-    Args:
-        wanted: What the operator asked for.
-        clock: The source of time.
-
     Raises:
-        SandboxUnavailableError: Nothing that was asked for works here; the message says what each one lacked.
-        UnsandboxedRefusedError: Only `none` was asked for, and it was not allowed.
+        SandboxUnavailableError: No permitted backend works here; the message says what each one lacks.
+        UnsandboxedRefusedError: Only `none` was selected, and it is not allowed.
     """
-    wanted = wanted or Wanted()
-    sweep()
+    request = request or BackendRequest()
+    clean_up()
     _raise_descriptor_limit()
     state = ServerState()
-    state.hidden = wanted.hidden
+    state.hidden = request.hidden
     try:
-        return await _choose(wanted, state, clock)
+        return await _choose(request, state, clock)
     except BaseException:
         state.close()
         raise
 
 
 def _raise_descriptor_limit() -> None:
-    """Use what the operator's hard limit allows: a live sandbox holds six descriptors of the server's."""
+    """Use all that the hard limit allows: a live sandbox takes six of the server's descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         if soft != hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _choose(wanted: Wanted, state: ServerState, clock: Clock | None) -> Chosen:
+async def _choose(request: BackendRequest, state: ServerState, clock: Clock | None) -> ChosenBackend:
     refused: dict[str, str] = {}
-    for name, make in _candidates(wanted, state, clock):
+    for name, make in _candidates(request, state, clock):
         backend = make()
         try:
             report = await backend.probe()
-            await _require_hidden(backend, wanted)
+            await _require_hidden(backend, request)
         except SandboxUnavailableError as error:
             refused[name] = str(error)
             await backend.aclose()
             continue
-        if report.strength >= wanted.at_least or report.strength is Strength.NONE:
-            return Chosen(backend, report, refused, state)
-        refused[name] = f"holds less (level {report.strength}) than was asked for (level {wanted.at_least})"
+        if report.strength >= request.at_least or report.strength is Strength.NONE:
+            return ChosenBackend(backend, report, refused, state)
+        refused[name] = f"isolates less (level {report.strength}) than required (level {request.at_least})"
         await backend.aclose()
     tried = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     raise SandboxUnavailableError(f"no sandbox works here. {tried}. To run without one: --allow-unsandboxed")
 
 
-async def _require_hidden(backend: Backend, wanted: Wanted) -> None:
-    """Look from within whether the hidden places can be read.
+async def _require_hidden(backend: Backend, request: BackendRequest) -> None:
+    """Check from inside a sandbox that hidden files cannot be read.
 
     Raises:
-        SandboxUnavailableError: They can, and nobody allowed that.
+        SandboxUnavailableError: They can, and the operator did not allow that.
     """
-    if not wanted.hidden.places or wanted.allow_visible_answers:
+    if not request.hidden.places or request.allow_visible_answers:
         return
     sandbox = await backend.start("probe-answers")
     try:
-        found = await find_visible(sandbox, wanted.hidden)
+        found = await find_visible(sandbox, request.hidden)
     finally:
         await sandbox.aclose()
     if found is not None:
@@ -137,21 +133,21 @@ async def _require_hidden(backend: Backend, wanted: Wanted) -> None:
 
 
 def _candidates(
-    wanted: Wanted, state: ServerState, clock: Clock | None
-) -> list[tuple[Choice, Callable[[], Backend]]]:
+    request: BackendRequest, state: ServerState, clock: Clock | None
+) -> list[tuple[BackendChoice, Callable[[], Backend]]]:
     """Return what to try, the strongest first."""
-    image, host = wanted.docker_image, wanted.docker_host
-    everything: list[tuple[Choice, Callable[[], Backend]]] = [
-        (Choice.BUBBLEWRAP, lambda: BubblewrapBackend(state, clock)),
-        (Choice.DOCKER, lambda: DockerBackend(state, clock, image=image, host=host)),
-        (Choice.LANDLOCK, lambda: LandlockBackend(state, clock)),
-        (Choice.NONE, lambda: NoneBackend(state, clock, allowed=wanted.allow_unsandboxed)),
+    image, host = request.docker_image, request.docker_host
+    everything: list[tuple[BackendChoice, Callable[[], Backend]]] = [
+        (BackendChoice.BUBBLEWRAP, lambda: BubblewrapBackend(state, clock)),
+        (BackendChoice.DOCKER, lambda: DockerBackend(state, clock, image=image, host=host)),
+        (BackendChoice.LANDLOCK, lambda: LandlockBackend(state, clock)),
+        (BackendChoice.NONE, lambda: NoneBackend(state, clock, allowed=request.allow_unsandboxed)),
     ]
-    if wanted.choice is not Choice.AUTO:
-        return [candidate for candidate in everything if candidate[0] is wanted.choice]
-    left_out = set[Choice]()
-    if not wanted.allow_unsandboxed:
-        left_out.add(Choice.NONE)
+    if request.choice is not BackendChoice.AUTO:
+        return [candidate for candidate in everything if candidate[0] is request.choice]
+    left_out = set[BackendChoice]()
+    if not request.allow_unsandboxed:
+        left_out.add(BackendChoice.NONE)
     if image is None:
-        left_out.add(Choice.DOCKER)
+        left_out.add(BackendChoice.DOCKER)
     return [candidate for candidate in everything if candidate[0] not in left_out]

@@ -20,10 +20,10 @@ from ors_server.sandboxes.base import Limits, Sandbox
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.docker_cell import DockerCell, place_of
 from ors_server.sandboxes.docker_engine import Engine, EngineFacts
-from ors_server.sandboxes.errors import SandboxError, SandboxUnavailableError
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.state import MARK, OWNER, ServerState
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
+from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, ServerState
 from ors_server.sandboxes.uids import try_lock
 
 
@@ -56,7 +56,7 @@ class DockerBackend(HostedBackend):
         self._connecting = anyio.Lock()
 
     @override
-    async def probe(self) -> TierReport:
+    async def probe(self) -> IsolationReport:
         await self._connect()
         return await super().probe()
 
@@ -110,14 +110,14 @@ class DockerBackend(HostedBackend):
         """Nothing is needed beyond the engine."""
 
     @override
-    def describe(self) -> TierReport:
+    def describe(self) -> IsolationReport:
         """Tell what a session of this backend is held by on this machine."""
         if self._facts is None:
             raise SandboxUnavailableError("the engine was not asked yet")
         return describe(self._facts, has_uids=self.state.uids is not None)
 
 
-def describe(facts: EngineFacts, *, has_uids: bool) -> TierReport:
+def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
     """Tell what containers are held by.
 
     Args:
@@ -147,7 +147,7 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> TierReport:
         "What the kernel tells of the host under /sys and in /proc/meminfo and the like can be read.",
         "The kernel is shared: a hole in it is a way out.",
     ]
-    return TierReport("docker", Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
+    return IsolationReport("docker", Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True)
 
 
 def sweep_containers(engine: Engine, base: Path) -> list[str]:
@@ -162,7 +162,7 @@ def sweep_containers(engine: Engine, base: Path) -> list[str]:
     """
     removed: list[str] = []
     for container, labels in engine.labelled(containers.PLACE_LABEL, place_of(base)).items():
-        if _is_dead(base / f"{MARK}{labels.get(containers.SERVER_LABEL, '')}"):
+        if _is_dead(base / f"{FOLDER_PREFIX}{labels.get(containers.SERVER_LABEL, '')}"):
             with suppress(SandboxError):
                 engine.remove(container)
                 removed.append(container)
@@ -173,7 +173,7 @@ def _is_dead(folder: Path) -> bool:
     if not folder.is_dir():
         return True
     try:
-        lock = try_lock(folder / OWNER)
+        lock = try_lock(folder / LOCK_FILE)
     except OSError:
         return False
     if lock is None:

@@ -18,13 +18,13 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.docker_engine import Engine, EngineFacts
 from ors_server.sandboxes.docker_group import ContainerGroup
-from ors_server.sandboxes.errors import SandboxStartError
-from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
-from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshPlace, HostCell
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.fresh_process import ProcessStreams
+from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshFolders, HostCell
 from ors_server.sandboxes.processes import ended, namespace_of, send_signal
-from ors_server.sandboxes.programs import Ends
-from ors_server.sandboxes.scripts import Enforced, Layout, ulimits
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.sandbox_errors import SandboxStartError
+from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
 _STATUS_BYTES = 65_536
 _NEWS_LIMIT = 60.0
@@ -56,7 +56,7 @@ class DockerCell(HostCell):
         super().__init__(state, limits)
 
     @override
-    def lay_out(self) -> Layout:
+    def make_layout(self) -> SandboxLayout:
         return containers.LAYOUT
 
     @override
@@ -65,8 +65,8 @@ class DockerCell(HostCell):
         return None
 
     @override
-    def enforced(self) -> Enforced:
-        return Enforced(memory=self._facts.memory, pids=self._facts.pids)
+    def enforced(self) -> EnforcedLimits:
+        return EnforcedLimits(memory=self._facts.memory, pids=self._facts.pids)
 
     @override
     def prepare(self) -> None:
@@ -124,13 +124,13 @@ class DockerCell(HostCell):
             "go": waits,
         }
         try:
-            return self._spawn(orders, Ends(slave, slave, slave, told), waits)
+            return self._spawn(orders, ProcessStreams(slave, slave, slave, told), waits)
         finally:
             os.close(told)
             os.close(waits)
 
     @override
-    async def settle(self) -> None:
+    async def finish_launch(self) -> None:
         """Take hold of the container's first process and files, and shut its terminal's door."""
         try:
             news = await self._hear("init")
@@ -265,10 +265,10 @@ class DockerCell(HostCell):
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         config = containers.copier(self._place, argv, reads=stdin == subprocess.DEVNULL)
-        return self._spawn_program(config, Ends(stdin, stdout, subprocess.PIPE, -1), -1)
+        return self._spawn_program(config, ProcessStreams(stdin, stdout, subprocess.PIPE, -1), -1)
 
     @override
-    async def start_fresh(self, order: FreshOrder) -> FreshProcess:
+    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
         """Start a fresh program, and wait until there is a process: starting is not on the program's time."""
         try:
             process = await super().start_fresh(order)
@@ -285,7 +285,9 @@ class DockerCell(HostCell):
         return process
 
     @override
-    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+    def spawn_fresh(
+        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
         lines = ulimits(self.limits, self.enforced())
         config = containers.fresh(self._place, order, place.files, lines)
         self._begun, begins = os.pipe()
@@ -297,13 +299,15 @@ class DockerCell(HostCell):
         finally:
             os.close(begins)
 
-    def _spawn_program(self, config: containers.Config, ends: Ends, begins: int) -> "subprocess.Popen[bytes]":
+    def _spawn_program(
+        self, config: containers.Config, ends: ProcessStreams, begins: int
+    ) -> "subprocess.Popen[bytes]":
         self._programs += 1
         name = f"ors-{self._mark}-p{self._programs}"
         orders = {"name": name, "container": config, "data": self._data_folder, "begins": begins}
         return self._spawn(orders, ends, begins)
 
-    def _spawn(self, orders: dict[str, Any], ends: Ends, *passed: int) -> "subprocess.Popen[bytes]":
+    def _spawn(self, orders: dict[str, Any], ends: ProcessStreams, *passed: int) -> "subprocess.Popen[bytes]":
         """Start the process that talks to the engine."""
         orders |= {"host": self._engine.host, "api": self._facts.api}
         reading = _as_file(json.dumps(orders).encode())

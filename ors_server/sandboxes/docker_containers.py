@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import SHARES
 from ors_server.sandboxes.docker_profile import session_profile
-from ors_server.sandboxes.fresh import FreshOrder
-from ors_server.sandboxes.scripts import Layout
+from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.shell_scripts import SandboxLayout
 
 Config: TypeAlias = dict[str, Any]
 Mount: TypeAlias = dict[str, Any]
 
-LAYOUT = Layout(
+LAYOUT = SandboxLayout(
     work="/work",
     home="/home/agent",
     temporary="/tmp",  # noqa: S108 # the container's own
@@ -150,7 +150,7 @@ def session(place: Place, terminal: str) -> Config:
     return config
 
 
-def fresh(place: Place, order: FreshOrder, files: Path | None, ulimits: str) -> Config:
+def fresh(place: Place, order: FreshProgram, files: Path | None, ulimits: str) -> Config:
     """Return the container of a fresh program.
 
     Args:

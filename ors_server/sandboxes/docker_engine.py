@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ors_server.sandboxes.errors import SandboxError, SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
 
 _T = TypeVar("_T")
 DEFAULT_HOST = "unix:///var/run/docker.sock"

@@ -1,7 +1,7 @@
-"""Fresh programs: run beside the agent, in an isolation of their own, sharing only a view of the work dir.
+"""Fresh programs: they run beside the agent, in their own isolation, with a read-only view of the work dir.
 
-What a fresh program prints and its status are the word of whatever ran in it. Where that is the agent's code,
-the caller compares on its own side of the pipe and hands no expected value in.
+A fresh program's output and status are those of the code that ran in it. If that is the agent's code, the
+caller compares results on its own side and passes no expected value in.
 """
 
 import contextlib
@@ -13,59 +13,56 @@ from dataclasses import dataclass, field
 import anyio
 
 from ors_server.clock import SystemClock
-from ors_server.sandboxes.errors import FreshEndedError, SandboxError, SandboxStarvedError
-from ors_server.sandboxes.output import Capture, Output
+from ors_server.sandboxes.captured_output import Output, OutputCapture
+from ors_server.sandboxes.processor_usage import Usage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxError, SandboxStarvedError
 
 RECEIVE_BYTES = 65_536
-"""What one `receive` returns at most unless told: a pipe holds as much (pipe(7))."""
+"""Most bytes that one `receive` returns by default: the capacity of a pipe (pipe(7))."""
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
 class FreshRun:
-    """What became of a fresh program that ran to its end."""
+    """The result of a fresh program that ran to its end."""
 
     exit_code: int | None
-    """Status in [0, 255]; 128 + n for a death by signal n; None when a limit of the caller's ended it."""
+    """Status in [0, 255]; 128 + n for a death by signal n; None if a limit of the caller ended it."""
     stdout: Output
     """Everything, up to the caller's `output_bytes`."""
     stderr: Output
-    """Head and tail as the sandbox's limits keep them of a command."""
+    """Head and tail, as the sandbox's limits keep them of a command."""
     timed_out: bool
     output_limit: bool
-    """Whether standard output passed the caller's `output_bytes`."""
+    """Whether standard output was longer than the caller's `output_bytes`."""
     duration_s: float
     """Seconds from the start to the result."""
     spent_s: float = 0.0
-    """Seconds that the program spent of its time limit: less than `duration_s` on a busy machine."""
+    """Seconds of its time limit that the program spent: fewer than `duration_s` on a busy machine."""
 
 
 class FreshProcess(ABC):
-    """A program on its way; what it was started for is talked over with it by its three streams.
+    """A running program, used through its three streams.
 
-    One task may send while another receives. Whoever starts it closes it.
+    One task may send while another receives. The caller that starts it closes it.
     """
 
     @property
     @abstractmethod
     def stderr(self) -> Output:
-        """What it has printed to standard error so far: head and tail; complete after `wait`."""
+        """Its standard error so far: head and tail; complete after `wait`."""
 
     def usage(self) -> Usage | None:
-        """Return what it and all that it started has used of the processor; None where that is not known."""
+        """Return the processor use of it and everything it started; None if that is not known."""
         return None
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
         """Write to its standard input; waits while the pipe is full.
 
-        Args:
-            data: Any number of bytes.
-
         Raises:
-            FreshEndedError: It has ended, or closed its standard input; or the caller did.
+            FreshEndedError: It has ended or closed its standard input, or the caller closed it.
         """
 
     @abstractmethod
@@ -74,11 +71,7 @@ class FreshProcess(ABC):
 
     @abstractmethod
     async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
-        """Return the next bytes of its standard output; `b""` once there will be no more.
-
-        Args:
-            most: How many at most, from 1.
-        """
+        """Return the next bytes of its standard output, at most `most`; `b""` at its end."""
 
     @abstractmethod
     async def wait(self) -> int:
@@ -88,9 +81,9 @@ class FreshProcess(ABC):
         when it ends.
 
         Raises:
-            SandboxStartError: Its isolation did not come up, so it never ran.
-            SandboxClosedError: The sandbox was closed under it.
-            SandboxError: Somebody outside ended it.
+            SandboxStartError: Its isolation did not start, so it never ran.
+            SandboxClosedError: The sandbox was closed meanwhile.
+            SandboxError: A process outside ended it.
         """
 
     @abstractmethod
@@ -99,17 +92,17 @@ class FreshProcess(ABC):
 
 
 @dataclass(frozen=True)
-class FreshOrder:
-    """What is to be run, checked."""
+class FreshProgram:
+    """A program to run, with checked arguments."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Relative name to content."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the caller adds to the clean environment, or puts in its place."""
+    """Variables that are added to the clean environment, or replace its own."""
 
     def __post_init__(self) -> None:
-        """Refuse what no program can be given.
+        """Reject what no program can be given.
 
         Raises:
             ValueError: No argument at all, a NUL, a bad variable name, or a file name that is not relative.
@@ -132,11 +125,7 @@ class FreshOrder:
                 raise ValueError(f"a file is named by a normal path below the folder, not {name!r}")
 
     def variables(self, temporary: str) -> dict[str, str]:
-        """Return the program's whole environment.
-
-        Args:
-            temporary: Its own writable folder.
-        """
+        """Return the program's whole environment, given its own writable folder."""
         clean = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": temporary, "TMPDIR": temporary}
         return {**clean, **self.environment}
 
@@ -147,14 +136,13 @@ async def run_patiently(
     """Start a program and run it to its end; once more if the machine was too busy for it.
 
     Args:
-        start: Starts it. Two runs share nothing but a read-only view.
-        stdin: As for `run_to_end`, as the others.
+        start: Starts it; two runs share only the read-only view.
         time_limit: Seconds.
         output_bytes: Most that it may print to standard output.
 
     Raises:
         ValueError: The time limit is not above 0.
-        SandboxStarvedError: The machine was too busy for it again.
+        SandboxStarvedError: The machine was too busy again.
     """
     if not time_limit > 0:
         raise ValueError(f"a time limit is above 0 seconds, not {time_limit!r}")
@@ -167,12 +155,12 @@ async def run_patiently(
 async def run_to_end(
     process: FreshProcess, stdin: bytes, *, time_limit: float, output_bytes: int
 ) -> FreshRun:
-    """Feed a program, read it to its end, and kill it when it passes a limit.
+    """Feed a program, read it to its end, and kill it when it exceeds a limit.
 
     Args:
         process: Just started; closed when this returns or raises.
         stdin: All of its standard input.
-        time_limit: Seconds that it may spend, as a `ProgramClock` counts them.
+        time_limit: Seconds that it may spend, as a `ProgramClock` measures them.
         output_bytes: Most that it may print to standard output.
 
     Raises:
@@ -180,7 +168,7 @@ async def run_to_end(
     """
     clock = SystemClock()
     began = clock.monotonic()
-    capture = Capture(output_bytes, 0)
+    capture = OutputCapture(output_bytes, 0)
     exit_code: int | None = None
     timed_out = False
     program = ProgramClock(process.usage)
@@ -205,13 +193,13 @@ async def run_to_end(
     )
 
 
-async def _converse(process: FreshProcess, stdin: bytes, capture: Capture, most: int) -> int | None:
-    """Return the status; None when it printed too much."""
+async def _converse(process: FreshProcess, stdin: bytes, capture: OutputCapture, most: int) -> int | None:
+    """Return the status; None if it printed too much."""
     failure: SandboxError | None = None
     code: int | None = None
 
     async def feed() -> None:
-        with contextlib.suppress(FreshEndedError):  # not reading all of its input is the program's own affair
+        with contextlib.suppress(FreshEndedError):  # a program need not read all of its input
             await process.send(stdin)
         await process.close_stdin()
 

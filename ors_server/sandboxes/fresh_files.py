@@ -1,25 +1,21 @@
-"""The files of fresh programs on the host: written once, readable by whoever runs, writable by nobody."""
+"""The files of fresh programs on the host: written once, readable for every program, writable for none."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
 
-from ors_server.sandboxes.errors import SandboxStartError
-from ors_server.sandboxes.state import remove_tree
+from ors_server.sandboxes.sandbox_errors import SandboxStartError
+from ors_server.sandboxes.server_state import remove_tree
 
 _TURN_LIMIT = 10.0
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a new folder.
-
-    Args:
-        folder: Made here.
-        files: Relative name to content, as `FreshOrder` has checked them.
+    """Write files (relative names to contents) into a new folder.
 
     Raises:
-        SandboxStartError: They do not fit, or get into each other's way.
+        SandboxStartError: They do not fit, or one's name is another's folder.
     """
     try:
         folder.mkdir(mode=0o755)
@@ -35,9 +31,9 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 class SharedFolder:
-    """One folder for all fresh programs of a sandbox, where none can be shown a folder of its own.
+    """One folder for all fresh programs of a sandbox, if they cannot have a folder each.
 
-    Programs with the same files share it; one with others waits until those are done.
+    Programs with the same files share it; one with others waits until those have ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,10 +43,7 @@ class SharedFolder:
         self._is_free = anyio.Event()
 
     async def take(self, files: Mapping[str, bytes]) -> None:
-        """Have the files stand in the folder until `leave`.
-
-        Args:
-            files: Relative name to content.
+        """Have these files in the folder until `leave`.
 
         Raises:
             SandboxStartError: Programs with other files did not end for 10 s, or writing failed.
@@ -64,7 +57,7 @@ class SharedFolder:
         self._users += 1
 
     def leave(self) -> None:
-        """Be done with the files; the last one takes them away."""
+        """Stop using the files; the last user removes them."""
         self._users -= 1
         if not self._users:
             remove_tree(self.path)

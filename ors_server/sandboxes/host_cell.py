@@ -1,7 +1,7 @@
-"""What cells on this host have in common: folder, owner, control files, groups, and how they begin and end.
+"""What cells on this host share: folder, owner, control files, cgroups, launch and end.
 
-A backend's own file says how its first process, its copiers and its fresh programs are started, and how all
-that it started is killed.
+A backend's own file starts the first process, the copying programs and the fresh programs, and kills what it
+started.
 """
 
 import contextlib
@@ -21,52 +21,48 @@ from typing_extensions import override
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.errors import SandboxClosedError, SandboxError, SandboxStartError
-from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.fresh_files import write_files
+from ors_server.sandboxes.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.processes import ended, lower_priority
-from ors_server.sandboxes.programs import Care, Ends, HostedProcess
-from ors_server.sandboxes.scripts import Enforced, Layout, init_script, rc_script
-from ors_server.sandboxes.state import MARK, ServerState, SessionFolder, remove_tree
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
+from ors_server.sandboxes.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
+from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, init_script, rc_script
 
 KILL_LIMIT = 60.0
-"""Seconds that a killed process may take to be gone."""
+"""Seconds until a killed process must be gone."""
 _FOLDERS = (".", "work", "home", "tmp", "state")
 _PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class FreshPlace:
+class FreshFolders:
     """What a fresh program has on the host."""
 
     files: Path | None = None
     """The folder of its files."""
     temporary: Path | None = None
-    """Its writable folder, where it does not get a file system of its own."""
+    """Its writable folder, if it has no file system of its own."""
     group: Cgroup | None = None
-    """Its own, so that no other program's processes or memory count against it."""
+    """Its own cgroup, so that no other program's processes or memory count against it."""
 
     @property
     def entrances(self) -> list[str]:
-        """Files into which its first process writes 0 to enter its group."""
+        """Files into which its first process writes 0 to enter its cgroup."""
         return self.group.entrances if self.group is not None else []
 
 
 class HostCell(Cell):
-    """One session's folder, groups and processes; isolated as a backend says."""
+    """One session's folder, cgroups and processes; each backend adds the isolation."""
 
     fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL
-    """What makes a fresh program's guardian end everything under it."""
+    """The signal on which a fresh program's guardian ends everything below it."""
 
     def __init__(self, state: ServerState, limits: Limits) -> None:
-        """Make the session's place on the host; on failure nothing is left behind.
-
-        Args:
-            state: The server's folder.
-            limits: What the session may use.
+        """Create the session's files on the host; on failure nothing is left.
 
         Raises:
-            OSError: The place could not be made.
+            OSError: They could not be created.
         """
         self.limits = limits
         self.init = 0
@@ -75,7 +71,7 @@ class HostCell(Cell):
         self.owner = self._folder.owner
         self.control = self._folder.control
         self._data = self._folder.path / "files"
-        self.layout = self.lay_out()
+        self.layout = self.make_layout()
         self._mark = f"{state.server_id}-{self._folder.name}"
         self._cgroup = self.make_group("")
         self._fresh_groups: list[Cgroup] = []
@@ -97,62 +93,45 @@ class HostCell(Cell):
             state.close_session(self._folder)
             raise
 
-    # What a backend says
+    # What a backend implements
 
     @abstractmethod
-    def lay_out(self) -> Layout:
-        """Say where things stand as the agent's processes see them; the folder's paths are known."""
+    def make_layout(self) -> SandboxLayout:
+        """Return the paths as the agent's processes see them; the folder's paths are known."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what has to be there before the first launch; the control files are."""
+        """Create what must exist before the first launch; the control files do."""
 
     @abstractmethod
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
-        """Start the init on a terminal.
-
-        Args:
-            slave: The shell's end of the terminal.
-        """
+        """Start the init on a terminal, of which `slave` is the shell's end."""
 
     @abstractmethod
     async def end_processes(self) -> None:
-        """Kill everything that was launched; the first process is waited for afterwards."""
+        """Kill everything that was launched; the caller then waits for the first process."""
 
     @abstractmethod
-    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
-        """Start a fresh program's guardian.
+    def spawn_fresh(
+        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
+        """Start a fresh program's guardian."""
 
-        Args:
-            order: What to run.
-            place: What was made for it on the host.
-            ends: Its pipes.
-        """
-
-    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
-        """Make what a fresh program needs on the host.
-
-        Args:
-            order: What to run.
-            number: The program's, from 1.
-        """
+    async def make_folders(self, order: FreshProgram, number: int) -> FreshFolders:
+        """Create what the fresh program of this number (from 1) needs on the host."""
         if not order.files:
-            return FreshPlace()
+            return FreshFolders()
         folder = self._folder.path / f"fresh-{number}"
         await anyio.to_thread.run_sync(write_files, folder, order.files)
-        return FreshPlace(files=folder)
+        return FreshFolders(files=folder)
 
-    def close_place(self, place: FreshPlace) -> None:
-        """Remove it again; the program is dead.
-
-        Args:
-            place: From `open_place`.
-        """
+    def remove_folders(self, place: FreshFolders) -> None:
+        """Remove it again; the program is dead."""
         if place.files is not None:
             remove_tree(place.files)
 
     def close_namespaces(self) -> None:
-        """Let go of whatever else the cell holds open; everything is dead."""
+        """Close whatever else the cell holds open; every process is dead."""
 
     # The session's processes
 
@@ -171,7 +150,7 @@ class HostCell(Cell):
             self._first.kill()
             self._first.wait()
             self._first, self.init = None, 0
-            raise SandboxStartError(f"the new sandbox cannot be held: {error}") from error
+            raise SandboxStartError(f"the new sandbox's first process cannot be opened: {error}") from error
 
     @override
     async def kill(self) -> None:
@@ -234,19 +213,19 @@ class HostCell(Cell):
     # Fresh programs
 
     @override
-    async def start_fresh(self, order: FreshOrder) -> FreshProcess:
+    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
         self._fresh_number += 1
-        place = await self.open_place(order, self._fresh_number)
+        place = await self.make_folders(order, self._fresh_number)
         if self._is_closed:
-            self.close_place(place)
+            self.remove_folders(place)
         self._require_open()
         self._open_folders()
 
-        def forget(process: HostedProcess) -> None:
+        def on_end(process: HostedProcess) -> None:
             self._fresh.discard(process)
             kill_rest()
             self._free_groups += [] if group is None else [group]
-            self.close_place(place)
+            self.remove_folders(place)
 
         def kill_rest() -> None:
             if group is not None and group.alive():
@@ -257,19 +236,19 @@ class HostCell(Cell):
         try:
             group = self._take_group()
             place = replace(place, group=group)
-            care = Care(self.fresh_ending, kept, kill_rest, forget)
-            process = HostedProcess(partial(self.spawn_fresh, order, place), care)
+            options = GuardianOptions(self.fresh_ending, kept, kill_rest, on_end)
+            process = HostedProcess(partial(self.spawn_fresh, order, place), options)
         except BaseException:
-            self.close_place(place)
+            self.remove_folders(place)
             raise
         self._fresh.add(process)
         return process
 
     def _take_group(self) -> Cgroup | None:
-        """Return a group in which nobody is, for one fresh program.
+        """Return an empty cgroup for one fresh program.
 
         Raises:
-            SandboxStartError: Groups hold the limits here, and no more can be made.
+            SandboxStartError: Cgroups enforce the limits here, and no more can be created.
         """
         if self._cgroup is None:
             return None
@@ -286,18 +265,14 @@ class HostCell(Cell):
     # What backends share
 
     def make_group(self, suffix: str) -> Cgroup | None:
-        """Make one more group with the session's limits, where groups can be made.
+        """Make another cgroup with the session's limits, if possible; `suffix` distinguishes it."""
+        return Cgroup.make(self._state.hierarchies, f"{FOLDER_PREFIX}{self._mark}{suffix}", self.limits)
 
-        Args:
-            suffix: Told apart by it from the session's other groups.
-        """
-        return Cgroup.make(self._state.hierarchies, f"{MARK}{self._mark}{suffix}", self.limits)
-
-    def enforced(self) -> Enforced:
-        """Return which limits a group holds, so that nothing else need."""
+    def enforced(self) -> EnforcedLimits:
+        """Return which limits a cgroup enforces."""
         has = self._state.hierarchies.has
         is_held = self._cgroup is not None
-        return Enforced(memory=is_held and has("memory"), pids=is_held and has("pids"))
+        return EnforcedLimits(memory=is_held and has("memory"), pids=is_held and has("pids"))
 
     def counted_limits(self) -> Limits:
         """Return the limits as the kernel counts them where the session's processes are started."""
@@ -314,12 +289,12 @@ class HostCell(Cell):
         self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
 
     def _open_folders(self) -> None:
-        """Give the session's folders back to their owner, whatever mode an agent has given them.
+        """Make the session's folders accessible to their owner again, whatever mode an agent has set.
 
-        Whoever starts in a folder must be allowed to enter it.
+        A process that starts in a folder must be allowed to enter it.
         """
         for name in _FOLDERS if self._files >= 0 else ():
-            with contextlib.suppress(OSError):  # then what is to start there says why it cannot
+            with contextlib.suppress(OSError):  # the program that starts there reports it
                 folder = os.open(name, _PATH_ONLY, dir_fd=self._files)
                 try:
                     mode = stat.S_IMODE(os.fstat(folder).st_mode)

@@ -1,4 +1,4 @@
-"""Sandboxes on this host: turns, files, snapshots and lifetimes over any cell and its shell."""
+"""Sandboxes on this host: serialised operations, files, snapshots and lifetimes, over any cell."""
 
 import contextlib
 import os
@@ -15,8 +15,11 @@ from typing_extensions import override
 from ors_server.clock import Clock, SystemClock
 from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.copies import HostedSnapshot, pack, pour, together, unpack
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.file_copies import HostedSnapshot, copy_between, pack, run_together, unpack
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.isolation_report import IsolationReport
+from ors_server.sandboxes.persistent_shell import Shell
+from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxError,
     SandboxFrozenError,
@@ -24,13 +27,10 @@ from ors_server.sandboxes.errors import (
     SandboxUnavailableError,
     SnapshotError,
 )
-from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
-from ors_server.sandboxes.scripts import DUMP, restore_command
 from ors_server.sandboxes.self_check import check_isolation
-from ors_server.sandboxes.shell import Shell
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.shell_scripts import DUMP, restore_command
 from ors_server.sandboxes.syscalls import Resolve, openat2
-from ors_server.sandboxes.tier import TierReport
 from ors_server.sandboxes.workdir import WorkDir
 
 _T = TypeVar("_T")
@@ -39,10 +39,10 @@ _CLOSED_AT_ONCE = 16
 
 
 class HostedSandbox(Sandbox):
-    """A cell with a shell in it."""
+    """A sandbox made of a cell and a shell in it."""
 
     cell: Cell
-    """The isolated place, for another sandbox that copies it."""
+    """The cell, for another sandbox that copies it."""
 
     def __init__(self, session_id: str, cell: Cell, backend: "HostedBackend") -> None:
         self.session_id = session_id
@@ -58,7 +58,7 @@ class HostedSandbox(Sandbox):
         self._is_frozen = False
 
     async def begin(self) -> None:
-        """Launch the shell; on failure nothing is left behind.
+        """Launch the shell; on failure nothing is left.
 
         Raises:
             SandboxStartError: No shell answered.
@@ -75,17 +75,17 @@ class HostedSandbox(Sandbox):
         limit = self.limits.time_limit if time_limit is None else time_limit
         if not limit > 0:
             raise ValueError(f"a time limit is above 0 seconds, not {limit!r}")
-        async with self._my_turn():
+        async with self._exclusively():
             self._require_thawed()
             result = await self._shell.run(command, min(limit, self.limits.longest_time_limit))
-            self._require_open()  # else the end of the sandbox would pass for the command's
+            self._require_open()  # otherwise the end of the sandbox would look like the command's
             return result
 
     @override
     async def restart(self) -> None:
-        async with self._my_turn():
+        async with self._exclusively():
             await self._end_freeze()
-            self._forget_state()
+            self._clear_saved_state()
             await self._shell.restart()
 
     @override
@@ -108,7 +108,7 @@ class HostedSandbox(Sandbox):
 
     @override
     async def snapshot(self) -> Snapshot:
-        async with self._my_turn(), self._written_down():
+        async with self._exclusively(), self._state_saved():
             return await pack(self.cell, self._backend.new_snapshot_path(), self._backend.name)
 
     @override
@@ -117,7 +117,7 @@ class HostedSandbox(Sandbox):
             raise SnapshotError(
                 f"a snapshot of {self._backend.name} is needed; this one is another backend's"
             )
-        async with self._my_turn():
+        async with self._exclusively():
             await self._end_freeze()
             await self.cell.kill()
             await unpack(self.cell, snapshot)
@@ -133,11 +133,11 @@ class HostedSandbox(Sandbox):
                 raise TypeError(f"a {type(self).__name__} was expected, not a {type(other).__name__}")
             others.append(other)
 
-        async with self._my_turn():
+        async with self._exclusively():
             try:
-                async with self._written_down(start):
-                    await pour(self.cell, others[0].cell)
-                await others[0].take_over()
+                async with self._state_saved(start):
+                    await copy_between(self.cell, others[0].cell)
+                await others[0].restore_shell_state()
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     for other in others:
@@ -147,13 +147,13 @@ class HostedSandbox(Sandbox):
 
     @override
     async def freeze(self) -> None:
-        async with self._my_turn():
+        async with self._exclusively():
             await self.cell.freeze()
             self._is_frozen = True
 
     @override
     async def thaw(self) -> None:
-        async with self._my_turn():
+        async with self._exclusively():
             await self._end_freeze()
 
     @override
@@ -164,8 +164,8 @@ class HostedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        order = FreshOrder(tuple(argv), dict(files or {}), dict(environment or {}))
-        async with self._my_turn():
+        order = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
+        async with self._exclusively():
             return await self.cell.start_fresh(order)
 
     @override
@@ -180,14 +180,14 @@ class HostedSandbox(Sandbox):
                 self._shell.close()
                 self._backend.forget(self)
 
-    async def take_over(self) -> None:
-        """Give the shell the state that a copier has put among its files."""
+    async def restore_shell_state(self) -> None:
+        """Load the shell state that was copied with the files."""
         await self._shell.run(restore_command(self.cell.layout), _DUMP_LIMIT)
 
     # What the operations share
 
     @contextlib.asynccontextmanager
-    async def _my_turn(self) -> AsyncGenerator[None]:
+    async def _exclusively(self) -> AsyncGenerator[None]:
         async with self._turn:
             self._require_open()
             try:
@@ -212,40 +212,40 @@ class HostedSandbox(Sandbox):
             await self.cell.thaw()
             self._is_frozen = False
 
-    def _forget_state(self) -> None:
-        """Empty what the old shell wrote down; whatever else stands there by now is left alone."""
+    def _clear_saved_state(self) -> None:
+        """Empty the file of the old shell's state; leave anything else that is at its path."""
         resolve = Resolve.BENEATH | Resolve.NO_MAGICLINKS | Resolve.NO_SYMLINKS
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
         with contextlib.suppress(OSError):
             os.close(openat2(self.cell.files_folder(), b"state/dump", flags, resolve=resolve))
 
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
-        async with self._my_turn():
+        async with self._exclusively():
             files = WorkDir(self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner)
             return await anyio.to_thread.run_sync(partial(work, files))
 
     @contextlib.asynccontextmanager
-    async def _written_down(
+    async def _state_saved(
         self, meanwhile: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[None]:
-        """Have the shell's state among its files, and every process standing still.
+        """Have the shell's state among its files, and every process stopped.
 
         Args:
-            meanwhile: Done while the shell writes.
+            meanwhile: Runs while the shell saves its state.
         """
-        dump = self._forget_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
+        dump = self._clear_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
         try:
-            await together(dump, *([meanwhile] if meanwhile is not None else []))
-            async with self._standing_still():
+            await run_together(dump, *([meanwhile] if meanwhile is not None else []))
+            async with self._processes_frozen():
                 yield
         finally:
-            self._forget_state()  # a shell that is killed later must not come back as it was now
+            self._clear_saved_state()  # a shell that is killed later must not get this state
 
-    async def _forget_if_frozen(self) -> None:
-        self._forget_state()
+    async def _clear_if_frozen(self) -> None:
+        self._clear_saved_state()
 
     @contextlib.asynccontextmanager
-    async def _standing_still(self) -> AsyncGenerator[None]:
+    async def _processes_frozen(self) -> AsyncGenerator[None]:
         if self._is_frozen:
             yield
             return
@@ -269,26 +269,22 @@ class HostedBackend(Backend):
 
     @abstractmethod
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a cell that is not launched yet.
-
-        Args:
-            limits: What the session may use.
-        """
+        """Make a cell that is not launched yet."""
 
     @abstractmethod
     def check_host(self) -> None:
-        """Look for what the backend needs before anything is started.
+        """Check for what the backend needs before anything is started.
 
         Raises:
             SandboxUnavailableError: Something is missing; the message says what, and how to get it.
         """
 
     @abstractmethod
-    def describe(self) -> TierReport:
-        """Tell what a session of this backend is held by on this machine."""
+    def describe(self) -> IsolationReport:
+        """Return the report for a session of this backend on this machine."""
 
     @override
-    async def probe(self) -> TierReport:
+    async def probe(self) -> IsolationReport:
         self.check_host()
         report = self.describe()
         try:
@@ -300,7 +296,7 @@ class HostedBackend(Backend):
         finally:
             await sandbox.aclose()
         if broken:
-            raise SandboxUnavailableError(f"{self.name} does not hold here: {'; '.join(broken)}")
+            raise SandboxUnavailableError(f"{self.name} does not isolate here: {'; '.join(broken)}")
         return report
 
     @override
@@ -317,7 +313,7 @@ class HostedBackend(Backend):
             self._alive.add(sandbox)
             await sandbox.begin()
         except OSError as error:
-            raise SandboxStartError(f"cannot make a place for {session_id!r}: {error}") from error
+            raise SandboxStartError(f"cannot create the files of {session_id!r}: {error}") from error
         return sandbox
 
     @override
@@ -334,11 +330,7 @@ class HostedBackend(Backend):
                 group.start_soon(close, sandbox)
 
     def forget(self, sandbox: HostedSandbox) -> None:
-        """Take a closed sandbox off the list.
-
-        Args:
-            sandbox: One of this backend's.
-        """
+        """Remove a closed sandbox from the list."""
         self._alive.discard(sandbox)
 
     def new_snapshot_path(self) -> Path:

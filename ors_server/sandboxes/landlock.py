@@ -1,7 +1,7 @@
-"""Sandboxes by Landlock: for places where namespaces are refused, such as a container with the stock profile.
+"""Sandboxes by Landlock, for hosts that refuse namespaces, such as a container with the default profile.
 
 The kernel's rules let a session read the system and write its own folder, and nothing else; a seccomp filter
-leaves it local sockets only; with root it gets a uid of its own. What this cannot hold is said in the report.
+leaves it local sockets only; with root it gets its own uid. What this cannot isolate is in the report.
 The same cell without rules and filter is the backend `none`.
 """
 
@@ -22,13 +22,14 @@ from typing_extensions import override
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.errors import SandboxError, SandboxStartError, SandboxUnavailableError
-from ors_server.sandboxes.fresh import FreshOrder
+from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_files import SharedFolder
-from ors_server.sandboxes.host_cell import FreshPlace, HostCell
+from ors_server.sandboxes.fresh_process import ProcessStreams
+from ors_server.sandboxes.hidden_paths import readable_around
+from ors_server.sandboxes.host_cell import FreshFolders, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
 from ors_server.sandboxes.landlock_rules import SYSTEM, System, rules
-from ors_server.sandboxes.masks import readable_around
 from ors_server.sandboxes.processes import (
     ancestors,
     descendants,
@@ -38,14 +39,13 @@ from ors_server.sandboxes.processes import (
     send_signal,
     threads_of_uid,
 )
-from ors_server.sandboxes.programs import Ends
-from ors_server.sandboxes.scripts import Layout, ulimits
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
-from ors_server.sandboxes.state import ServerState, remove_tree
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.server_state import ServerState, remove_tree
+from ors_server.sandboxes.shell_scripts import SandboxLayout, ulimits
 
 LOCAL_SOCKETS_ONLY = (1,)
-"""AF_UNIX: Landlock judges TCP only, so every other family has to go."""
+"""AF_UNIX: Landlock filters only TCP, so every other family is refused."""
 _FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
 _FOLDERS = ("work", "home", "tmp", "state")
 _MARK = "ORS_SANDBOX"
@@ -55,12 +55,17 @@ _SWEEP_PAUSE = 0.02
 
 
 class LandlockCell(HostCell):
-    """One session's folder and processes, confined by rule or (`confined=False`) not at all."""
+    """One session's folder and processes, confined by rules or (`confined=False`) not at all."""
 
     fresh_ending = signal.SIGTERM
 
     def __init__(
-        self, state: ServerState, limits: Limits, *, confined: bool = True, system: System | None = None
+        self,
+        state: ServerState,
+        limits: Limits,
+        *,
+        confined: bool = True,
+        system: System | None = None,
     ) -> None:
         self._confined = confined
         self._system = system or SYSTEM
@@ -70,8 +75,8 @@ class LandlockCell(HostCell):
         self.fresh_dir = str(self._fresh_files.path)
 
     @override
-    def lay_out(self) -> Layout:
-        return Layout(
+    def make_layout(self) -> SandboxLayout:
+        return SandboxLayout(
             work=str(self._data / "work"),
             home=str(self._data / "home"),
             temporary=str(self._data / "tmp"),
@@ -81,14 +86,14 @@ class LandlockCell(HostCell):
 
     @override
     def counted_limits(self) -> Limits:
-        """Return the limits as the kernel counts them: processes by uid, with whoever is there already."""
+        """Return the limits as the kernel counts them: processes by uid, including existing ones."""
         if self.enforced().pids:
             return self.limits
         return replace(self.limits, pids=self.limits.pids + threads_of_uid(self.owner or os.getuid()))
 
     @override
     def prepare(self) -> None:
-        """Make the session's folders; the one above them stays the server's, so they cannot be swapped."""
+        """Create the session's folders; the parent stays the server's, so they cannot be replaced."""
         for name in _FOLDERS:
             self._make_own(self._data / name)
         self.hold(str(self._data))
@@ -99,21 +104,17 @@ class LandlockCell(HostCell):
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = self._cgroup.entrances if self._cgroup is not None else []
         # A session's first process leads a terminal session of its own.
-        process = self._spawn(orders, Ends(slave, slave, slave), lead=["setsid", "-c"])
+        process = self._spawn(orders, ProcessStreams(slave, slave, slave), lead=["setsid", "-c"])
         self.init = process.pid
         return process
 
     @override
-    async def settle(self) -> None:
-        """Nothing: the init is the process that was started."""
+    async def finish_launch(self) -> None:
+        """Do nothing: the init is the process that was started."""
 
     @override
     def is_inside(self, pid: int) -> bool:
-        """Tell whether a process runs under the session's uid, or descends from its init.
-
-        Args:
-            pid: As the server sees it.
-        """
+        """Return whether a process runs under the session's uid, or descends from its init."""
         if self.owner is not None:
             try:
                 return Path(f"/proc/{pid}").stat().st_uid == self.owner
@@ -141,14 +142,14 @@ class LandlockCell(HostCell):
         if orders["paths"] is not None:
             orders["paths"]["write"] = [str(self._data)]
         orders["entrances"] = self._cgroup.thawed_entrances if self._cgroup is not None else []
-        return self._spawn(orders, Ends(stdin, stdout, subprocess.PIPE), lead=[])
+        return self._spawn(orders, ProcessStreams(stdin, stdout, subprocess.PIPE), lead=[])
 
     @override
     async def end_processes(self) -> None:
-        """Kill the session's processes until none is left; a fork between two looks is met by the next.
+        """Kill the session's processes until none is left; a new fork is killed in the next pass.
 
-        The init goes last and reaps the others first: a dead process counts against the limits of its uid and
-        its cgroup until somebody has reaped it, and the host's first process may take its time.
+        The init is killed last and reaps the others first: a dead process counts against the limits of its
+        uid and its cgroup until it is reaped, and the host's first process may do that late.
         """
         stop = self.control / "stop"
         stop.touch()
@@ -175,7 +176,7 @@ class LandlockCell(HostCell):
         raise SandboxError("processes of a sandbox cannot be killed")
 
     async def _renew_cgroup(self) -> None:
-        """Start the next launch in a fresh group: what nobody has reaped stays charged to the old one."""
+        """Start the next launch in a new cgroup: processes that are not reaped count in the old one."""
         if self._cgroup is not None:
             await self._cgroup.remove()
             self._launches += 1
@@ -184,27 +185,29 @@ class LandlockCell(HostCell):
     # Fresh programs
 
     @override
-    async def open_place(self, order: FreshOrder, number: int) -> FreshPlace:
+    async def make_folders(self, order: FreshProgram, number: int) -> FreshFolders:
         temporary = self._folder.path / f"fresh-{number}"
         self._make_own(temporary)
         if not order.files:
-            return FreshPlace(temporary=temporary)
+            return FreshFolders(temporary=temporary)
         try:
             await self._fresh_files.take(order.files)
         except BaseException:
             remove_tree(temporary)
             raise
-        return FreshPlace(self._fresh_files.path, temporary)
+        return FreshFolders(self._fresh_files.path, temporary)
 
     @override
-    def close_place(self, place: FreshPlace) -> None:
+    def remove_folders(self, place: FreshFolders) -> None:
         if place.files is not None:
             self._fresh_files.leave()
         if place.temporary is not None:
             remove_tree(place.temporary)
 
     @override
-    def spawn_fresh(self, order: FreshOrder, place: FreshPlace, ends: Ends) -> "subprocess.Popen[bytes]":
+    def spawn_fresh(
+        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
         script = ulimits(self.counted_limits(), self.enforced()) + '\nexec "$@"'
         orders = self._orders(["/bin/sh", "-c", script, "sh", *order.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
@@ -218,7 +221,9 @@ class LandlockCell(HostCell):
 
     # How everything is started
 
-    def _spawn(self, orders: dict[str, Any], ends: Ends, lead: list[str]) -> "subprocess.Popen[bytes]":
+    def _spawn(
+        self, orders: dict[str, Any], ends: ProcessStreams, lead: list[str]
+    ) -> "subprocess.Popen[bytes]":
         told = _as_file(marshal.dumps(orders))
         try:
             return subprocess.Popen(  # noqa: S603 # a list of our own making
@@ -237,7 +242,7 @@ class LandlockCell(HostCell):
             os.close(told)
 
     def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
-        """Return what the launcher is told about a process of the session's own."""
+        """Return the launcher's instructions for a process of the session."""
         confined = self._confined
         # Not the folder above them, or they could be renamed where the session's uid is the server's.
         own_folders = [self._data / name for name in _FOLDERS]
@@ -269,18 +274,14 @@ class LandlockBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's folder.
-
-        Args:
-            limits: What the session may use.
-        """
+        """Make a session's cell."""
         if self._system is None:
             self._system = readable_around(SYSTEM[0], self.state.hidden)
         return LandlockCell(self.state, limits, system=self._system)
 
     @override
     def check_host(self) -> None:
-        """Ask the kernel for Landlock, and look for the programs."""
+        """Ask the kernel for Landlock, and check for the programs."""
         if launcher.abi() < 1:
             raise SandboxUnavailableError(
                 "the kernel has no Landlock, or it is switched off (lsm=... at boot)"
@@ -290,8 +291,8 @@ class LandlockBackend(HostedBackend):
         program()
 
     @override
-    def describe(self) -> TierReport:
-        """Tell what a session of this backend is held by on this machine."""
+    def describe(self) -> IsolationReport:
+        """Return the report for a session of this backend on this machine."""
         has, version = self.state.hierarchies.has, launcher.abi()
         cgroup = f"cgroup v{self.state.hierarchies.version}"
         held = {Resource.FILES: "Landlock", Resource.NETWORK: "seccomp: local sockets only"}
@@ -325,7 +326,7 @@ class LandlockBackend(HostedBackend):
             if not has(name)
         ]
         strength = Strength.OWN_UID if self.state.uids else Strength.PARTIAL
-        return TierReport(self.name, strength, MappingProxyType(held), tuple(gaps))
+        return IsolationReport(self.name, strength, MappingProxyType(held), tuple(gaps))
 
 
 def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
@@ -339,10 +340,9 @@ def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
 
 
 def has_mark(pid: int, mark: str, *, begins: bool = False) -> bool:
-    """Tell whether a process was started with a mark in its environment.
+    """Return whether a process was started with a mark in its environment.
 
     Args:
-        pid: As the server sees it.
         mark: A session's, or the beginning of one.
         begins: Whether the mark is only the beginning.
     """
@@ -355,17 +355,13 @@ def has_mark(pid: int, mark: str, *, begins: bool = False) -> bool:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill the processes whose mark begins with this one.
-
-    Args:
-        mark: A server's id.
-    """
+    """Kill the processes whose mark begins with this one."""
     for pid in marked_processes(mark, begins=True):
         send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
 
 
 def _as_file(content: bytes) -> int:
-    """Return a descriptor from which the content can be read once, however long it is."""
+    """Return a descriptor from which content of any length can be read once."""
     descriptor = os.memfd_create("ors-orders")
     try:
         view = memoryview(content)

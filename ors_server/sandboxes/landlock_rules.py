@@ -1,11 +1,11 @@
-"""What Landlock lets a session do, as the launcher is told it: data only."""
+"""The Landlock rules of a session, as data for the launcher."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 System: TypeAlias = tuple[Sequence[str], Sequence[str]]
-"""What of the system may be read whole, and which folders may only be listed."""
+"""Which system paths may be read whole, and which folders may only be listed."""
 _READABLE = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
     *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
@@ -14,7 +14,7 @@ _READABLE = (
 )
 _USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SYSTEM: System = (_READABLE, ())
-"""Everything of it."""
+"""All of it."""
 
 
 def rules(
@@ -24,13 +24,10 @@ def rules(
     write: Sequence[str | Path | None],
     use: Sequence[str | Path] = (),
 ) -> dict[str, list[str]]:
-    """Return the launcher's rules: the system, the harmless devices, and what is named here.
+    """Return the launcher's rules: the system, the harmless devices, and the given paths.
 
     Args:
-        system: What of the system may be read and listed.
-        read: Further paths to be read.
-        write: Folders to be changed.
-        use: Files and folders to be read and written, and not added to.
+        use: Files and folders to be read and written, but not added to.
     """
     readable, listed = system
     return {

@@ -1,7 +1,7 @@
-"""Confines itself, then becomes a session's init; a program that needs nothing but the standard library.
+"""Confines itself, then becomes a session's init; a program that needs only the standard library.
 
-It reads its orders, marshalled by its own interpreter, from the descriptor that its only argument names. The
-order of the steps matters: limits and uid while there is still a right to set them, Landlock while files can
+It reads its instructions, marshalled by its own interpreter, from the descriptor that its only argument
+names. The order of the steps matters: limits and uid while it may still set them, Landlock while files can
 still be opened, the filter last.
 
 Every sandbox and every fresh program waits for this file's imports, so there are few: `json` and `typing`
@@ -62,7 +62,7 @@ class _FilterProgram(ctypes.Structure):
 
 
 def abi() -> int:
-    """Return the kernel's Landlock version; 0 where there is none."""
+    """Return the kernel's Landlock version; 0 if there is none."""
     got = _libc.syscall(
         ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)
     )
@@ -154,7 +154,7 @@ def _set_limits(limits: dict[str, int]) -> None:
 
 
 def _become(uid: int, *, sees_all: bool) -> None:
-    """Give root up; a copier keeps the right to read what its owner locked, within Landlock's rules."""
+    """Drop root; a copying program may still read what its owner locked, within Landlock's rules."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     if sees_all:
@@ -170,11 +170,7 @@ def _become(uid: int, *, sees_all: bool) -> None:
 
 
 def confine(orders: dict[str, Any]) -> None:
-    """Take on the orders' limits, uid, rules and filter, for good.
-
-    Args:
-        orders: As `LandlockCell` writes them.
-    """
+    """Apply the instructions' limits, uid, rules and filter, for good."""
     _set_limits(orders["limits"])
     for entrance in orders["entrances"]:
         with open(entrance, "w") as file:  # noqa: PTH123 # a start-up path without imports
@@ -193,17 +189,13 @@ def confine(orders: dict[str, Any]) -> None:
 
 
 def become(orders: dict[str, Any]) -> None:
-    """Confine this process and turn it into the program of the orders; does not return.
-
-    Args:
-        orders: As `LandlockCell` writes them.
-    """
+    """Confine this process and replace it by the instructions' program; does not return."""
     confine(orders)
     os.execve(orders["argv"][0], orders["argv"], orders["environment"])  # noqa: S606 # that is its purpose
 
 
 def _end_children() -> None:
-    """Kill what is left below this process, whose orphans come to it, until there is nothing."""
+    """Kill every process below this one, which adopts their orphans, until none is left."""
     while True:
         with open("/proc/thread-self/children") as file:  # noqa: PTH123 # a start-up path without imports
             for child in file.read().split():
@@ -215,7 +207,7 @@ def _end_children() -> None:
 
 
 def _reap_until(child: int) -> int | None:
-    """Reap whoever is dead; return the child's status if it is among them, 128 + n for signal n."""
+    """Reap dead children; return this child's status if it is among them, 128 + n for signal n."""
     while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)) is not None:
         if dead.si_pid == child:
             return dead.si_status + (0 if dead.si_code == os.CLD_EXITED else 128)
@@ -223,12 +215,11 @@ def _reap_until(child: int) -> int | None:
 
 
 def guard(orders: dict[str, Any], status: int) -> None:
-    """Run the program as a child, tell what becomes of it, and kill what it leaves behind.
+    """Run the program as a child, report its status, and kill what it leaves behind.
 
-    This process takes on no rules and no other uid, so the program cannot signal it; SIGTERM ends both.
+    This process applies no rules and no other uid, so the program cannot signal it; SIGTERM ends both.
 
     Args:
-        orders: As `LandlockCell` writes them.
         status: Descriptor of the status pipe; the program does not get it.
     """
     os.set_inheritable(status, False)  # noqa: FBT003 # its only signature
@@ -250,12 +241,12 @@ def guard(orders: dict[str, Any], status: int) -> None:
 
 
 def _be_child(orders: dict[str, Any], status: int) -> None:
-    """Become the program, or say why not: a failure in here must not pass for the program's own."""
+    """Become the program, or report why not: a failure here must not look like the program's own."""
     try:
         os.setsid()  # a signal to its whole group reaches nothing but its own
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         become(orders)
-    except BaseException as error:  # noqa: BLE001 # whatever it is, it is told and ends the process
+    except BaseException as error:  # noqa: BLE001 # any error is printed and ends the process
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os.write(status, b'{"failure": true}\n')
@@ -263,7 +254,7 @@ def _be_child(orders: dict[str, Any], status: int) -> None:
 
 
 def main() -> None:
-    """Read the orders and obey them."""
+    """Read the instructions and carry them out."""
     with open(int(sys.argv[1]), "rb") as told:  # noqa: PTH123 # a descriptor
         orders = marshal.load(told)  # noqa: S302 # what the server itself wrote a moment ago
     if orders["status"] is None:

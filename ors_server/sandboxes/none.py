@@ -1,4 +1,4 @@
-"""The backend that isolates nothing: for trusted tasks on a machine of one's own, and only when asked for."""
+"""The backend without isolation: for trusted tasks on one's own machine, and only if selected."""
 
 from types import MappingProxyType
 
@@ -7,28 +7,26 @@ from typing_extensions import override
 from ors_server.clock import Clock
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.errors import UnsandboxedRefusedError
 from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.isolation_report import IsolationReport, Strength
 from ors_server.sandboxes.landlock import LandlockCell
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Strength, TierReport
+from ors_server.sandboxes.sandbox_errors import UnsandboxedRefusedError
+from ors_server.sandboxes.server_state import ServerState
 
 
 class NoneBackend(HostedBackend):
-    """Commands run with the rights of the server, or of a uid of their own where it is root."""
+    """Commands run with the rights of the server, or of their own uid if it is root."""
 
     name = "none"
 
     def __init__(self, state: ServerState, clock: Clock | None = None, *, allowed: bool = False) -> None:
-        """Refuse, unless somebody said yes.
+        """Refuse unless the operator allows it.
 
         Args:
-            state: The server's folder.
-            clock: The source of time.
             allowed: Whether the operator accepts that nothing is isolated.
 
         Raises:
-            UnsandboxedRefusedError: Nobody did.
+            UnsandboxedRefusedError: The operator does not.
         """
         if not allowed:
             raise UnsandboxedRefusedError(
@@ -39,19 +37,15 @@ class NoneBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's folder.
-
-        Args:
-            limits: What the session may use, as far as limits per process go.
-        """
+        """Make a session's cell, with those limits that apply to single processes."""
         return LandlockCell(self.state, limits, confined=False)
 
     @override
     def check_host(self) -> None:
-        """Nothing is needed."""
+        """Do nothing: nothing is needed."""
 
     @override
-    def describe(self) -> TierReport:
-        """Tell that nothing is held."""
+    def describe(self) -> IsolationReport:
+        """Return a report that claims nothing."""
         gaps = ("Nothing is isolated: commands reach whatever the server reaches.",)
-        return TierReport(self.name, Strength.NONE, MappingProxyType({}), gaps, loopback=True)
+        return IsolationReport(self.name, Strength.NONE, MappingProxyType({}), gaps, loopback=True)

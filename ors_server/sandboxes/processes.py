@@ -1,7 +1,7 @@
-"""The host's processes: who descends from whom, and signals that cannot hit a stranger.
+"""The host's processes: their descendants, and signals that cannot hit another process.
 
-A pid alone is never signalled: it may belong to somebody else by the time the signal leaves. A process is
-held by a pidfd first, then looked at again, and only then signalled through the pidfd.
+A pid alone is never signalled: another process may have it by then. The process is opened as a pidfd first,
+checked again, and only then signalled through the pidfd.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 NICENESS = 5
-"""Of sandboxes, above the server's own: a third of its weight where both want a processor (sched(7))."""
+"""Of sandboxes, above the server's own: a third of its weight when both want a processor (sched(7))."""
 _PROC = Path("/proc")
 _COMM_END = b")"
 _STANDS_STILL = "TtZX"
@@ -25,7 +25,7 @@ _STOP_PAUSE = 0.001
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the kernel says of one process."""
+    """What the kernel reports of one process."""
 
     pid: int
     parent: int
@@ -36,14 +36,7 @@ class ProcessRow:
 
 
 def process_row(pid: int) -> ProcessRow | None:
-    """Look a process up.
-
-    Args:
-        pid: As the server sees it.
-
-    Returns:
-        What it is; None when there is none.
-    """
+    """Look a process up; None if there is none."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -53,11 +46,7 @@ def process_row(pid: int) -> ProcessRow | None:
 
 
 def descendants(root: int) -> list[int]:
-    """Return a process and everything below it, parents first.
-
-    Args:
-        root: As the server sees it.
-    """
+    """Return a process and everything below it, parents first."""
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -79,11 +68,7 @@ def _children(pid: int) -> list[int]:
 
 
 def ancestors(pid: int) -> list[int]:
-    """Return a process and everything above it, nearest first.
-
-    Args:
-        pid: As the server sees it.
-    """
+    """Return a process and everything above it, nearest first."""
     found: list[int] = []
     while (row := process_row(pid)) is not None:
         found.append(pid)
@@ -92,35 +77,20 @@ def ancestors(pid: int) -> list[int]:
 
 
 def has_uid(pid: int, first: int, count: int = 1) -> bool:
-    """Tell whether a process lives under one of a range of uids.
-
-    Args:
-        pid: As the server sees it.
-        first: The lowest uid.
-        count: How many uids.
-    """
+    """Return whether a process runs under one of a range of uids."""
     with contextlib.suppress(OSError):
         return first <= (_PROC / str(pid)).stat().st_uid < first + count
     return False
 
 
 def processes_of_uids(first: int, count: int = 1) -> list[int]:
-    """Return the pids that live under a range of uids.
-
-    Args:
-        first: The lowest uid.
-        count: How many uids.
-    """
+    """Return the pids that run under a range of uids."""
     everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 # a hot path
     return [pid for pid in everybody if has_uid(pid, first, count) and not is_zombie(pid)]
 
 
 def threads_of_uid(uid: int) -> int:
-    """Return how many threads live under a uid, as the limit on processes counts them (getrlimit(2)).
-
-    Args:
-        uid: Whose.
-    """
+    """Return how many threads run under a uid, as the limit on processes counts them (getrlimit(2))."""
     total = 0
     for pid in processes_of_uids(uid):
         with contextlib.suppress(OSError):
@@ -129,11 +99,7 @@ def threads_of_uid(uid: int) -> int:
 
 
 def is_zombie(pid: int) -> bool:
-    """Tell whether a process is dead already, reaped or not.
-
-    Args:
-        pid: As the server sees it.
-    """
+    """Return whether a process is dead, reaped or not."""
     row = process_row(pid)
     return row is None or row.state == "Z"
 
@@ -142,7 +108,6 @@ def namespace_of(pid: int, kind: str) -> str | None:
     """Return the identity of a process's namespace, e.g. ``pid:[4026532182]``.
 
     Args:
-        pid: As the server sees it.
         kind: The name under `/proc/<pid>/ns`.
     """
     try:
@@ -152,11 +117,7 @@ def namespace_of(pid: int, kind: str) -> str | None:
 
 
 def inner_pid(pid: int) -> int | None:
-    """Return the pid that a process has in its own namespace.
-
-    Args:
-        pid: As the server sees it.
-    """
+    """Return the pid that a process has in its own namespace."""
     try:
         status = (_PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:
@@ -168,15 +129,13 @@ def inner_pid(pid: int) -> int | None:
 
 
 def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]) -> bool:
-    """Signal a process, provided that it is still the one that is meant.
+    """Signal a process if it is still the same one.
 
     Args:
-        pid: As the server sees it.
-        number: The signal.
-        is_ours: Asked once the process is held fast.
+        is_ours: Called once the process is open as a pidfd.
 
     Returns:
-        Whether the signal left.
+        Whether the signal was sent.
     """
     try:
         held = os.pidfd_open(pid)
@@ -194,23 +153,19 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
 
 
 def lower_priority(pid: int) -> None:
-    """Let a process that was just started, and all that it will start, come after the server.
-
-    Args:
-        pid: Of a child that nobody has waited for.
-    """
+    """Give a new process, and everything it will start, a lower priority than the server's."""
     with contextlib.suppress(OSError):  # it has ended already
         os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
 
 
 async def kill_with_children(pid: int) -> None:
-    """Kill a child of this process together with its own children, of which it makes none meanwhile.
+    """Kill a child of this process together with its own children, while it cannot start more.
 
-    A program that is killed while it makes a namespace would leave behind whom it has just started, and whom
-    nothing binds to it yet.
+    A program that is killed while it creates a namespace would leave behind the child that it has just
+    started, which nothing ties to it yet.
 
     Args:
-        pid: Of a child that nobody has waited for, so it is nobody else's.
+        pid: Of a child that was not waited for, so no other process has its pid.
     """
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGSTOP)
@@ -231,11 +186,7 @@ async def kill_with_children(pid: int) -> None:
 
 
 async def ended(pidfd: int, time_limit: float) -> bool:
-    """Wait for a process to end.
-
-    Args:
-        pidfd: The process.
-        time_limit: Seconds to wait at most.
+    """Wait at most `time_limit` seconds for a process to end.
 
     Returns:
         Whether it ended in time.

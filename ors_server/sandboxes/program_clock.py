@@ -1,9 +1,9 @@
-"""The clock of a program: what counts against its time limit is what the program itself spends.
+"""Measures a program's time: only what the program itself spends counts against its time limit.
 
 A program spends processor time. It also spends time in which it neither runs nor waits for a processor: it
-sleeps, or waits for what never comes. Time for which it is ready to run and the machine gives it no processor
-is the machine's, and so is the time by which this server looks late. A program on a busy machine gets as long
-as it needs, up to a backstop, and to reach that is a failure of the machine.
+sleeps, or waits for an event. Time in which it is ready to run and gets no processor is the machine's, and so
+is the delay of this server's own checks. On a busy machine a program gets as long as it needs, up to a
+backstop; reaching that is a failure of the machine.
 """
 
 import random
@@ -13,44 +13,39 @@ from typing import TypeAlias, TypeVar
 import anyio
 
 from ors_server.clock import Clock, SystemClock
-from ors_server.sandboxes.errors import SandboxStarvedError
-from ors_server.sandboxes.usage import Spent, Usage
+from ors_server.sandboxes.processor_usage import Spent, Usage
+from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 T = TypeVar("T")
 Meter: TypeAlias = Callable[[], Usage | None]
-"""Looks at what a program used so far; None where that is not known."""
+"""Reads what a program used so far; None if that is not known."""
 
 BACKSTOP_FACTOR = 10.0
 BACKSTOP_LEAST = 60.0
-"""The backstop in seconds of wall time is so many times the limit, and at least this."""
+"""The backstop in seconds of wall time is this factor times the limit, and at least this."""
 UNCOUNTED_PATIENCE = 3.0
-"""So many times its limit may a program be idle if not all of its waits for a processor are known."""
+"""A program whose waits for a processor are not all known may idle for this many times its limit."""
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
 _NOTHING = 1e-6
 """Seconds: a shorter rest of the limit counts as none; a clock's reading plus it may be that reading."""
 _GRACE = 0.05
-"""Seconds in which what has already arrived is read before the program is called late."""
+"""Seconds to read what has already arrived before the program is called late."""
 
 
 class OutOfTimeError(Exception):
-    """The program spent its time limit; that is its own doing."""
+    """The program spent its time limit, by its own fault."""
 
 
 class ProgramClock:
-    """Counts what one program spends while it is waited for.
+    """Measures what one program spends while the server waits for it.
 
-    It looks at the program when a quarter of a second has passed since it last did; what passed since then
-    counts as it passes on the wall.
+    It looks at the program when a quarter of a second has passed since the last look; shorter waits count as
+    wall time.
     """
 
     def __init__(self, meter: Meter, clock: Clock | None = None) -> None:
-        """Look at a program.
-
-        Args:
-            meter: Looks at it.
-            clock: The source of time.
-        """
+        """Measure the program that `meter` reads."""
         self._meter = meter
         self._clock = clock or SystemClock()
         self._first: Usage | None = None
@@ -63,7 +58,7 @@ class ProgramClock:
 
     @property
     def spent_s(self) -> float:
-        """Seconds that the program has spent so far in everything that was waited for."""
+        """Seconds that the program has spent in all waits so far."""
         return max(0.0, self._total - self._forgotten)
 
     def forget(self) -> None:
@@ -71,18 +66,18 @@ class ProgramClock:
         self._forgotten = self._total
 
     def look(self) -> None:
-        """Find out what of the last quarter of a second was the program's own."""
+        """Find out how much of the last quarter of a second the program spent."""
         if self._first is not None and self._unseen:
             self._see()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
-        """Wait for something of the program's, as long as the program has time.
+        """Wait for the program, as long as it has time.
 
         The first quarter of a second of all waits (of a short limit, a quarter of it) is free for a program
         that passes its limit.
 
         Args:
-            work: Waits for it; cancelled when time is over.
+            work: Waits for it; cancelled when the time is over.
             time_limit: Seconds that the program may spend, above 0.
 
         Raises:
@@ -124,8 +119,8 @@ class ProgramClock:
         processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
         while left > _NOTHING:
-            # At no time that a program could foresee, to be ready to run just then.
-            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (nobody guards a secret with it)
+            # Random, so that a program cannot foresee it and be ready to run just then.
+            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (not a secret)
             await clock.sleep(due - clock.monotonic())
             self._count(late=clock.monotonic() - due)
             used = self._see()

@@ -1,4 +1,4 @@
-"""A sandbox in memory that plays a script: for tests of what stands on sandboxes. It runs nothing."""
+"""A sandbox in memory that follows a script and runs nothing, for tests of code that uses sandboxes."""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,10 @@ import anyio.lowlevel
 from typing_extensions import override
 
 from ors_server.sandboxes.base import Backend, Entry, EntryKind, ExecResult, Limits, Sandbox, Snapshot
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.captured_output import Output, OutputCapture
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.isolation_report import IsolationReport, Strength
+from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxCommandError,
     SandboxFileMissingError,
@@ -19,31 +22,26 @@ from ors_server.sandboxes.errors import (
     SandboxUnavailableError,
     SnapshotError,
 )
-from ors_server.sandboxes.fresh import FreshOrder, FreshProcess
-from ors_server.sandboxes.output import Capture, Output
 from ors_server.sandboxes.scripted_programs import FreshCall, Program, ScriptedProcess, missing
-from ors_server.sandboxes.tier import Strength, TierReport
 
 Files: TypeAlias = dict[str, bytes]
 Script: TypeAlias = Callable[[str, Files], ExecResult | bytes]
-"""Given a command and the files, which it may change: the result, or just what it prints."""
+"""Takes a command and the files, which it may change; returns the result, or only its output."""
 
 WORK_DIR = "/work"
 FRESH_DIR = "/grader"
-_REPORT = TierReport("scripted", Strength.NONE, MappingProxyType({}), ("Nothing runs; nothing is isolated.",))
+_REPORT = IsolationReport(
+    "scripted", Strength.NONE, MappingProxyType({}), ("Nothing runs; nothing is isolated.",)
+)
 
 
 def silent(_command: str, _files: Files) -> bytes:
-    """Print nothing, whatever is asked."""
+    """Print nothing for any command."""
     return b""
 
 
 def answers(table: Mapping[str, bytes]) -> Script:
-    """Return a script that prints what a table says, and fails with 127 for anything else.
-
-    Args:
-        table: Command to output.
-    """
+    """Return a script that prints what a table has for a command, and fails with 127 for any other."""
 
     def script(command: str, _files: Files) -> ExecResult | bytes:
         if command in table:
@@ -55,13 +53,7 @@ def answers(table: Mapping[str, bytes]) -> Script:
 
 
 def result(*, exit_code: int = 0, stdout: bytes = b"", stderr: bytes = b"") -> ExecResult:
-    """Return an ordinary result.
-
-    Args:
-        exit_code: Status.
-        stdout: All of it.
-        stderr: All of it.
-    """
+    """Return an ordinary result."""
     return ExecResult(
         exit_code=exit_code,
         stdout=Output(stdout, b"", len(stdout)),
@@ -84,9 +76,9 @@ class ScriptedSnapshot(Snapshot):
 
 
 class ScriptedSandbox(Sandbox):
-    """Files in a dict, commands to a function; every command is remembered in `commands`.
+    """Files in a dict, commands answered by a function; every command is kept in `commands`.
 
-    Fresh programs are played by generators (`scripted_programs`) and remembered in `processes`.
+    Fresh programs are generators (`scripted_programs`) and are kept in `processes`.
     """
 
     def __init__(self, session_id: str, limits: Limits, backend: "ScriptedBackend") -> None:
@@ -116,7 +108,7 @@ class ScriptedSandbox(Sandbox):
         said = self._backend.script(command, self.files)
         if isinstance(said, ExecResult):
             return said
-        capture = Capture(self.limits.keep_head_bytes, self.limits.keep_tail_bytes)
+        capture = OutputCapture(self.limits.keep_head_bytes, self.limits.keep_tail_bytes)
         capture.feed(said)
         return ExecResult(0, capture.output(), Output(), WORK_DIR, 0.0)
 
@@ -220,7 +212,7 @@ class ScriptedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        order = FreshOrder(tuple(argv), dict(files or {}), dict(environment or {}))
+        order = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
         await self._step()
         program = self._backend.programs.get(order.argv[0], missing)
         process = ScriptedProcess(program, FreshCall(order, dict(self.files)))
@@ -243,7 +235,7 @@ class ScriptedSandbox(Sandbox):
 
 
 class ScriptedBackend(Backend):
-    """Starts sandboxes that play one script; they are kept in `sandboxes`, oldest first."""
+    """Starts sandboxes that follow one script; they are kept in `sandboxes`, oldest first."""
 
     name = "scripted"
 
@@ -251,7 +243,6 @@ class ScriptedBackend(Backend):
         """Keep the scripts.
 
         Args:
-            script: Answers commands.
             programs: Fresh programs by their first argument; any other is missing (status 127).
         """
         self.script = script
@@ -260,7 +251,7 @@ class ScriptedBackend(Backend):
         self.is_closed = False
 
     @override
-    async def probe(self) -> TierReport:
+    async def probe(self) -> IsolationReport:
         return _REPORT
 
     @override

@@ -1,4 +1,4 @@
-"""Fresh programs that run nothing: a generator plays the program, for tests of what stands on sandboxes.
+"""Fresh programs that run nothing: a generator acts as the program, for tests of code that uses sandboxes.
 
 ```python
 def greeter(call):
@@ -18,28 +18,28 @@ import anyio
 import anyio.lowlevel
 from typing_extensions import override
 
-from ors_server.sandboxes.errors import FreshEndedError, SandboxClosedError
-from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshOrder, FreshProcess
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
+from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess, FreshProgram
+from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedError
 
 READ = None
-"""What a program yields to get the next bytes of its input."""
+"""Yielded by a program to get the next bytes of its input."""
 _KILLED = 137
 _NOT_FOUND = 127
 
 
 @dataclass(frozen=True)
 class Remark:
-    """What a program yields to print to standard error."""
+    """Yielded by a program to print to standard error."""
 
     text: bytes
 
 
 @dataclass(frozen=True)
 class FreshCall:
-    """What a scripted program is told."""
+    """What a scripted program was started with."""
 
-    order: FreshOrder
+    order: FreshProgram
     """Its arguments, files and variables."""
     work: Mapping[str, bytes]
     """The work dir's files when it began."""
@@ -50,13 +50,7 @@ Program: TypeAlias = Callable[[FreshCall], Generator[bytes | Remark | None, byte
 
 
 def prints(stdout: bytes = b"", *, stderr: bytes = b"", exit_code: int = 0) -> Program:
-    """Return a program that reads nothing, prints, and ends.
-
-    Args:
-        stdout: All of it.
-        stderr: All of it.
-        exit_code: Status.
-    """
+    """Return a program that reads nothing, prints, and ends."""
 
     def program(_call: FreshCall) -> Generator[bytes | Remark | None, bytes, int]:
         yield Remark(stderr)
@@ -67,17 +61,13 @@ def prints(stdout: bytes = b"", *, stderr: bytes = b"", exit_code: int = 0) -> P
 
 
 def missing(call: FreshCall) -> Generator[bytes | Remark | None, bytes, int]:
-    """Stand for a program that nobody has scripted: it says so and fails with 127.
-
-    Args:
-        call: What was asked for.
-    """
+    """Act as a program that does not exist: print an error and fail with 127."""
     yield Remark(f"{call.order.argv[0]}: not in the script\n".encode())
     return _NOT_FOUND
 
 
 class ScriptedProcess(FreshProcess):
-    """One play of a program; it goes on whenever somebody waits for it."""
+    """One run of a program; it continues whenever a caller waits for it."""
 
     def __init__(self, program: Program, call: FreshCall) -> None:
         self.call = call
@@ -90,7 +80,7 @@ class ScriptedProcess(FreshProcess):
         self._is_begun = False
         self._is_orphaned = False
         self._status: int | None = None
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
 
     @property
     @override
@@ -117,7 +107,7 @@ class ScriptedProcess(FreshProcess):
         await anyio.lowlevel.checkpoint()
         self._go_on()
         while not self._stdout and self._status is None:
-            await self._news.wait()
+            await self._changed.wait()
             self._go_on()
         piece = bytes(self._stdout[:most])
         del self._stdout[:most]
@@ -128,7 +118,7 @@ class ScriptedProcess(FreshProcess):
         await anyio.lowlevel.checkpoint()
         self._go_on()
         while self._status is None:
-            await self._news.wait()
+            await self._changed.wait()
             self._go_on()
         if self._is_orphaned:
             raise SandboxClosedError("the sandbox was closed while a program ran in it")
@@ -142,12 +132,12 @@ class ScriptedProcess(FreshProcess):
             self._tell()
 
     async def end_with_sandbox(self) -> None:
-        """Close it because its sandbox is closed: who waits for it is told so."""
+        """Close it because its sandbox is closed; callers that wait for it get an error."""
         self._is_orphaned = self._status is None
         await self.aclose()
 
     def _go_on(self) -> None:
-        """Play until the program ends, or waits for input that is not there."""
+        """Run until the program ends, or waits for input that is not there."""
         while self._status is None:
             given = self._take_input()
             if self._is_reading and given is None:
@@ -165,7 +155,7 @@ class ScriptedProcess(FreshProcess):
                 self._stdout += said
 
     def _take_input(self) -> bytes | None:
-        """Return what the program waits for: what was sent, `b""` at the end, None for not yet."""
+        """Return the program's next input: what was sent, `b""` at the end, None if it must wait."""
         if not self._is_reading or (self._is_stdin_open and not self._stdin):
             return None
         given = bytes(self._stdin)
@@ -173,5 +163,5 @@ class ScriptedProcess(FreshProcess):
         return given
 
     def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        self._changed.set()
+        self._changed = anyio.Event()

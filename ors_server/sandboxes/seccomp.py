@@ -1,9 +1,9 @@
 """The seccomp filter of a sandbox: a deny list, assembled into classic BPF in plain Python.
 
-What `bwrap --seccomp` and seccomp(2) read is an array of 8-byte instructions (linux/filter.h). The filter
-kills what speaks another architecture's table (``int 0x80``), refuses the x32 table and calls newer than it
-knows with ENOSYS, so that the C library falls back to older calls that it can judge, and refuses the rest of
-the list with EPERM. Tracing within the session stays allowed: a debugger is an honest tool.
+`bwrap --seccomp` and seccomp(2) read an array of 8-byte instructions (linux/filter.h). The filter kills a
+process that uses another architecture's table (``int 0x80``). It refuses the x32 table and calls newer than
+it knows with ENOSYS, so that the C library falls back to older calls that it can filter, and refuses the rest
+of the list with EPERM. Tracing within the session stays allowed, for debuggers.
 """
 
 import errno
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
 # linux/bpf_common.h: class, size, mode; jump and return codes
 _LOAD_WORD = 0x20
@@ -38,12 +38,12 @@ _NEWEST_KNOWN = 462
 NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME (linux/sched.h)."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
-"""TIOCSTI, TIOCLINUX (asm-generic/ioctls.h): both can type on a terminal for somebody else."""
+"""TIOCSTI, TIOCLINUX (asm-generic/ioctls.h): both can type on another process's terminal."""
 HARMLESS_PERSONALITIES = (0x0, 0x40000, 0xFFFFFFFF)
-"""PER_LINUX, ADDR_NO_RANDOMIZE (debuggers want it), and the question what is set (linux/personality.h)."""
+"""PER_LINUX, ADDR_NO_RANDOMIZE (debuggers need it), and the query (linux/personality.h)."""
 
 OPEN_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-"""Socket families that a network namespace isolates; AF_VSOCK, for one, it does not."""
+"""Socket families that a network namespace isolates; it does not isolate AF_VSOCK, for example."""
 
 # name: (x86_64, aarch64); None where the machine has no such call
 REFUSED: dict[str, tuple[int | None, int | None]] = {
@@ -147,12 +147,12 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 @dataclass(frozen=True)
 class Policy:
-    """What a filter lets through beyond the list that never changes."""
+    """What a filter allows beyond the fixed list."""
 
     families: tuple[int, ...] = OPEN_FAMILIES
     """Socket families that may be opened."""
     shared_ipc: bool = True
-    """Whether System V and POSIX message objects may be made: only where an IPC namespace holds them."""
+    """Whether System V and POSIX message objects may be created: only inside an IPC namespace."""
 
 
 @dataclass
@@ -173,7 +173,7 @@ class _Assembler:
         self.answer(action)
 
     def judge(self, number: int, argument: int, body: "_Assembler") -> None:
-        """Run a body on one argument's low word if the call is this one; a body always answers."""
+        """Run a body on one argument's low word if the call is this one; a body always ends in an answer."""
         block = _Assembler()
         block.load(_AT_ARGUMENTS + 8 * argument)
         block.code += body.code
@@ -188,8 +188,8 @@ def program(policy: Policy | None = None, machine: str | None = None) -> bytes:
     """Assemble the filter.
 
     Args:
-        policy: What to let through; the default suits a session with namespaces of its own.
-        machine: As `uname -m` says it; this machine's by default.
+        policy: What to allow; the default suits a session with its own namespaces.
+        machine: As in `uname -m`; by default this machine's.
 
     Returns:
         Instructions of 8 bytes each.

@@ -1,36 +1,36 @@
-"""What a sandbox must hold, asked from inside a real one: facts are observed, flags are not believed."""
+"""Checks from inside a real sandbox that it isolates what its report claims."""
 
 import os
 import socket
 from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
 
 _CHECK_LIMIT = 10.0
 _CANARY = __file__
-"""A file of the host that everybody may read, outside the system folders that a sandbox shows."""
+"""A file of the host that every user may read, outside the system folders that a sandbox shows."""
 
 
 @dataclass(frozen=True)
 class IsolationCheck:
-    """One command whose standard output must be as said."""
+    """One command whose standard output must be as expected."""
 
     name: str
     command: str
     expected: str
     resource: Resource | None = None
-    """Asked only of a tier that holds this; None asks every tier that isolates anything."""
+    """Run only if the report claims to isolate this; None: for every report that isolates anything."""
     at_least: Strength = Strength.PARTIAL
-    """Asked only of a tier this strong."""
+    """Run only for this strength or more."""
 
 
 def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
     """Return the checks.
 
     Args:
-        canary: A file of the host that everybody may read.
-        port: A TCP port of the host's loopback on which somebody listens.
+        canary: A file of the host that every user may read.
+        port: A TCP port on the host's loopback with a listener.
     """
     return (
         IsolationCheck(
@@ -56,8 +56,8 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
         ),
         IsolationCheck(
             "the server cannot be signalled",
-            # In a pid namespace of our own whatever carries that number is one of us, and not the server:
-            # that is the first process in its container, say, and so is the one in here.
+            # In its own pid namespace, a process with the server's number is one of the sandbox: both may be
+            # the first process of a container, for example.
             f"if [ /proc/1/ns/pid -ef /proc/self/ns/pid ] && [ -e /proc/{os.getpid()} ]; then echo 1; "
             f"else kill -0 {os.getpid()} 2>/dev/null; echo $?; fi",
             "1",
@@ -72,22 +72,13 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
     )
 
 
-def is_claimed(check: IsolationCheck, report: TierReport) -> bool:
-    """Tell whether a tier's report promises what a check asks for.
-
-    Args:
-        check: One of `isolation_checks`.
-        report: The tier's.
-    """
-    return report.strength >= check.at_least and (check.resource is None or report.holds(check.resource))
+def is_claimed(check: IsolationCheck, report: IsolationReport) -> bool:
+    """Return whether a report claims what a check tests."""
+    return report.strength >= check.at_least and (check.resource is None or report.isolates(check.resource))
 
 
 async def check_isolation(sandbox: Sandbox) -> list[str]:
-    """Run the checks that the sandbox's report claims; return the names of those that fail.
-
-    Args:
-        sandbox: A live one.
-    """
+    """Run the checks that the sandbox's report claims; return the names of those that fail."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         broken: list[str] = []
@@ -96,5 +87,5 @@ async def check_isolation(sandbox: Sandbox) -> list[str]:
                 continue
             result = await sandbox.exec(check.command, time_limit=_CHECK_LIMIT)
             if result.stdout.text.strip() != check.expected:
-                broken.append(f"{check.name} (said {result.stdout.text.strip()[:100]!r})")
+                broken.append(f"{check.name} (printed {result.stdout.text.strip()[:100]!r})")
         return broken

@@ -1,4 +1,4 @@
-"""System calls that Python has no name for, through the C library's `syscall`."""
+"""System calls without a Python function, through the C library's `syscall`."""
 
 import ctypes
 import errno
@@ -31,17 +31,11 @@ class _OpenHow(ctypes.Structure):
 
 
 def openat2(folder: int, path: bytes, flags: int, *, mode: int = 0, resolve: Resolve) -> int:
-    """Open a path below a folder; the kernel itself refuses what leads out of it.
+    """Open a path below a folder; the kernel itself refuses a path that leads out of it.
 
     Args:
-        folder: Descriptor of the folder.
         path: Relative path.
         flags: As for `os.open`; `O_CLOEXEC` is added.
-        mode: Permissions of a file that is created.
-        resolve: Limits on the walk.
-
-    Returns:
-        A new descriptor.
 
     Raises:
         OSError: The kernel refused; `EXDEV` means that the path leads out.

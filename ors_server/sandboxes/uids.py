@@ -1,4 +1,4 @@
-"""Uids for sessions, so that two of them are strangers even if one gets out; taken in blocks."""
+"""Uids for sessions, taken in blocks, so that sessions cannot reach each other even outside a sandbox."""
 
 import fcntl
 import os
@@ -6,23 +6,20 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from ors_server.sandboxes.errors import SandboxUnavailableError
 from ors_server.sandboxes.processes import processes_of_uids
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
 UIDS_PER_BLOCK = 1024
 FIRST_UID = 1_700_000_000
-"""Far above what systems hand out, and below 2**31."""
+"""Far above what systems assign, and below 2**31."""
 _BLOCKS = 256
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock a file for as long as the descriptor stays open.
-
-    Args:
-        path: Made if need be.
+    """Lock a file for as long as the descriptor stays open; creates the file if necessary.
 
     Returns:
-        The descriptor; None when somebody else holds the lock.
+        The descriptor; None if another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -35,7 +32,7 @@ def try_lock(path: Path) -> int | None:
 
 @dataclass(frozen=True)
 class UidBlock:
-    """Uids that no other server on this host hands out while this one lives."""
+    """A range of uids that no other server on this host uses while this one runs."""
 
     first: int
     lock: int
@@ -45,7 +42,7 @@ class UidBlock:
         """Take the first free block.
 
         Args:
-            base: Where the locks are, one folder for all servers of this host.
+            base: The folder of the locks, one for all servers of this host.
 
         Raises:
             SandboxUnavailableError: Every block is taken.
@@ -57,18 +54,18 @@ class UidBlock:
             first = FIRST_UID + number * UIDS_PER_BLOCK
             if not processes_of_uids(first, UIDS_PER_BLOCK):
                 return cls(first, lock)
-            os.close(lock)  # a dead server's processes are still there; the janitor will see to them
+            os.close(lock)  # a dead server's processes still run; `cleanup` kills them
         raise SandboxUnavailableError(f"all {_BLOCKS} blocks of {UIDS_PER_BLOCK} uids are taken by servers")
 
 
 class UidPool:
-    """The uids of one server: a block to begin with, and another whenever all are in use."""
+    """The uids of one server: one block, and another whenever all are in use."""
 
     def __init__(self, base: Path) -> None:
         """Take the first block.
 
         Args:
-            base: Where the locks are, one folder for all servers of this host.
+            base: The folder of the locks, one for all servers of this host.
 
         Raises:
             SandboxUnavailableError: Every block is taken.
@@ -84,7 +81,7 @@ class UidPool:
         return self._blocks[0].first
 
     def take(self) -> int:
-        """Hand out the uid that has been free for longest.
+        """Return the uid that has been free for longest.
 
         Raises:
             SandboxUnavailableError: All are in use, and no block is left.
@@ -97,16 +94,12 @@ class UidPool:
                 raise SandboxUnavailableError(f"{alive} sandboxes are alive; close some: {error}") from None
         return self._free.popleft()
 
-    def give_back(self, uid: int) -> None:
-        """Have a uid handed out again; its processes must be dead.
-
-        Args:
-            uid: From `take`.
-        """
+    def release(self, uid: int) -> None:
+        """Make a uid available again; its processes must be dead."""
         self._free.append(uid)
 
     def close(self) -> None:
-        """Let the blocks go."""
+        """Release the blocks."""
         for block in self._blocks:
             os.close(block.lock)
         self._blocks.clear()

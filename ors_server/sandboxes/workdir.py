@@ -1,8 +1,8 @@
-"""Files of a work dir, reached from outside the sandbox without ever being led out of it.
+"""Files of a work dir, accessed from outside the sandbox without being led out of it.
 
-Every path is walked by `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`: checking a path first and
-opening it afterwards can be raced by the agent's own processes, this cannot. Nothing here waits: pipes and
-devices are refused, and what is read is bounded.
+Every path is walked by `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`: the agent's processes could
+race a check before the opening, but not this. Nothing here waits: pipes and devices are refused, and reads
+are bounded.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Entry, EntryKind, Limits
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.sandbox_errors import (
     SandboxFileError,
     SandboxFileMissingError,
     SandboxFileTooLargeError,
@@ -33,20 +33,15 @@ class WorkDir:
     """The work dir of one sandbox, as the server holds it."""
 
     folder: int
-    """Descriptor of the folder; it stays valid when the sandbox's processes are gone."""
+    """Descriptor of the folder; it stays valid after the sandbox's processes end."""
     seen_as: str
-    """Where commands see it; absolute paths below it are accepted."""
+    """Its path for commands; absolute paths below it are accepted."""
     limits: Limits
     owner: int | None = None
-    """Uid and gid given to what is created; None leaves the server's."""
+    """Uid and gid of created files; None leaves the server's."""
 
     def read(self, path: str, most: int | None = None) -> bytes:
-        """Return a file's content.
-
-        Args:
-            path: Relative, or absolute below `seen_as`.
-            most: Bytes above which the file is refused.
-        """
+        """Return a file's content; one longer than `most` bytes is refused."""
         cap = min(most if most is not None else self.limits.read_bytes, self.limits.read_bytes)
         with self._opened(path, os.O_RDONLY) as descriptor:
             _require_plain(path, descriptor)
@@ -60,12 +55,7 @@ class WorkDir:
             return bytes(content)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace a file, with the folders above it.
-
-        Args:
-            path: Relative, or absolute below `seen_as`.
-            content: The whole new content.
-        """
+        """Create or replace a file, with the folders above it."""
         if len(content) > self.limits.read_bytes:
             raise SandboxFileTooLargeError(path, f"content is larger than {self.limits.read_bytes} bytes")
         self._make_folders(path)
@@ -91,11 +81,7 @@ class WorkDir:
             os.close(opened)
 
     def remove(self, path: str) -> None:
-        """Remove a plain file; a link is refused.
-
-        Args:
-            path: Relative, or absolute below `seen_as`.
-        """
+        """Remove a plain file; a link is refused."""
         above, name = posixpath.split(self._relative(path))
         if name in {"", ".", ".."}:
             raise SandboxPathError(path, "not a plain file")
@@ -105,12 +91,7 @@ class WorkDir:
             os.unlink(name, dir_fd=folder)
 
     def entries(self, path: str, depth: int) -> list[Entry]:
-        """List a folder.
-
-        Args:
-            path: Relative, or absolute below `seen_as`.
-            depth: Levels below the folder, from 1.
-        """
+        """List a folder, `depth` levels deep, from 1."""
         found: list[Entry] = []
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
             prefix = posixpath.normpath(self._relative(path))
@@ -130,7 +111,7 @@ class WorkDir:
             level = below
 
     def _list_one(self, folder: int, name: str, shown: str, found: list[Entry]) -> list[tuple[str, str]]:
-        """List one folder; return the folders in it, as they are reached and as they are shown."""
+        """List one folder; return its folders, as descriptor names and as displayed paths."""
         opened = openat2(
             folder,
             os.fsencode(name),

@@ -13,7 +13,7 @@ from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
 from ors_server.logs import get_logger
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
-from ors_server.sandboxes.errors import SandboxError, SandboxStartError
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.session_services import Services
 from ors_server.wire import JSONObject

@@ -11,10 +11,10 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.clock import Clock
 from ors_server.logs import get_logger
 from ors_server.sandboxes.base import Backend
-from ors_server.sandboxes.choose import Choice, Wanted, choose
-from ors_server.sandboxes.errors import SandboxUnavailableError
-from ors_server.sandboxes.masks import Hidden, source_places
-from ors_server.sandboxes.tier import TierReport
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+from ors_server.sandboxes.hidden_paths import HiddenPaths, source_places
+from ors_server.sandboxes.isolation_report import IsolationReport
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.sandboxes")
@@ -25,7 +25,7 @@ class Sandboxes:
     """What a server has to offer."""
 
     backend: Backend | None = None
-    report: TierReport | None = None
+    report: IsolationReport | None = None
     """What the backend isolates, and what it does not."""
     refusal: str = "no environment of this server needs a sandbox, so none was prepared"
     """Why there is no backend."""
@@ -49,7 +49,7 @@ class Sandboxes:
 NO_SANDBOXES = Sandboxes()
 
 
-def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> Hidden:
+def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
     """Return the files of the environments' own source, with the packages that it belongs to."""
     places: list[Path] = []
     names: list[str] = []
@@ -61,7 +61,7 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> Hidden:
         if file is not None:
             places += source_places(file, list(getattr(package, "__path__", ())))
             names.append(name.partition(".")[0])
-    return Hidden(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
+    return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
 
 
 def _own_folders() -> Iterable[Path]:
@@ -73,7 +73,9 @@ def _own_folders() -> Iterable[Path]:
 
 @asynccontextmanager
 async def open_sandboxes(
-    definitions: Iterable[EnvironmentDefinition], wanted: Wanted | None = None, clock: Clock | None = None
+    definitions: Iterable[EnvironmentDefinition],
+    wanted: BackendRequest | None = None,
+    clock: Clock | None = None,
 ) -> AsyncGenerator[Sandboxes]:
     """Choose and prepare a backend if an environment may need one; leaving the context closes every sandbox.
 
@@ -86,14 +88,14 @@ async def open_sandboxes(
     """
     played = [definition for definition in definitions if definition.may_need_sandbox]
     needing = [definition.name for definition in played]
-    wanted = replace(wanted or Wanted(), hidden=_sources_of(played))
+    wanted = replace(wanted or BackendRequest(), hidden=_sources_of(played))
     if not needing:
         yield NO_SANDBOXES
         return
     try:
         chosen = await choose(wanted, clock)
     except SandboxUnavailableError as error:
-        if wanted.choice is not Choice.AUTO:
+        if wanted.choice is not BackendChoice.AUTO:
             raise
         log.warning("no_sandbox", environments=needing, reason=str(error))
         yield Sandboxes(refusal=str(error))

@@ -15,7 +15,7 @@ from ors_server.client.server import SessionPlace
 from ors_server.clock import Clock
 from ors_server.errors import ClientError
 from ors_server.recording import STEP
-from ors_server.sandboxes.choose import Wanted
+from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.sessions.session_call import RefusalReason
@@ -200,7 +200,7 @@ async def open_environment(
     options: SessionOptions | None = None,
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
-    sandbox: Wanted | Sandboxes | None = None,
+    sandbox: BackendRequest | Sandboxes | None = None,
 ) -> AsyncGenerator[LocalClient]:
     """Run environments in this process; leaving the context ends all sessions.
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import anyio
 
 from ors_server.sandboxes.base import Backend, EntryKind, Killed, Limits, Sandbox
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxCommandError,
     SandboxFileMissingError,

@@ -8,11 +8,11 @@ from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError, StoreError
-from ors_server.grading import errors as grading
-from ors_server.offload import errors as offload
+from ors_server.grading import grading_errors as grading
+from ors_server.offload import offload_errors as offload
 from ors_server.resources import errors as resources
 from ors_server.rewards import errors as rewards
-from ors_server.sandboxes import errors as sandboxes
+from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.transports.control_operations import (
     MalformedBodyError,
     MethodNotAllowedError,

@@ -5,7 +5,7 @@ from uuid import uuid4
 from ors_server import errors
 from ors_server.errors import Blame, OrsServerError
 from ors_server.logs import get_logger
-from ors_server.sandboxes import errors as sandboxes
+from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.transports.access import Caller, Role
 from ors_server.visibility import Visibility
 from ors_server.wire import ToolOutput

@@ -7,7 +7,7 @@ import pytest
 
 from ors_server.grading.evidence import gather_evidence
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from ors_server_tasks.code.grading import judge
 from ors_server_tasks.code.problem import Grading, Problem

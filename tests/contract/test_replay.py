@@ -12,7 +12,7 @@ from ors_server.replaying.outcome import EpisodeReplay, Verdict
 from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.stage import open_local_stage
-from ors_server.sandboxes.choose import Choice, Wanted
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.client import CallRefusedError, LocalClient, open_environment
 from ors_server.testing.environment_subject import spread
@@ -64,7 +64,7 @@ def plays(name: str, cls: Any, task: dict[str, Any]) -> list[list[tuple[str, dic
 
 
 @asynccontextmanager
-async def recorded(name: str, wanted: Wanted | None = None) -> AsyncGenerator[list[RecordedEpisode]]:
+async def recorded(name: str, wanted: BackendRequest | None = None) -> AsyncGenerator[list[RecordedEpisode]]:
     """Episodes of an environment as a server records them."""
     store = MemoryStore()
     async with open_environment(name, store=store, sandbox=wanted) as client:
@@ -104,10 +104,10 @@ async def test_recorded_episodes_of_an_installed_environment_replay_identically(
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("choice", [Choice.LANDLOCK, Choice.NONE])
+@pytest.mark.parametrize("choice", [BackendChoice.LANDLOCK, BackendChoice.NONE])
 @pytest.mark.parametrize("name", ["code", "shell"])
 async def test_they_do_so_where_an_isolation_shows_paths_of_the_host(name, choice):
-    wanted = Wanted(choice=choice, allow_unsandboxed=True, allow_visible_answers=True)
+    wanted = BackendRequest(choice=choice, allow_unsandboxed=True, allow_visible_answers=True)
     with anyio.fail_after(LIMIT):
         async with recorded(name, wanted) as episodes, open_local_stage(wanted=wanted) as stage:
             replays = [await replay_episode(episode, stage) for episode in episodes]

@@ -15,12 +15,16 @@ import pytest
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.cgroups import Hierarchies
-from ors_server.sandboxes.errors import SandboxUnavailableError, SnapshotError, UnsandboxedRefusedError
+from ors_server.sandboxes.isolation_report import Resource
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.none import NoneBackend
+from ors_server.sandboxes.sandbox_errors import (
+    SandboxUnavailableError,
+    SnapshotError,
+    UnsandboxedRefusedError,
+)
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Resource
+from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.sandbox_suite import check_backend
 
 ROOT = Path(__file__).parents[2]
@@ -191,8 +195,8 @@ def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
 
     report = anyio.run(run)
     assert report.backend == name
-    assert not report.holds(Resource.CPU)
-    assert not report.holds(Resource.MEMORY)
+    assert not report.isolates(Resource.CPU)
+    assert not report.isolates(Resource.MEMORY)
     assert len(report.gaps) >= 3
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server import TimeLimits
-from ors_server.sandboxes.choose import Choice, Wanted
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.testing.client import LocalClient, open_environment
 from ors_server_tasks.code.catalogue import SPLITS
 from tests.fixtures.ungradable import IN_THE_FILE, IN_THE_WORK_DIR, Actions, written
@@ -64,7 +64,7 @@ async def play(environment: str, sandbox: str, plays: Plays) -> dict[str, str]:
 
     with anyio.fail_after(LIMIT):
         async with (
-            open_environment(environment, sandbox=Wanted(Choice(sandbox))) as client,
+            open_environment(environment, sandbox=BackendRequest(BackendChoice(sandbox))) as client,
             anyio.create_task_group() as group,
         ):
             for name in plays:

@@ -21,12 +21,12 @@ import docker
 import pytest
 
 from ors_server.sandboxes.base import MIB, Limits
-from ors_server.sandboxes.choose import Choice, Wanted, choose
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend
 from ors_server.sandboxes.docker_containers import SERVER_LABEL
-from ors_server.sandboxes.errors import SandboxStartError, SandboxUnavailableError, SnapshotError
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Resource, Strength
+from ors_server.sandboxes.isolation_report import Resource, Strength
+from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError, SnapshotError
+from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.sandbox_suite import check_backend
 
 ROOT = Path(__file__).parents[2]
@@ -135,14 +135,14 @@ def test_every_exception_names_a_vector():
 
 def test_docker_is_chosen_by_name_and_reports_what_it_holds():
     async def run():
-        got = await choose(Wanted(Choice.DOCKER, docker_image=image()))
+        got = await choose(BackendRequest(BackendChoice.DOCKER, docker_image=image()))
         await got.aclose()
         return got.report
 
     report = anyio.run(run)
     assert report.backend == "docker"
     assert report.strength is Strength.NAMESPACES
-    assert all(report.holds(resource) for resource in Resource)
+    assert all(report.isolates(resource) for resource in Resource)
 
 
 # What is left
@@ -174,7 +174,7 @@ def test_nothing_is_left_of_sessions_that_were_closed(client):
 DOOMED = """
 import os, sys, anyio
 from ors_server.sandboxes.docker import DockerBackend
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 
 async def main():
     state = ServerState()
@@ -305,8 +305,8 @@ def test_what_an_agent_locked_can_still_be_copied():
 PROBE = """
 import anyio
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.errors import SandboxUnavailableError
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sandboxes.server_state import ServerState
 
 async def main():
     state = ServerState()

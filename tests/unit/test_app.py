@@ -12,8 +12,8 @@ from ors_server import Environment, tool
 from ors_server import settings as settings_module
 from ors_server.app import App, create_app, engine_options, make_keyring, sandbox_wish
 from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
-from ors_server.sandboxes.choose import Choice, Wanted
-from ors_server.sandboxes.tier import Strength
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest
+from ors_server.sandboxes.isolation_report import Strength
 from ors_server.settings import Settings, load_settings, names_of
 
 pytestmark = pytest.mark.anyio
@@ -198,15 +198,15 @@ def test_every_wish_for_isolation_reaches_the_choice():
         docker_image="debian:12",
         docker_host="unix:///run/docker.sock",
     )
-    assert sandbox_wish(settings) == Wanted(
-        Choice.DOCKER,
+    assert sandbox_wish(settings) == BackendRequest(
+        BackendChoice.DOCKER,
         allow_unsandboxed=True,
         allow_visible_answers=True,
         at_least=Strength.NAMESPACES,
         docker_image="debian:12",
         docker_host="unix:///run/docker.sock",
     )
-    assert set(Settings.model_fields["sandbox"].annotation.__args__) == set(Choice)
+    assert set(Settings.model_fields["sandbox"].annotation.__args__) == set(BackendChoice)
 
 
 NAMED = {name: names_of(field.annotation) for name, field in Settings.model_fields.items()}

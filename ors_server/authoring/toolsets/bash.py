@@ -24,8 +24,8 @@ from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import ExecResult, Sandbox
-from ors_server.sandboxes.errors import SandboxCommandError
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
+from ors_server.sandboxes.sandbox_errors import SandboxCommandError
 from ors_server.wire import ToolOutput
 
 _RESTARTED = "The shell was restarted: files are kept, variables, jobs and the working directory are not."

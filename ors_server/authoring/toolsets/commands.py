@@ -35,7 +35,7 @@ from ors_server.authoring.toolsets.wrappers import (
     written_by,
 )
 from ors_server.errors import EnvironmentFailedError
-from ors_server.offload import CrashedError, Limits, OverLimitError
+from ors_server.offload import CrashedError, OffloadLimits, OverLimitError
 
 MOST_DEPTH = 16
 """Scripts within scripts, and wrappers around wrappers, that are looked into."""
@@ -210,7 +210,7 @@ def _fed(words: Words, found: Found) -> Iterator[str]:
 
 
 async def _search_apart(patterns: list[str], script: str) -> Violation | None:
-    limits = Limits(cpu_seconds=TIME_LIMIT)
+    limits = OffloadLimits(cpu_seconds=TIME_LIMIT)
     try:
         rule, command = await offload.run(search_texts, patterns, script, limits=limits)
     except CrashedError:

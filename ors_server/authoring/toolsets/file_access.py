@@ -8,7 +8,7 @@ from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.offload import OverLimitError
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.errors import SandboxFileError, SandboxFileMissingError
+from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
 
 
 async def read_meant(sandbox: Sandbox, path: str, most: int | None = None) -> tuple[str, bytes]:

@@ -21,9 +21,9 @@ from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.authoring.toolsets.text_files import image_type
 from ors_server.errors import EnvironmentFailedError
-from ors_server.offload import MIB, Limits
+from ors_server.offload import MIB, OffloadLimits
 from ors_server.sandboxes.base import Entry
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.sandbox_errors import (
     SandboxFileError,
     SandboxFileMissingError,
     SandboxFileTooLargeError,
@@ -37,7 +37,7 @@ SEARCH_SECONDS = 20.0
 """Seconds that one search may take."""
 _NOT_FOUND = 127
 _SEARCH_BYTES = 8 << 20
-_EDIT_LIMITS = Limits(result_bytes=48 * MIB)
+_EDIT_LIMITS = OffloadLimits(result_bytes=48 * MIB)
 
 
 class FileTools(SandboxToolset):

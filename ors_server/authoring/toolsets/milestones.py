@@ -16,8 +16,8 @@ from ors_server.authoring.toolsets.wrappers import SHELLS
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.logs import get_logger
-from ors_server.offload import Limits, OverLimitError
-from ors_server.sandboxes.errors import (
+from ors_server.offload import OffloadLimits, OverLimitError
+from ors_server.sandboxes.sandbox_errors import (
     SandboxFileError,
     SandboxFileMissingError,
     SandboxFileTooLargeError,
@@ -30,7 +30,7 @@ log = get_logger("ors_server.milestones")
 Predicate: TypeAlias = Callable[[Evidence], Awaitable[bool]]
 """Says whether something is so; raises if that cannot be found out."""
 
-_SEARCH_LIMITS = Limits(cpu_seconds=5.0)
+_SEARCH_LIMITS = OffloadLimits(cpu_seconds=5.0)
 _NOT_FOUND = 127
 _STATE = "_ors_milestones_reached"
 

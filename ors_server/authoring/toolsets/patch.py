@@ -15,8 +15,8 @@ from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.patch_hunks import apply_hunks
 from ors_server.authoring.toolsets.patch_text import ADD, DELETE, FileChange, read_patch
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
-from ors_server.offload import MIB, Limits
-from ors_server.sandboxes.errors import (
+from ors_server.offload import MIB, OffloadLimits
+from ors_server.sandboxes.sandbox_errors import (
     SandboxError,
     SandboxFileMissingError,
     SandboxFileTooLargeError,
@@ -27,7 +27,7 @@ MOST_PATCH = MIB
 """Characters of one patch."""
 MOST_BYTES = 16 * MIB
 """Bytes of all files that one patch changes, as they were."""
-_LIMITS = Limits(result_bytes=48 * MIB)
+_LIMITS = OffloadLimits(result_bytes=48 * MIB)
 
 
 @dataclass(frozen=True, slots=True)

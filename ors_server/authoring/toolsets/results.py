@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ors_server.authoring.tool import ToolError
 from ors_server.sandboxes.base import ExecResult, Killed, Limits
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
 from ors_server.wire import JSONObject, TextBlock
 
 LADDER_SECONDS = 13.0

@@ -17,7 +17,7 @@ from ors_server.policy import EpisodePolicy
 from ors_server.rewards.output import graded_output, has_result
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.errors import SandboxFileError, SandboxPathError
+from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxPathError
 from ors_server.wire import ToolOutput
 
 

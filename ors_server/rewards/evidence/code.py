@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ors_server.grading.cases import CaseReport, FunctionCase, StdioCase
-from ors_server.grading.errors import GradingError
 from ors_server.grading.evidence import Evidence
-from ors_server.grading.functions import grade_functions
+from ors_server.grading.function_cases import grade_functions
+from ors_server.grading.grading_errors import GradingError
 from ors_server.grading.pytest_cases import grade_pytest
-from ors_server.grading.stdio import PythonProgram, grade_stdio
+from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_values import is_array
 from ors_server.rewards.reading.option_words import Pays, check_words

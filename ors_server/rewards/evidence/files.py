@@ -19,7 +19,7 @@ from ors_server.rewards.reading.bounded_pattern import (
 )
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.sandboxes.errors import SandboxFileError
+from ors_server.sandboxes.sandbox_errors import SandboxFileError
 
 MAX_BYTES = 4_194_304
 """Bytes of a file that are read."""

@@ -4,7 +4,7 @@ import time
 from typing import Any, Literal, TypeAlias
 
 from ors_server import offload
-from ors_server.offload import Limits, OverLimitError
+from ors_server.offload import OffloadLimits, OverLimitError
 from ors_server.rewards.reading.packages import load_package
 
 Mode: TypeAlias = Literal["search", "fullmatch"]
@@ -76,7 +76,7 @@ class PatternBudget:
 
     def _is_found_apart(self, pattern: Any, text: str, mode: Mode) -> bool:
         try:
-            limits = Limits(cpu_seconds=max(0.001, self._left))
+            limits = OffloadLimits(cpu_seconds=max(0.001, self._left))
             found, seconds = offload.call(
                 search_timed, pattern.pattern, pattern.flags, mode, text, limits=limits
             )

@@ -30,7 +30,7 @@ ROW_LIMIT = 100_000
 """Rows of a gold result."""
 MAX_DATABASES = 50
 MAX_RESPONSE_CHARACTERS = 200_000
-ALONE = offload.Limits(cpu_seconds=30.0, wall_seconds=600.0, memory_bytes=4 << 30)
+ALONE = offload.OffloadLimits(cpu_seconds=30.0, wall_seconds=600.0, memory_bytes=4 << 30)
 """What the queries may take in a process of their own, for each database: more than their own limits."""
 
 Order: TypeAlias = Literal["auto", "always", "never"]

@@ -10,7 +10,7 @@ import pytest
 from ors_server.cli import doctor_checks
 from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, Outcome, install_command
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.settings import Settings
 
 PARTS = {"python", "ors-server", "settings", "environments", "sandbox", "docker", "store", "port"}

@@ -5,12 +5,12 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.grading.errors import GradingError
 from ors_server.grading.evidence import gather_evidence
+from ors_server.grading.grading_errors import GradingError
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.errors import SandboxFrozenError
+from ors_server.sandboxes.sandbox_errors import SandboxFrozenError
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,8 @@ import pytest
 
 from ors_server.grading.encoding import to_text
 from ors_server.grading.mirrors import RemoteObject
-from ors_server.grading.natures import AgentLostError, RefusedError
-from ors_server.grading.remote import Agent
+from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_reference import AgentLostError, RefusedError
 
 
 @pytest.mark.parametrize(

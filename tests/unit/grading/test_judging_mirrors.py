@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ors_server.grading.natures import AgentLostError, RefusedError
+from ors_server.grading.remote_reference import AgentLostError, RefusedError
 from tests.fixtures.mirrored_stack import STACK
 
 JUDGEMENTS: dict[str, Callable[[Any, Any], Any]] = {

@@ -5,9 +5,9 @@ import functools
 
 import pytest
 
-from ors_server.grading.mirrors import nature
-from ors_server.grading.natures import AgentLostError, RefusedError
-from ors_server.grading.remote import Agent
+from ors_server.grading.mirrors import reference_of
+from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_reference import AgentLostError, RefusedError
 from tests.fixtures.mirrored_stack import STACK
 
 
@@ -274,20 +274,20 @@ def test_a_new_worker_serves_what_has_a_name_and_misses_the_rest(mirror):
         agent.solution.lose()
     assert make(1, 2).pop() == 2
     assert isinstance(make(), kind)
-    with pytest.raises(AgentLostError, match="gone"):
+    with pytest.raises(AgentLostError, match="lost with its process"):
         old.pop()
     assert agent.failures == [
         "the agent's code ended",
-        "an object of the agent's has gone with the process that held it",
+        "an object of the agent's was lost with its process",
     ]
 
 
 def test_what_cannot_cross_stops_the_test(mirror):
     agent = mirror("deep = []\nfor _ in range(200): deep = [deep]\ndef give(): return deep\n")
-    with pytest.raises(RefusedError, match="cannot cross"):
+    with pytest.raises(RefusedError, match="cannot be sent"):
         agent.solution.give()
-    with pytest.raises(TypeError, match="no mirror"):
-        nature(object())
+    with pytest.raises(TypeError, match="not a mirror"):
+        reference_of(object())
 
 
 def test_packages_have_their_modules(mirror):

@@ -6,8 +6,8 @@ import tempfile
 import pytest
 
 from ors_server.grading.cases import TimeLimits
-from ors_server.grading.errors import GraderFailedError, GradingError
 from ors_server.grading.evidence import Evidence
+from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.grading.pytest_cases import grade_pytest
 from ors_server.sandboxes.scripted import ScriptedBackend
 

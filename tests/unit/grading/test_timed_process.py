@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from ors_server.grading.timed_process import TimedProcess
-from ors_server.sandboxes.errors import FreshEndedError, SandboxStarvedError
+from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.processor_usage import Usage
 from ors_server.sandboxes.program_clock import BACKSTOP_LEAST
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxStarvedError
 from ors_server.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

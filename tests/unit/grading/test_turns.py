@@ -10,12 +10,12 @@ from ors_server.admission import Admission, Gate
 from ors_server.call_clock import CallClock, call_clock
 from ors_server.grading.cases import StdioCase
 from ors_server.grading.evidence import gather_evidence
-from ors_server.grading.stdio import grade_stdio
-from ors_server.sandboxes.errors import SandboxStarvedError
-from ors_server.sandboxes.fresh import FreshOrder, run_patiently
+from ors_server.grading.stdio_cases import grade_stdio
+from ors_server.sandboxes.fresh import FreshProgram, run_patiently
+from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import FreshCall, ScriptedProcess, prints
-from ors_server.sandboxes.usage import Usage
 
 pytestmark = pytest.mark.anyio
 ROUNDS = 20
@@ -138,7 +138,7 @@ async def test_a_program_that_was_starved_runs_once_more_and_then_the_machine_is
         nonlocal starts
         starts += 1
         kind = Starved if starts <= starved else ScriptedProcess
-        return kind(prints(b"ok"), FreshCall(FreshOrder(("solve",)), {}))
+        return kind(prints(b"ok"), FreshCall(FreshProgram(("solve",)), {}))
 
     if starved == 1:
         run = await run_patiently(start, b"", time_limit=0.04, output_bytes=100)

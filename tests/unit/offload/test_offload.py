@@ -15,11 +15,11 @@ import pytest
 
 from ors_server.offload import (
     CrashedError,
-    Limits,
+    FunctionPath,
+    OffloadLimits,
     OverCpuError,
     OverLimitError,
     OverMemoryError,
-    Place,
     WorkerDiedError,
     WorkerPool,
     WorkerStalledError,
@@ -37,8 +37,8 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     made._close_all()
 
 
-def place(name: str) -> Place:
-    return Place(f"{MODULE}:{name}")
+def place(name: str) -> FunctionPath:
+    return FunctionPath(f"{MODULE}:{name}")
 
 
 def test_a_function_runs_in_another_process_that_is_used_again(pool):
@@ -76,12 +76,12 @@ def test_the_memory_of_the_program_that_asks_is_not_the_worker_s(pool):
 @pytest.mark.parametrize("name", ["spin", "backtrack"])
 def test_a_call_that_takes_too_much_processor_time_is_ended(pool, name):
     with pytest.raises(OverCpuError, match=r"0\.2 seconds"):
-        pool.call(place(name), limits=Limits(cpu_seconds=0.2))
+        pool.call(place(name), limits=OffloadLimits(cpu_seconds=0.2))
     assert pool.call(place("add"), 1, 2) == 3
 
 
 def test_processor_time_is_counted_for_each_call_by_itself(pool):
-    limits = Limits(cpu_seconds=0.5)
+    limits = OffloadLimits(cpu_seconds=0.5)
     while pool.call(place("cpu_seconds"), limits=limits) < 0.8:
         pool.call(statistics.fmean, list(range(50_000)), limits=limits)
     assert pool.call(place("add"), 1, 2, limits=limits) == 3
@@ -95,12 +95,12 @@ def test_a_call_that_takes_too_much_memory_is_ended(pool):
 
 def test_a_result_that_is_too_long_is_refused(pool):
     with pytest.raises(OverLimitError, match="1000 bytes"):
-        pool.call(place("echo"), b"a" * 1001, limits=Limits(result_bytes=1000))
+        pool.call(place("echo"), b"a" * 1001, limits=OffloadLimits(result_bytes=1000))
 
 
 def test_a_call_that_does_nothing_for_too_long_is_the_machines_failure(pool):
     with pytest.raises(WorkerStalledError):
-        pool.call(place("wait"), limits=Limits(wall_seconds=0.5))
+        pool.call(place("wait"), limits=OffloadLimits(wall_seconds=0.5))
     assert pool.call(place("add"), 1, 2) == 3
 
 
@@ -132,7 +132,7 @@ def test_an_unknown_function_is_an_error_of_the_caller(pool):
     with pytest.raises(AttributeError):
         pool.call(place("nothing"))
     with pytest.raises(ModuleNotFoundError):
-        pool.call(Place("no_such_module:nothing"))
+        pool.call(FunctionPath("no_such_module:nothing"))
 
 
 def test_many_threads_share_the_workers(pool):
@@ -197,9 +197,9 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from ors_server import offload
-print(offload.call(offload.Place("offloaded:pid")), flush=True)
+print(offload.call(offload.FunctionPath("offloaded:pid")), flush=True)
 if sys.argv[2] == "hang":
-    offload.call(offload.Place("offloaded:wait_after_writing"), sys.argv[3])
+    offload.call(offload.FunctionPath("offloaded:wait_after_writing"), sys.argv[3])
 if sys.argv[2] == "stay":
     sys.stdin.read()
 """

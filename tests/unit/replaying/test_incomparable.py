@@ -14,7 +14,7 @@ from ors_server.replaying.outcome import StepVerdict, Verdict
 from ors_server.replaying.recorded import RecordedCall
 from ors_server.replaying.replay import replay_steps
 from ors_server.replaying.session import ReplaySession
-from ors_server.sandboxes.errors import SandboxError
+from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.trajectory import Step, StepStatus
 from tests.unit.replaying.conftest import Casino
 

@@ -10,7 +10,7 @@ from ors_server.rewards.evidence.code import code_functions_reward, code_pytest_
 from ors_server.rewards.scoring import evaluate, score
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 
 pytestmark = pytest.mark.anyio
 

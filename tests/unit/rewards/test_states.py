@@ -15,7 +15,7 @@ from ors_server.rewards.evidence.files import (
 )
 from ors_server.rewards.scoring import evaluate, score
 from ors_server.rewards.structures.states import hash_state, state_match_reward
-from ors_server.sandboxes.errors import SandboxError
+from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from tests.fixtures.loop_slices import measured_slices, yardstick
 

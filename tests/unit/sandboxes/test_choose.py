@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from ors_server.sandboxes import choose as choose_module
-from ors_server.sandboxes.choose import Choice, Wanted, choose
-from ors_server.sandboxes.errors import SandboxUnavailableError, UnsandboxedRefusedError
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError, UnsandboxedRefusedError
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.server_state import ServerState
 
 
 class Tier(ScriptedBackend):
@@ -19,7 +19,7 @@ class Tier(ScriptedBackend):
     async def probe(self):
         if not self.works:
             raise SandboxUnavailableError(f"{self.name} says no")
-        return TierReport(self.name, self.strength, MappingProxyType({}))
+        return IsolationReport(self.name, self.strength, MappingProxyType({}))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def machine(tmp_path, monkeypatch):
 
     def with_tiers(**works):
         (tmp_path / "base").mkdir(exist_ok=True)
-        monkeypatch.setattr(choose_module, "sweep", lambda: None)
+        monkeypatch.setattr(choose_module, "clean_up", lambda: None)
         monkeypatch.setattr(choose_module, "ServerState", lambda: ServerState(tmp_path / "base"))
         strengths = {"BubblewrapBackend": Strength.NAMESPACES, "LandlockBackend": Strength.OWN_UID}
         for name, strength in strengths.items():
@@ -72,32 +72,32 @@ def test_nothing_is_chosen_when_nothing_works_and_nothing_is_left_on_disk(machin
 def test_less_than_was_asked_for_is_refused(machine):
     machine(landlock=True)
     with pytest.raises(SandboxUnavailableError, match="level 2"):
-        chosen(Wanted(at_least=Strength.NAMESPACES))
+        chosen(BackendRequest(at_least=Strength.NAMESPACES))
 
 
 def test_none_has_to_be_allowed(machine):
     machine()
     with pytest.raises(UnsandboxedRefusedError, match="--allow-unsandboxed"):
-        chosen(Wanted(choice=Choice.NONE))
+        chosen(BackendRequest(choice=BackendChoice.NONE))
 
 
 def test_one_that_was_named_is_the_only_one_tried(machine):
     machine(bubblewrap=True)
     with pytest.raises(SandboxUnavailableError, match="landlock"):
-        chosen(Wanted(choice=Choice.LANDLOCK))
+        chosen(BackendRequest(choice=BackendChoice.LANDLOCK))
 
 
 def test_none_is_the_last_resort_where_it_is_allowed(machine, monkeypatch):
     machine()
     last = Tier("none", Strength.NONE, works=True)
     monkeypatch.setattr(choose_module, "NoneBackend", lambda _state, _clock, *, allowed: last)
-    got = chosen(Wanted(allow_unsandboxed=True))
+    got = chosen(BackendRequest(allow_unsandboxed=True))
     assert got.report.strength is Strength.NONE
     assert set(got.refused) == {"bubblewrap", "landlock"}
 
 
 def test_a_report_names_every_resource():
-    report = TierReport("x", Strength.PARTIAL, MappingProxyType({Resource.DISK: "quota"}), ("a gap",))
+    report = IsolationReport("x", Strength.PARTIAL, MappingProxyType({Resource.DISK: "quota"}), ("a gap",))
     said = report.as_dict()
     assert set(said["isolates"]) == {resource.value for resource in Resource}
     assert said["isolates"]["disk"] == "quota"

@@ -14,19 +14,19 @@ from ors_server.sandboxes import choose as choose_module
 from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.choose import Choice, Wanted, choose
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend, describe
 from ors_server.sandboxes.docker_engine import EngineFacts
 from ors_server.sandboxes.docker_group import ContainerGroup
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.sandbox_errors import (
     SandboxError,
     SandboxStartError,
     SandboxUnavailableError,
     SnapshotError,
 )
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.state import ServerState
-from ors_server.sandboxes.tier import Resource, Strength, TierReport
+from ors_server.sandboxes.server_state import ServerState
 
 LIMITS = Limits(pids=4096)
 """More processes than the host's own group may count: the containers are in it."""
@@ -133,12 +133,12 @@ def facts(**more):
 
 def test_the_report_says_what_the_engine_cannot_limit():
     whole = describe(facts(), has_uids=True)
-    assert all(whole.holds(resource) for resource in Resource)
+    assert all(whole.isolates(resource) for resource in Resource)
     assert whole.strength is Strength.NAMESPACES
     less = describe(facts(memory=False, cpu=False, pids=False), has_uids=False)
-    assert not less.holds(Resource.MEMORY)
-    assert not less.holds(Resource.CPU)
-    assert "uid" in less.held[Resource.PIDS]
+    assert not less.isolates(Resource.MEMORY)
+    assert not less.isolates(Resource.CPU)
+    assert "uid" in less.isolated[Resource.PIDS]
     assert len(less.gaps) == len(whole.gaps) + 3
 
 
@@ -150,7 +150,7 @@ class Tier(ScriptedBackend):
     async def probe(self):
         if self.name != "docker":
             raise SandboxUnavailableError("not here")
-        return TierReport(self.name, Strength.NAMESPACES, MappingProxyType({}))
+        return IsolationReport(self.name, Strength.NAMESPACES, MappingProxyType({}))
 
 
 def chosen(monkeypatch, tmp_path, wanted):
@@ -160,7 +160,7 @@ def chosen(monkeypatch, tmp_path, wanted):
         given.update(more)
         return Tier("docker")
 
-    monkeypatch.setattr(choose_module, "sweep", lambda: None)
+    monkeypatch.setattr(choose_module, "clean_up", lambda: None)
     monkeypatch.setattr(choose_module, "ServerState", lambda: ServerState(tmp_path))
     monkeypatch.setattr(choose_module, "BubblewrapBackend", lambda *_: Tier("bubblewrap"))
     monkeypatch.setattr(choose_module, "LandlockBackend", lambda *_: Tier("landlock"))
@@ -175,7 +175,7 @@ def chosen(monkeypatch, tmp_path, wanted):
 
 
 def test_docker_comes_after_bubblewrap_where_an_image_is_named(monkeypatch, tmp_path):
-    wanted = Wanted(docker_image="some:image", docker_host="unix:///x")
+    wanted = BackendRequest(docker_image="some:image", docker_host="unix:///x")
     backend, given = chosen(monkeypatch, tmp_path, wanted)
     assert backend == "docker"
     assert given == {"image": "some:image", "host": "unix:///x"}
@@ -183,12 +183,12 @@ def test_docker_comes_after_bubblewrap_where_an_image_is_named(monkeypatch, tmp_
 
 def test_docker_is_not_tried_where_nobody_named_an_image(monkeypatch, tmp_path):
     with pytest.raises(SandboxUnavailableError) as refused:
-        chosen(monkeypatch, tmp_path, Wanted())
+        chosen(monkeypatch, tmp_path, BackendRequest())
     assert "docker" not in str(refused.value)
 
 
 def test_docker_can_be_asked_for_by_name(monkeypatch, tmp_path):
-    assert chosen(monkeypatch, tmp_path, Wanted(Choice.DOCKER))[0] == "docker"
+    assert chosen(monkeypatch, tmp_path, BackendRequest(BackendChoice.DOCKER))[0] == "docker"
 
 
 # A whole session

@@ -17,7 +17,7 @@ from ors_server.sandboxes.docker_profile import (
     server_profile,
     session_profile,
 )
-from ors_server.sandboxes.fresh import FreshOrder
+from ors_server.sandboxes.fresh import FreshProgram
 
 ROOT = Path(__file__).parents[3]
 USER = 1_700_000_007
@@ -34,7 +34,7 @@ PLACE = containers.Place(
     environment={"PATH": "/opt/tools:/bin"},
 )
 FRESH = containers.fresh(
-    PLACE, FreshOrder(("prog", "arg"), {}, {"GIVEN": "1"}), Path("/files"), "ulimit -c 0"
+    PLACE, FreshProgram(("prog", "arg"), {}, {"GIVEN": "1"}), Path("/files"), "ulimit -c 0"
 )
 EVERY_CONTAINER = {
     "holder": containers.holder(PLACE),
@@ -123,13 +123,13 @@ def test_a_fresh_program_sees_the_work_dir_read_only_and_nothing_else_of_the_ses
 
 
 def test_a_fresh_program_without_files_has_no_folder_for_them():
-    config = containers.fresh(PLACE, FreshOrder(("prog",)), None, "")
+    config = containers.fresh(PLACE, FreshProgram(("prog",)), None, "")
     assert "/grader" not in targets(config)
 
 
 def test_the_script_of_a_fresh_program_gives_a_clean_environment_and_an_exact_status(tmp_path):
     def run(*argv):
-        order = FreshOrder(argv, {}, {"GIVEN": "a b"})
+        order = FreshProgram(argv, {}, {"GIVEN": "a b"})
         config = containers.fresh(PLACE, order, None, "ulimit -c 0")
         return subprocess.run(
             [*config["Entrypoint"], *config["Cmd"]],

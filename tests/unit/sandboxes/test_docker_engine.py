@@ -10,8 +10,8 @@ from ors_server.sandboxes.docker import sweep_containers
 from ors_server.sandboxes.docker_cell import place_of
 from ors_server.sandboxes.docker_containers import PLACE_LABEL, SERVER_LABEL
 from ors_server.sandboxes.docker_engine import Engine, EngineFacts, why_unreachable
-from ors_server.sandboxes.errors import SandboxError, SandboxUnavailableError
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
+from ors_server.sandboxes.server_state import ServerState
 
 IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -4,9 +4,9 @@ import anyio
 import pytest
 
 from ors_server.sandboxes import fresh_files
-from ors_server.sandboxes.errors import FreshEndedError, SandboxClosedError, SandboxStartError
-from ors_server.sandboxes.fresh import FreshOrder, run_to_end
+from ors_server.sandboxes.fresh import FreshProgram, run_to_end
 from ors_server.sandboxes.fresh_files import SharedFolder, write_files
+from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedError, SandboxStartError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import READ, Remark, prints
 
@@ -50,11 +50,11 @@ async def opened(**programs):
 )
 def test_an_order_that_no_program_can_be_given_is_refused(order):
     with pytest.raises(ValueError, match=r"."):
-        FreshOrder(**order)
+        FreshProgram(**order)
 
 
 def test_the_environment_is_clean_and_the_caller_has_the_last_word():
-    order = FreshOrder(("a",), environment={"LANG": "C", "X": "1"})
+    order = FreshProgram(("a",), environment={"LANG": "C", "X": "1"})
     assert order.variables("/t") == {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C",

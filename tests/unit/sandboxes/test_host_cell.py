@@ -9,20 +9,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.sandboxes import copies, host_cell, hosted
+from ors_server.sandboxes import file_copies, host_cell, hosted
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import Hierarchies
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.landlock import LandlockCell
+from ors_server.sandboxes.none import NoneBackend
+from ors_server.sandboxes.processes import process_row
+from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxError,
     SandboxStartError,
     SandboxUnavailableError,
     SnapshotError,
 )
-from ors_server.sandboxes.landlock import LandlockCell
-from ors_server.sandboxes.none import NoneBackend
-from ors_server.sandboxes.processes import process_row
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ def refuse(*_arguments, **_keywords):
 async def test_a_place_that_cannot_be_made_costs_nothing(monkeypatch):
     async with open_backend() as backend:
         monkeypatch.setattr(host_cell, "init_script", refuse)
-        with pytest.raises(SandboxStartError, match=r"cannot make a place.*Too many open files"):
+        with pytest.raises(SandboxStartError, match=r"cannot create the files.*Too many open files"):
             await backend.start("one")
 
 
@@ -153,7 +153,7 @@ async def test_a_small_tree_that_cannot_be_copied_is_told(monkeypatch):
 
     async with open_backend() as backend:
         sandbox = await backend.start("one")
-        monkeypatch.setattr(copies, "copy_tree", full)
+        monkeypatch.setattr(file_copies, "copy_tree", full)
         with pytest.raises(SnapshotError, match="No space left"):
             await sandbox.fork("two")
         await sandbox.aclose()
@@ -167,7 +167,7 @@ async def test_what_the_server_cannot_copy_itself_the_copiers_do(monkeypatch, er
     async with open_backend() as backend:
         sandbox = await backend.start("one")
         await sandbox.exec("echo kept >file")
-        monkeypatch.setattr(copies, "copy_tree", refuse_to_copy)
+        monkeypatch.setattr(file_copies, "copy_tree", refuse_to_copy)
         other = await sandbox.fork("two")
         assert (await other.exec("cat file")).stdout.text == "kept\n"
         await other.aclose()
@@ -179,8 +179,8 @@ async def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
         sandbox = await backend.start("one")
         await sandbox.exec("x=1")
         with monkeypatch.context() as patch:
-            patch.setattr(copies, "is_small", lambda _source, _names: False)
-            patch.setattr(copies, "_EXTRACT", ["/bin/sh", "-c", "echo no room >&2; exit 2"])
+            patch.setattr(file_copies, "is_small", lambda _source, _names: False)
+            patch.setattr(file_copies, "_EXTRACT", ["/bin/sh", "-c", "echo no room >&2; exit 2"])
             with pytest.raises(SnapshotError, match="no room"):
                 await sandbox.fork("two")
             patch.setattr(backend, "start", refuse)
@@ -203,8 +203,8 @@ async def test_a_fork_that_fails_leaves_only_its_parent(monkeypatch):
 async def test_a_snapshot_that_fails_leaves_no_file(monkeypatch, copier, limit, said):
     async with open_backend() as backend:
         sandbox = await backend.start("one")
-        monkeypatch.setattr(copies, "_PACK", copier)
-        monkeypatch.setattr(copies, "_COPY_LIMIT", limit)
+        monkeypatch.setattr(file_copies, "_PACK", copier)
+        monkeypatch.setattr(file_copies, "_COPY_LIMIT", limit)
         with pytest.raises(SnapshotError, match=said):
             await sandbox.snapshot()
         assert list(backend.state.snapshots.iterdir()) == []
@@ -272,7 +272,7 @@ async def test_a_fresh_program_that_cannot_be_started_costs_nothing(monkeypatch)
             with pytest.raises(SandboxStartError, match="cannot start"):
                 await sandbox.start_fresh(["true"], files={"a": b""})
         process = await sandbox.start_fresh(["x" * 3_000_000])
-        with pytest.raises(SandboxStartError, match=r"never ran.*too long"):
+        with pytest.raises(SandboxStartError, match=r"could not be started.*too long"):
             await process.wait()
         await process.aclose()
         assert not list(sandbox.cell._folder.path.glob("fresh-*"))

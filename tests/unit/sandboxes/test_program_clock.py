@@ -5,9 +5,9 @@ import random
 import anyio
 import pytest
 
-from ors_server.sandboxes.errors import SandboxStarvedError
+from ors_server.sandboxes.processor_usage import Usage
 from ors_server.sandboxes.program_clock import BACKSTOP_LEAST, OutOfTimeError, ProgramClock
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

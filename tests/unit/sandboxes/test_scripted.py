@@ -3,7 +3,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SandboxUnavailableError, SnapshotError
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError, SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot, answers, result
 
 pytestmark = pytest.mark.anyio

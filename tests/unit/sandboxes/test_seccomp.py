@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ors_server.sandboxes import seccomp
-from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 
 X86, ARM = 0xC000003E, 0xC00000B7

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.sandboxes import uids as uids_module
-from ors_server.sandboxes.errors import SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.uids import UidPool, try_lock
 
 FAR = count(1_900_000_000, 10_000)
@@ -30,7 +30,7 @@ def test_uids_are_taken_block_by_block_and_run_out_with_a_word(tmp_path, first):
         one.take()
     with pytest.raises(SandboxUnavailableError, match="all 3 blocks of 2 uids"):
         UidPool(tmp_path)
-    one.give_back(first + 1)
+    one.release(first + 1)
     assert one.take() == first + 1
     one.close()
     assert UidPool(tmp_path).first == first
@@ -40,7 +40,7 @@ def test_uids_are_taken_block_by_block_and_run_out_with_a_word(tmp_path, first):
 def test_a_uid_is_handed_out_again_after_all_others(tmp_path, first):
     pool = UidPool(tmp_path)
     assert pool.take() == first
-    pool.give_back(first)
+    pool.release(first)
     assert [pool.take(), pool.take()] == [first + 1, first]
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from ors_server.sandboxes.base import EntryKind, Limits
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.sandbox_errors import (
     SandboxFileError,
     SandboxFileMissingError,
     SandboxFileTooLargeError,

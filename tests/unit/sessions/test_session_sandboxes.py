@@ -12,8 +12,8 @@ from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.choose import Choice, Wanted
-from ors_server.sandboxes.errors import (
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest
+from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxStartError,
     SandboxUnavailableError,
@@ -191,7 +191,7 @@ class NoPlain(Plain):
 
 async def test_what_was_asked_for_by_name_must_work():
     with pytest.raises(UnsandboxedRefusedError):
-        async with open_sandboxes([define(Sandboxed)], Wanted(Choice.NONE)):
+        async with open_sandboxes([define(Sandboxed)], BackendRequest(BackendChoice.NONE)):
             pass
 
 

@@ -15,7 +15,7 @@ from ors_server.errors import (
     UnknownSnapshotError,
 )
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SnapshotError
+from ors_server.sandboxes.sandbox_errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.quotas import SessionLimits

@@ -27,10 +27,10 @@ CPU_SECONDS: Final = 2.0
 _KEPT: Final = 4_096
 _MOST_CHARS: Final = 1_000
 """Characters of an answer that is worth the while."""
-_LIMITS: Final = offload.Limits(cpu_seconds=CPU_SECONDS)
+_LIMITS: Final = offload.OffloadLimits(cpu_seconds=CPU_SECONDS)
 _MODULE: Final = "ors_server.rewards.math.algebra.symbolic_judge"
-_DECIDE: Final = offload.Place(f"{_MODULE}:decide")
-_BY_ITSELF: Final = offload.Place(f"{_MODULE}:by_itself")
+_DECIDE: Final = offload.FunctionPath(f"{_MODULE}:decide")
+_BY_ITSELF: Final = offload.FunctionPath(f"{_MODULE}:by_itself")
 _SIGNS: Final = re.compile(
     r"\\(?:i*int|sum|prod|lim|Gamma|zeta|eta|psi|det|begin|partial|operatorname|in|forall|mid|binom|le|leq|ge|geq|ne|neq)"
     r"(?![A-Za-z])|\\mathrm|\\[{|]|d ?/ ?d|erf|integer|constant|(?:int|sum|lim)_|['!<>|:]"
@@ -111,7 +111,7 @@ def _ask(gold: str, answer: str) -> SecondOpinion | None:
     return SecondOpinion(opinion, answer)
 
 
-def _call(place: offload.Place, *statements: Statement) -> Any:
+def _call(place: offload.FunctionPath, *statements: Statement) -> Any:
     workers = offload.prepared(_MODULE)
     try:
         return workers.call(place, *statements, limits=_LIMITS)

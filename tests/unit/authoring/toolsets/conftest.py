@@ -9,7 +9,7 @@ from ors_server import EpisodePolicy
 from ors_server.authoring.context import CallContext
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend, silent
-from ors_server.sandboxes.state import ServerState
+from ors_server.sandboxes.server_state import ServerState
 
 LIMIT = 60.0
 """Seconds that one test's play in a sandbox may take."""

@@ -12,7 +12,7 @@ from ors_server.authoring.toolsets.results import clamp_time_limit
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Killed, Limits
-from ors_server.sandboxes.errors import SandboxClosedError
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.sandboxes.scripted import answers, result
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from ors_server.authoring.toolsets.edit_history import MOST_BYTES, MOST_EDITS
 from ors_server.authoring.toolsets.files import MOST_IMAGE_BYTES, FileTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SandboxClosedError, SandboxFileError
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxFileError
 from ors_server.sandboxes.scripted import ScriptedSandbox
 from tests.fixtures.loop_slices import measured_slices, yardstick
 

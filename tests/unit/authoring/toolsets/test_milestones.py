@@ -26,7 +26,7 @@ from ors_server.authoring.toolsets.python import PythonTools
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.grading.evidence import gather_evidence
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SandboxClosedError
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.anyio

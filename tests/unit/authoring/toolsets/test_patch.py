@@ -10,7 +10,7 @@ import pytest
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets.patch import MOST_BYTES, MOST_PATCH, PatchTools
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SandboxFileError
+from ors_server.sandboxes.sandbox_errors import SandboxFileError
 from ors_server.sandboxes.scripted import ScriptedSandbox
 from tests.fixtures.loop_slices import measured_slices, yardstick
 

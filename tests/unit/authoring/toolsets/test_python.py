@@ -9,7 +9,7 @@ from ors_server.authoring.toolsets.python import PythonTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.errors import SandboxClosedError
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.sandboxes.scripted import answers
 
 pytestmark = pytest.mark.anyio

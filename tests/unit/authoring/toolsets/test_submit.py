@@ -7,7 +7,7 @@ from ors_server.authoring.loading import define
 from ors_server.authoring.toolsets.submit import SubmitTools
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
-from ors_server.sandboxes.errors import SandboxClosedError
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 
 pytestmark = pytest.mark.anyio
 

@@ -197,11 +197,11 @@ def test_the_first_question_after_a_cold_start_is_not_charged_with_the_import(mo
     monkeypatch.setattr(offload, "prepared", lambda _module: workers)
     asking.forget()
     verdict = grade_math(r"\frac{\pi}{2}", r"\int_0^\infty \frac{\sin x}{x}\,dx")
-    used = workers.call(offload.Place("time:process_time"))
+    used = workers.call(offload.FunctionPath("time:process_time"))
     asking.forget()
     assert verdict.is_equal
     again = grade_math(r"\frac{\pi}{2}", r"\int_0^\infty \frac{\sin x}{x}\,dx")
-    question = workers.call(offload.Place("time:process_time")) - used
+    question = workers.call(offload.FunctionPath("time:process_time")) - used
     assert again.is_equal
     assert question < asking.CPU_SECONDS / 2
     assert used > question

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from ors_server import FreshRun
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
 from ors_server_tasks.shell.exercise import Exercise, File, Folder, Link
 from ors_server_tasks.shell.grading import find_faults
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ors_server import FreshRun
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
 from ors_server_tasks.shell.delivery import PROGRAMS, deliver, pack
 from ors_server_tasks.shell.documents import ARCHIVE_BYTES, is_archive, is_json
 from ors_server_tasks.shell.exercise import (
@@ -302,7 +302,11 @@ def test_what_can_only_be_wanted_is_not_packed():
 
 class FakeSandbox:
     def __init__(self, exit_code, stdout, stderr):
-        self.result = (exit_code, Output(stdout, b"", len(stdout)), Output(stderr, b"", len(stderr)))
+        self.result = (
+            exit_code,
+            Output(stdout, b"", len(stdout)),
+            Output(stderr, b"", len(stderr)),
+        )
         self.written = {}
 
     async def write_file(self, path, content):

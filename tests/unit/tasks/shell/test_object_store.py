@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from ors_server import Evidence, FreshRun
-from ors_server.sandboxes.errors import SandboxStarvedError
+from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
-from ors_server.sandboxes.output import Output
-from ors_server.sandboxes.usage import Usage
+from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server_tasks.shell import object_store
 from ors_server_tasks.shell.generator import generate
 from ors_server_tasks.shell.grading import find_faults

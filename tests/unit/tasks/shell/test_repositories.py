@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from ors_server import FreshRun
-from ors_server.sandboxes.output import Output
+from ors_server.sandboxes.captured_output import Output
 from ors_server_tasks.shell.exercise import Exercise
 from ors_server_tasks.shell.families.git_bench import MAIN, Bench, Given, Wanted, exactly
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError
@@ -210,7 +210,14 @@ class Place:
         return self.process
 
     async def run(self, argv, **rest):
-        return FreshRun(0, Output(self.alone), Output(), timed_out=False, output_limit=False, duration_s=0.0)
+        return FreshRun(
+            0,
+            Output(self.alone),
+            Output(),
+            timed_out=False,
+            output_limit=False,
+            duration_s=0.0,
+        )
 
 
 @pytest.mark.anyio

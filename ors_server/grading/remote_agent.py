@@ -1,0 +1,342 @@
+"""The trusted side of hidden tests: what a test does to a mirror becomes a question, the answer a value.
+
+Runs in the trusted process only. It trusts nothing that it reads: an answer can be a plain value, a mirror
+or an error, and never a piece of code, nor an object of this process that was not sent out.
+"""
+
+import builtins
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from ors_server.grading.channel import Channel
+from ors_server.grading.encoding import PLAIN, DecodingError, Encoder, as_its_base, decode, from_text, to_text
+from ors_server.grading.mirrors import (
+    RemoteError,
+    RemoteModule,
+    RemoteObject,
+    is_mirror,
+    make_class,
+    make_error_class,
+    make_object,
+    reference_of,
+)
+from ors_server.grading.rebuilding import make_error, make_named_tuple, python_class, require_plain
+from ors_server.grading.remote_reference import AgentLostError, RefusedError, RemoteReference, StoppedError
+
+_SIGNS = {
+    "==": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "in": "contains",
+    "bool": "bool",
+}
+
+
+class Agent:
+    """The agent's modules, behind the channel to the server.
+
+    Attributes:
+        failures: Why tests were stopped so far, in their order.
+        modules: Mirrors of the agent's modules, and of the packages above them, by name.
+    """
+
+    def __init__(self, channel: Channel, modules: Sequence[str], classes: Sequence[str]) -> None:
+        self.failures: list[str] = []
+        self._channel = channel
+        self._named = {tuple(name.split(".")) for name in classes}
+        self.modules = {name: RemoteModule(name, self) for name in _with_parents(modules)}
+        self._generation = 0
+        self._is_lost = False
+        self._classes: dict[int, type] = {}
+        self._classes_by_name: dict[tuple[str, str], type] = {}
+        self._foreign: list[Any] = []
+
+    def install(self) -> None:
+        """Make `import` find the agent's modules."""
+        known: dict[str, Any] = dict(self.modules)
+        sys.modules.update(known)
+
+    # Requests of mirrors
+
+    def get(self, mirror: Any, name: str) -> Any:
+        """Return an attribute of a mirror's object."""
+        path = reference_of(mirror).path
+        below = self.modules.get(".".join((*path, name))) if isinstance(mirror, RemoteModule) else None
+        if below is not None:
+            return below
+        found = self._request({"order": "get", "target": self._reference(mirror), "name": name})
+        if path and isinstance(mirror, RemoteModule | type):
+            self._set_path(found, (*path, name))
+        return found
+
+    def _set_path(self, found: Any, path: tuple[str, ...]) -> None:
+        if is_mirror(found) and not isinstance(found, RemoteError) and not reference_of(found).path:
+            reference_of(found).path = path
+            reference_of(found).is_built = path in self._named and isinstance(found, type)
+
+    def set(self, mirror: Any, name: str, value: Any) -> None:
+        """Set an attribute of a mirror's object.
+
+        Args:
+            value: A plain value, a mirror, or an object that the agent can only keep and call.
+        """
+        self._request(
+            {
+                "order": "set",
+                "target": self._reference(mirror),
+                "name": name,
+                "value": self._tree(value),
+            }
+        )
+
+    def delete(self, mirror: Any, name: str) -> None:
+        """Delete an attribute of a mirror's object."""
+        self._request({"order": "delete", "target": self._reference(mirror), "name": name})
+
+    def call(self, mirror: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call a mirror's object."""
+        received = {name: self._tree(value) for name, value in keywords.items()}
+        trees = [self._tree(value) for value in arguments]
+        target = self._reference(mirror)
+        made = self._request({"order": "call", "target": target, "arguments": trees, "keywords": received})
+        if isinstance(made, RemoteObject) and isinstance(mirror, type):
+            reference_of(made).is_built = reference_of(mirror).is_built
+        return made
+
+    def operate(self, name: str, *operands: Any) -> Any:
+        """Apply an operator to objects of mirrors.
+
+        Args:
+            *operands: In the order in which the operator's function takes them.
+        """
+        trees = [self._tree(value) for value in operands]
+        return self._request({"order": "operate", "name": name, "operands": trees})
+
+    def ask(self, sign: str, *operands: Any) -> bool:
+        """Return the result of the agent's own operator on its objects.
+
+        Args:
+            sign: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `bool`.
+            *operands: Two, in the order around the sign, or the one of `bool`.
+        """
+        name = _SIGNS[sign]
+        ordered = tuple(reversed(operands)) if sign == "in" else operands
+        answer = self.operate(name, *ordered)
+        if not isinstance(answer, bool):
+            self.stop(AgentLostError(f"{sign} of an object gave a {type(answer).__name__}"))
+        return answer
+
+    def stop(self, error: StoppedError) -> NoReturn:
+        """Record that the running test failed for good, and raise the error."""
+        self.failures.append(str(error))
+        raise error
+
+    def place(self, value: Any) -> Any:
+        """Copy a plain value to the agent's code, and return its mirror."""
+        return self._request({"order": "keep", "value": self._tree(value)})
+
+    def fetch(self, mirror: Any) -> Any:
+        """Return a copy of a mirror's object: a plain value, or one of a class that derives from such."""
+        return self._request({"order": "copy", "target": self._reference(mirror)})
+
+    # Questions and answers
+
+    def _request(self, message: dict[str, Any]) -> Any:
+        answer = self._exchange(message)
+        while "callback" in answer:
+            answer = self._exchange(self._run_callback(answer))
+        try:
+            if "value" in answer:
+                return self._value(answer["value"])
+            error = self._error(answer)
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code answered with an invalid value: {unclear}"))
+        raise error
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self._is_lost:
+            self._renew()
+        self._channel.send(b"A" + to_text(message))
+        answer = self._receive()
+        try:
+            received: dict[str, Any] = from_text(answer)
+            self._add_classes(received)
+        except (DecodingError, ValueError, TypeError, KeyError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code answered with an invalid message: {unclear}"))
+        return received
+
+    def _receive(self) -> bytes:
+        message_bytes = self._channel.receive()
+        if message_bytes is None:
+            os._exit(0)  # the server is gone, and no one reads the verdict
+        if message_bytes[:1] == b"X":
+            self._is_lost = True
+            self.stop(AgentLostError(message_bytes[1:].decode()))
+        return message_bytes[1:]
+
+    def _renew(self) -> None:
+        self._channel.send(b"S")
+        self._receive()
+        self._is_lost = False
+        self._generation += 1
+        self._classes.clear()
+
+    def _run_callback(self, received: dict[str, Any]) -> dict[str, Any]:
+        try:
+            function = self._foreign[received["callback"]]
+            arguments = [self._value(tree) for tree in received["arguments"]]
+            keywords = {str(name): self._value(tree) for name, tree in received["keywords"].items()}
+        except (DecodingError, ValueError, TypeError, KeyError, IndexError, AttributeError) as unclear:
+            self._is_lost = True
+            self.stop(AgentLostError(f"the agent's code sent an invalid callback: {unclear}"))
+        try:
+            return {"answer": self._tree(function(*arguments, **keywords))}
+        except StoppedError:
+            raise
+        except BaseException as error:  # noqa: BLE001 # the agent's code gets it; it comes back if not caught
+            return {"failed": self._error_tree(error)}
+
+    # Values to the agent's code
+
+    def _tree(self, value: Any) -> Any:
+        return Encoder(self._other).tree(value)
+
+    def _other(self, value: Any) -> Any:
+        if is_mirror(value):
+            return self._reference(value)
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str) and getattr(builtins, name, None) is value:
+            return {"n": name}
+        if isinstance(value, BaseException):
+            return self._error_tree(value)
+        if isinstance(value, PLAIN):
+            return as_its_base(cast("object", value))
+        about = (getattr(value, "__name__", ""), getattr(value, "__doc__", ""))
+        return {"r": [self._send_out(value), callable(value), *[str(text or "") for text in about]]}
+
+    def _send_out(self, value: Any) -> int:
+        for number, known in enumerate(self._foreign):
+            if known is value:
+                return number
+        self._foreign.append(value)
+        return len(self._foreign) - 1
+
+    def _reference(self, mirror: Any) -> Any:
+        mine = reference_of(mirror)
+        if self._is_lost:
+            self._renew()
+        if mine.number is not None and mine.generation == self._generation:
+            return {"h": mine.number}
+        if not mine.path:
+            self.stop(AgentLostError("an object of the agent's was lost with its process"))
+        return {"p": list(mine.path)}
+
+    def _error_tree(self, error: BaseException) -> Any:
+        if isinstance(error, RemoteError) and is_mirror(error):
+            return self._reference(error)
+        kind = next(base for base in type(error).__mro__ if is_mirror(base) or base.__module__ == "builtins")
+        text = [
+            self._tree(item) for item in error.args if item is None or isinstance(item, str | int | float)
+        ]
+        received = self._reference(kind) if is_mirror(kind) else {"n": kind.__name__}
+        return {"e": {"class": received, "arguments": text, "foreign": self._send_out(error)}}
+
+    # Values from the agent's code
+
+    def _value(self, tree: Any) -> Any:
+        return decode(tree, self._incoming)
+
+    def _incoming(self, received: tuple[str, Any]) -> Any:
+        key, content = received
+        if key == "h":
+            return self._object(*content)
+        if key == "k":
+            return self._classes[content]
+        if key == "r":
+            return self._foreign[content]
+        if key == "n":
+            return python_class(content)
+        if key == "m":
+            name, fields, items = content
+            return make_named_tuple(name, fields, [self._value(item) for item in items])
+        raise DecodingError(f"unknown type {key!r}")
+
+    def _object(self, number: int, kind: int, *plain: Any) -> Any:
+        made = make_object(self._classes[kind], self._new_reference(number))
+        reference_of(made).plain = [require_plain(self._value(tree)) for tree in plain]
+        return made
+
+    def _new_reference(self, number: int) -> RemoteReference:
+        mine = RemoteReference(self)
+        mine.number, mine.generation = number, self._generation
+        return mine
+
+    def _add_classes(self, received: dict[str, Any]) -> None:
+        for news in received.get("classes", ()):
+            number = int(news["class"])
+            self._classes[number] = self._class(news)
+        printed = received.get("printed", "")
+        if isinstance(printed, str) and printed:
+            sys.stdout.write(printed)
+
+    def _class(self, news: dict[str, Any]) -> type:
+        key = (str(news["module"]), str(news["name"]))
+        known = self._classes_by_name.get(key)
+        mine = self._new_reference(int(news["class"]))
+        if known is not None and reference_of(known).generation < self._generation:
+            reference_of(known).number, reference_of(known).generation = mine.number, mine.generation
+            made = known
+        else:
+            made = self._make_class(news, mine)
+        self._classes_by_name[key] = made
+        return made
+
+    def _make_class(self, news: dict[str, Any], mine: RemoteReference) -> type:
+        bases = tuple(
+            self._classes[base] if isinstance(base, int) else python_class(base) for base in news["bases"]
+        )
+        name = str(news["name"])
+        if news["error"]:
+            return make_error_class(name, bases[0], mine)
+        return make_class(name, bases, [str(operator) for operator in news["operators"]], mine)
+
+    def _error(self, answer: dict[str, Any]) -> BaseException:
+        if "stop" in answer:
+            return StopIteration(self._value(answer["stop"]))
+        if "unfit" in answer:
+            self.failures.append("the agent's code returned a value that cannot be sent")
+            return RefusedError(f"the agent's code returned a value that cannot be sent: {answer['unfit']}")
+        received = answer["raised"]
+        if "foreign" in received:
+            error = self._foreign[received["foreign"]]
+            return error if isinstance(error, BaseException) else RefusedError("no error was raised")
+        kind: Any = received.get("class", "Exception")
+        cls = self._classes[kind] if isinstance(kind, int) else python_class(kind)
+        if not issubclass(cls, Exception | SystemExit):
+            self.failures.append(f"the agent's code raised {cls.__name__}")
+            return RefusedError(f"the agent's code raised {cls.__name__}")
+        made = make_error(cls, [self._value(tree) for tree in received["arguments"]])
+        if isinstance(made, RemoteError):
+            made.mirror(self._new_reference(int(received["handle"])), str(received["text"]))
+        return made
+
+
+def _with_parents(modules: Sequence[str]) -> list[str]:
+    names: dict[str, None] = {}
+    for module in modules:
+        parts = module.split(".")
+        names.update(dict.fromkeys(".".join(parts[: end + 1]) for end in range(len(parts))))
+    return list(names)
+
+
+def read_json(payload: bytes) -> Any:
+    """Return the server's message."""
+    return json.loads(payload)

@@ -1,0 +1,152 @@
+"""Programs by their output: one fresh sandbox per case; the outputs are compared here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import anyio
+
+from ors_server import offload
+from ors_server.grading.agent_worker import isolated_python
+from ors_server.grading.cases import CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
+from ors_server.grading.evidence import Evidence
+from ors_server.grading.grading_errors import GraderFailedError
+from ors_server.grading.text_comparison import TextComparison, texts_agree
+from ors_server.offload import OverLimitError
+from ors_server.sandboxes.base import KIB
+from ors_server.sandboxes.fresh import FreshRun
+
+WHOLE = 30.0
+"""By default, all cases together get this many times one case's time."""
+AT_ONCE = 4
+"""Cases that run at the same time."""
+_ROOM = 64 * KIB
+_NOT_FOUND = {126, 127}
+_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class PythonProgram:
+    """A Python file of the agent's, to be run as a program.
+
+    It runs isolated (`python3 -I`): nothing in the environment, in the work dir or in a user's folder is
+    loaded unasked. It may import the standard library, what is installed in the sandbox, and modules of the
+    work dir whose names none of these has.
+    """
+
+    file: str
+    """Relative to the work dir."""
+
+
+async def grade_stdio(
+    evidence: Evidence,
+    argv: Sequence[str] | PythonProgram,
+    cases: Sequence[StdioCase],
+    *,
+    time_limit: float | TimeLimits = 10.0,
+    compare: TextComparison | None = None,
+) -> CaseReport:
+    """Run a program of the agent's once per case and compare what it prints with the expected output.
+
+    Each run has its own fresh sandbox, which gets the case's input and arguments and nothing else. A run
+    passes if it ends by itself, with the case's status and the expected output. It is cut off at
+    twice the length of the expected output and 64 KiB.
+
+    Args:
+        argv: The command, from within the work dir; or a Python program.
+        cases: At least one.
+        time_limit: Seconds that the program may spend on a case, as docs/limits.md counts them; by default
+            all together get 30 times that.
+        compare: How texts are compared; by default white space at the ends of lines and empty last lines do
+            not count.
+
+    Returns:
+        A result per case, in their order.
+
+    Raises:
+        GradingError: The cases cannot be graded: there are none, or two have one name.
+        GraderFailedError: There is no Python in the sandbox for a Python program.
+        SandboxError: The sandbox failed, or the machine was too busy for the program, twice.
+    """
+    limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
+    names = name_cases(cases)
+    grader = _Grader(evidence, argv, limits, compare or TextComparison())
+    results: list[CaseResult | None] = [None] * len(cases)
+    gate = anyio.CapacityLimiter(AT_ONCE)
+    failures: list[Exception] = []
+
+    async def judge(index: int) -> None:
+        async with gate:
+            try:
+                results[index] = await grader.judge(names[index], cases[index])
+            except Exception as error:  # noqa: BLE001 # raised outside, so that no group wraps it
+                failures.append(error)
+                group.cancel_scope.cancel()
+
+    async with evidence.at_work(), anyio.create_task_group() as group:
+        for index in range(len(cases)):
+            group.start_soon(judge, index)
+    if failures:
+        raise failures[0]
+    return CaseReport(tuple(result for result in results if result is not None))
+
+
+class _Grader:
+    def __init__(
+        self,
+        evidence: Evidence,
+        argv: Sequence[str] | PythonProgram,
+        limits: TimeLimits,
+        compare: TextComparison,
+    ) -> None:
+        self._evidence = evidence
+        self._compare = compare
+        self._limit = limits.case
+        self._left = limits.whole
+        self._files: dict[str, bytes] = {}
+        self._is_python = isinstance(argv, PythonProgram)
+        if isinstance(argv, PythonProgram):
+            runner = files("ors_server.grading").joinpath("program_runner.py").read_bytes()
+            self._files["program_runner.py"] = runner
+            self._argv = [*isolated_python(evidence.sandbox.fresh_dir, "program_runner.py"), argv.file]
+        else:
+            self._argv = list(argv)
+
+    async def judge(self, name: str, case: StdioCase) -> CaseResult:
+        """Judge one case."""
+        if self._left <= 0:
+            return CaseResult(name, passed=False, reason="the time for all cases was over")
+        run = await self._evidence.sandbox.run_fresh(
+            [*self._argv, *case.arguments],
+            files=self._files,
+            stdin=case.stdin.encode(errors="surrogatepass"),
+            time_limit=min(self._limit, self._left),
+            output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _ROOM,
+        )
+        self._left -= run.spent_s
+        if self._is_python and run.exit_code in _NOT_FOUND:
+            await self._require_python()
+        reason = await self._problem(case, run)
+        if reason is not None and case.shown:
+            reason += f"; given {case.stdin!r}, expected {case.stdout!r}, got {run.stdout.text[:_SHOWN]!r}"
+        return CaseResult(name, passed=reason is None, reason=reason)
+
+    async def _problem(self, case: StdioCase, run: FreshRun) -> str | None:
+        if run.timed_out:
+            return "ran out of time"
+        if run.output_limit:
+            return "printed too much"
+        if case.exit_code is not None and run.exit_code != case.exit_code:
+            return f"ended with status {run.exit_code}"
+        printed = run.stdout.kept
+        size = len(printed) + len(case.stdout)
+        try:
+            agrees = await offload.run_sized(size, texts_agree, self._compare, case.stdout, printed)
+        except OverLimitError as error:
+            return f"printed what cannot be compared: {error}"
+        return None if agrees else "printed something else"
+
+    async def _require_python(self) -> None:
+        run = await self._evidence.run(["python3", "-I", "-c", ""])
+        if run.exit_code in _NOT_FOUND:
+            raise GraderFailedError(f"there is no python3 in the sandbox: {run.stderr.text[:_SHOWN]}")

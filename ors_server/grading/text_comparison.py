@@ -1,0 +1,73 @@
+"""Compares a printed answer with the expected one. No I/O."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from ors_server.grading.grading_errors import GradingError
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_MAX_NUMBER = 400
+
+
+@dataclass(frozen=True)
+class TextComparison:
+    """How texts are compared; by default without white space at the ends of lines and empty last lines."""
+
+    exact: bool = False
+    """Whether every byte counts."""
+    tolerance: float | None = None
+    """How far a number that is expected with a point or an exponent may be off, relative to it; absolute
+    where it is 0. Any white space then parts words; words and whole numbers must agree as they stand."""
+
+    def __post_init__(self) -> None:
+        """Reject contradictory options.
+
+        Raises:
+            GradingError: An exact comparison has a tolerance, or the tolerance is not a number from 0.
+        """
+        if self.tolerance is None:
+            return
+        if self.exact or not (math.isfinite(self.tolerance) and self.tolerance >= 0):
+            raise GradingError("a tolerance is a finite number from 0, for a comparison that is not exact")
+
+    def agrees(self, expected: str, answer: bytes) -> bool:
+        """Return whether an answer is the expected one.
+
+        Args:
+            answer: What was printed; bytes that are not UTF-8 agree with nothing.
+        """
+        if self.exact:
+            return answer == expected.encode(errors="surrogatepass")
+        try:
+            wanted, got = _lines(expected), _lines(answer.decode())
+        except UnicodeDecodeError:
+            return False
+        if self.tolerance is None or wanted == got:
+            return wanted == got
+        return len(wanted) == len(got) and all(map(self._line_agrees, wanted, got))
+
+    def _line_agrees(self, expected: str, answer: str) -> bool:
+        wanted, got = expected.split(), answer.split()
+        return len(wanted) == len(got) and all(map(self._word_agrees, wanted, got))
+
+    def _word_agrees(self, expected: str, answer: str) -> bool:
+        if expected == answer:
+            return True
+        if not (_is_number(expected) and set(expected) & set(".eE") and _is_number(answer)):
+            return False
+        wanted = float(expected)
+        return abs(wanted - float(answer)) <= (self.tolerance or 0.0) * (abs(wanted) or 1.0)
+
+
+def texts_agree(comparison: TextComparison, expected: str, answer: bytes) -> bool:
+    """Return whether an answer is the expected one, for a worker process."""
+    return comparison.agrees(expected, answer)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def _is_number(word: str) -> bool:
+    return len(word) <= _MAX_NUMBER and _NUMBER.fullmatch(word) is not None

@@ -1,0 +1,37 @@
+"""Errors of a call in a worker process, beside those that the function raises."""
+
+from ors_server.errors import MachineryError
+
+
+class OverLimitError(Exception):
+    """The work exceeds a limit, which the message names; its input is to blame."""
+
+
+class OverCpuError(OverLimitError):
+    """It takes too much processor time."""
+
+
+class OverMemoryError(OverLimitError):
+    """It takes too much memory."""
+
+
+class CrashedError(OverLimitError):
+    """The interpreter crashed, such as by a stack that is too deep."""
+
+
+class WorkerLostError(MachineryError):
+    """The worker gave no answer, and the input is not the reason; the same call may work later."""
+
+    code = "worker_lost"
+
+
+class WorkerDiedError(WorkerLostError):
+    """The worker was killed from outside, or could not start."""
+
+    code = "worker_died"
+
+
+class WorkerStalledError(WorkerLostError):
+    """Time ran out although the work took little processor time: the machine is overloaded."""
+
+    code = "worker_stalled"

@@ -1,0 +1,222 @@
+"""One worker process, from the side of its caller."""
+
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ors_server.offload.offload_errors import (
+    CrashedError,
+    OverCpuError,
+    OverLimitError,
+    OverMemoryError,
+    WorkerDiedError,
+    WorkerStalledError,
+)
+from ors_server.offload.offload_limits import OffloadLimits
+from ors_server.offload.worker_program import ANSWER, CALL, OVER_MEMORY, OVER_RESULT, RAISED
+
+_PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
+_MODULE = "ors_server.offload.worker_program"
+_PIECE = 1 << 16
+_MOST_MEBIBYTES = 512
+"""A worker that once used more memory is not used again."""
+_END_SECONDS = 2.0
+"""How long an idle worker may take to end by itself."""
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
+
+
+class WorkerCall:
+    """One call: what to run, within which limits; any thread may cancel it."""
+
+    def __init__(self, path: str, arguments: tuple[Any, ...], limits: OffloadLimits) -> None:
+        """Keep what to run.
+
+        Args:
+            path: Of a function, as `module:function`.
+        """
+        self.path = path
+        self.arguments = arguments
+        self.limits = limits
+        self.is_cancelled = False
+        self._worker: WorkerProcess | None = None
+        self._lock = threading.Lock()
+
+    def cancel(self) -> None:
+        """Kill the worker that runs it, or keep it from beginning."""
+        with self._lock:
+            self.is_cancelled = True
+            if self._worker is not None:
+                self._worker.kill()
+
+    def begin(self, worker: "WorkerProcess") -> None:
+        """Set the worker that runs it.
+
+        Raises:
+            WorkerDiedError: It was cancelled.
+        """
+        with self._lock:
+            if self.is_cancelled:
+                raise WorkerDiedError("the call was cancelled before it began")
+            self._worker = worker
+
+    def end(self) -> None:
+        """Forget the worker, which may run another call now."""
+        with self._lock:
+            self._worker = None
+
+    def packed(self) -> tuple[bytes, bytes]:
+        """Return it as a worker reads it: the head, and the arguments, which may be long."""
+        limits, path = self.limits, self.path.encode()
+        arguments = pickle.dumps(self.arguments, pickle.HIGHEST_PROTOCOL)
+        sizes = (limits.memory_bytes, limits.result_bytes, len(path), len(arguments))
+        return CALL.pack(limits.cpu_seconds, *sizes) + path, arguments
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """What a worker wrote about one call."""
+
+    outcome: int
+    value: bytes
+    limits: OffloadLimits
+
+    def open(self) -> Any:
+        """Return what the function returned.
+
+        Raises:
+            OverLimitError: It exceeded a limit.
+            Exception: What the function raised.
+        """
+        if self.outcome == OVER_MEMORY:
+            raise OverMemoryError(f"it takes more than {self.limits.memory_bytes} bytes of memory")
+        if self.outcome == OVER_RESULT:
+            raise OverLimitError(f"its result has more than {self.limits.result_bytes} bytes")
+        found: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
+        if self.outcome == RAISED:
+            raise found
+        return found
+
+
+class WorkerProcess:
+    """A process that runs one call at a time."""
+
+    def __init__(self) -> None:
+        """Start it: a clean interpreter, which finds modules where this one does.
+
+        Raises:
+            OSError: The machine starts no process.
+        """
+        self._process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
+            [sys.executable, "-P", "-c", _PROGRAM.format(module=_MODULE), json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None  # noqa: S101  (both were asked for)
+        assert self._process.stdout is not None  # noqa: S101  (both were asked for)
+        self._input = self._process.stdin.fileno()
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._input, False)
+        os.set_blocking(self._output, False)
+        self.is_worn = False
+        """Whether it used so much memory that it should be ended."""
+
+    def ask(self, worker_call: WorkerCall) -> WorkerAnswer:
+        """Run one call.
+
+        Raises:
+            OverLimitError: It exceeded a limit, and the worker was killed for it.
+            WorkerLostError: There is no answer, and the input is not the reason.
+        """
+        deadline = time.monotonic() + worker_call.limits.wall_seconds
+        worker_call.begin(self)
+        try:
+            if not all(self._send(piece, deadline) for piece in worker_call.packed()):
+                raise self._explain_end(worker_call)
+            if (header := self._receive(ANSWER.size, deadline)) is None:
+                raise self._explain_end(worker_call)
+            outcome, mebibytes, length = ANSWER.unpack(header)
+            if (value := self._receive(length, deadline)) is None:
+                raise self._explain_end(worker_call)
+        finally:
+            worker_call.end()
+        self.is_worn = outcome == OVER_MEMORY or mebibytes > _MOST_MEBIBYTES
+        return WorkerAnswer(outcome, value, worker_call.limits)
+
+    def kill(self) -> None:
+        """Kill it at once, with what it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self, patience: float = 0.0) -> None:
+        """End it and reap it.
+
+        Args:
+            patience: Seconds that it may take to end by itself.
+        """
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if patience:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience)
+        self.kill()
+        self._process.wait()
+
+    def _send(self, data: bytes, deadline: float) -> bool:
+        """Write everything; returns whether the worker still runs."""
+        left = memoryview(data)
+        while left:
+            self._wait(self._input, select.POLLOUT, deadline)
+            try:
+                left = left[os.write(self._input, left[: 16 * _PIECE]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return False
+        return True
+
+    def _receive(self, length: int, deadline: float) -> bytes | None:
+        """Read this many bytes; `None` if the worker has ended."""
+        read = bytearray()
+        while len(read) < length:
+            self._wait(self._output, select.POLLIN, deadline)
+            try:
+                piece = os.read(self._output, min(length - len(read), 16 * _PIECE))
+            except BlockingIOError:
+                continue
+            if not piece:
+                return None
+            read += piece
+        return bytes(read)
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+            raise WorkerStalledError("a worker process was not done in time, though it used little processor")
+
+    def _explain_end(self, worker_call: WorkerCall) -> Exception:
+        try:
+            status = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return WorkerDiedError("a worker process closed its pipe")
+        if status == -signal.SIGPROF:
+            return OverCpuError(
+                f"it takes more than {worker_call.limits.cpu_seconds:g} seconds of the processor"
+            )
+        if -status in _CRASHES:
+            return CrashedError(f"the interpreter crashed over it: {signal.Signals(-status).name}")
+        how = f"with status {status}" if status >= 0 else f"by signal {-status}"
+        return WorkerDiedError(f"a worker process was ended {how}")

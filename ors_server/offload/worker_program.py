@@ -1,0 +1,135 @@
+"""The program of a worker process: reads calls one after another, and answers each.
+
+A call is a header, the function's path and the pickled arguments; an answer is a header and a pickled value.
+The input ends with the caller's process, and the worker with it, whatever it is doing.
+"""
+
+import contextlib
+import importlib
+import os
+import pickle
+import resource
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Callable, Generator
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+CALL = struct.Struct("!dQQII")
+"""Processor seconds, bytes of memory, bytes of the result, length of the path, length of the arguments."""
+ANSWER = struct.Struct("!BIQ")
+"""Outcome, most mebibytes that the worker ever used, length of the pickled value."""
+RETURNED, RAISED, OVER_MEMORY, OVER_RESULT = range(4)
+NICENESS = 5
+"""Lets the server's event loop run before its workers."""
+
+
+def main() -> None:
+    """Serve calls until the input ends."""
+    calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what a function prints spoils no answer
+    os.nice(NICENESS)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    inbox: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+    busy = threading.Event()
+    threading.Thread(target=_listen, args=(calls, inbox, busy), daemon=True).start()
+    while (call := inbox.get()) is not None:
+        outcome, value = _answer(*call)
+        busy.clear()
+        _write(output, ANSWER.pack(outcome, _peak_mebibytes(), len(value)) + value)
+
+
+def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event) -> None:
+    while header := calls.read(CALL.size):
+        if len(header) < CALL.size:
+            break
+        *limits, path, arguments = CALL.unpack(header)
+        call = (limits, calls.read(path).decode(), calls.read(arguments))
+        busy.set()
+        inbox.put(call)
+    if busy.is_set():
+        os._exit(1)  # the caller has ended
+    inbox.put(None)
+
+
+def _answer(limits: list[Any], path: str, arguments: bytes) -> tuple[int, bytes]:
+    cpu_seconds, memory, most = limits
+    try:
+        function = find(path)
+        with _limited(cpu_seconds, memory):
+            value = pickle.dumps(function(*pickle.loads(arguments)), pickle.HIGHEST_PROTOCOL)  # noqa: S301  (our own)
+    except MemoryError:
+        return OVER_MEMORY, b""
+    except Exception as error:  # noqa: BLE001  (whatever it raises is for the caller)
+        return RAISED, _pickled_error(error)
+    return (RETURNED, value) if len(value) <= most else (OVER_RESULT, b"")
+
+
+def load(module: str) -> None:
+    """Import a module before the calls that need it."""
+    importlib.import_module(module)
+
+
+def find(path: str) -> Callable[..., Any]:
+    """Return the function of a path, `module:function`."""
+    module, _, name = path.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    function: Callable[..., Any] = found
+    return function
+
+
+@contextlib.contextmanager
+def _limited(cpu_seconds: float, memory: int) -> Generator[None]:
+    """Limit the processor time and the memory of the block."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    _bound_memory(memory, before[1])
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, even inside a function in C
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        _bound_memory(*before)
+
+
+def _bound_memory(soft: int, hard: int) -> None:
+    with contextlib.suppress(ValueError, OSError):  # macOS refuses
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _pickled_error(error: Exception) -> bytes:
+    try:
+        made = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(made)  # noqa: S301  (it may be one that can be written and not read)
+    except Exception:  # noqa: BLE001  (a class with a constructor of its own)
+        made = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"[:2000]))
+    return made
+
+
+def _peak_mebibytes() -> int:
+    """Return the most memory that this program ever used; getrusage(2) on Linux includes its parent's."""
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/status", encoding="ascii", errors="replace") as status,
+    ):
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) >> 10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak >> (20 if sys.platform == "darwin" else 10)  # getrusage(2): bytes there, KiB on Linux
+
+
+def _write(output: int, data: bytes) -> None:
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(output, left) :]
+    except BrokenPipeError:
+        os._exit(1)

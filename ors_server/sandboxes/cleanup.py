@@ -1,0 +1,146 @@
+"""Cleans up after dead servers; touches nothing without their prefix, and nothing of a live server."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ors_server.sandboxes.bubblewrap import kill_leftovers
+from ors_server.sandboxes.cgroups import try_remove
+from ors_server.sandboxes.landlock import kill_marked
+from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
+from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
+from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
+
+_TRIES = 500
+_PAUSE = 0.01
+"""Seconds between two tries."""
+
+
+@dataclass
+class CleanupResult:
+    """What was cleaned up."""
+
+    servers: list[str] = field(default_factory=list[str])
+    """Ids of the dead servers."""
+    processes: int = 0
+    """How many were killed."""
+
+
+def clean_up(base: Path | None = None) -> CleanupResult:
+    """Remove the folders, cgroups and processes of dead servers.
+
+    A server is alive if it holds its lock, whatever its pid.
+
+    Args:
+        base: The folder of servers' folders; by default this user's.
+    """
+    base = base or base_folder()
+    result = CleanupResult(processes=_kill_by_uid())
+    for folder in sorted(base.glob(f"{FOLDER_PREFIX}*")):
+        if folder.is_symlink() or not (folder / LOCK_FILE).is_file():
+            continue  # not a server's, or of one that is starting
+        with contextlib.suppress(OSError):
+            lock = try_lock(folder / LOCK_FILE)
+            if lock is not None:
+                try:
+                    _remove_server(folder, lock)
+                    result.servers.append(folder.name.removeprefix(FOLDER_PREFIX))
+                finally:
+                    os.close(lock)
+    return result
+
+
+def _remove_server(folder: Path, lock: int) -> None:
+    record = _record(lock)
+    server = folder.name.removeprefix(FOLDER_PREFIX)
+    parents = record.get("cgroup_parents", [])
+    groups = [group for parent in parents for group in Path(parent).glob(f"{FOLDER_PREFIX}{server}-*")]
+    _end_groups(groups)
+    if os.geteuid() != 0:  # otherwise they were found by their uids already
+        kill_marked(server)
+        kill_leftovers(folder)
+    quick = Path(record.get("quick", folder))
+    if quick.name == folder.name:  # a server's own folders have its name, wherever they are
+        remove_tree(quick)
+    remove_tree(folder)
+
+
+def _record(lock: int) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads(os.pread(lock, 65_536, 0))
+        return found
+    return {}
+
+
+def _end_groups(groups: list[Path]) -> None:
+    """Kill everything in the cgroups until they are gone: a dying process stays in its group."""
+    for group in groups:
+        _write_file(group / "freezer.state", "THAWED")
+    for _ in range(_TRIES):
+        for group in groups:
+            _kill_group(group)
+        groups = [group for group in groups if not try_remove(group)]
+        if not groups:
+            return
+        time.sleep(_PAUSE)
+
+
+def _kill_group(group: Path) -> None:
+    if _write_file(group / "cgroup.kill", "1"):
+        return
+    for pid in _members(group):
+        send_signal(pid, signal.SIGKILL, lambda pid: pid in _members(group))
+
+
+def _write_file(file: Path, order: str) -> bool:
+    """Write into a file of a cgroup; returns whether the file exists."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)  # creates nothing
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        os.write(descriptor, order.encode())
+    os.close(descriptor)
+    return True
+
+
+def _members(group: Path) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    return []
+
+
+def _kill_by_uid() -> int:
+    """Kill the processes of uids that no live server has."""
+    killed = 0
+    if os.geteuid() != 0:
+        return killed
+    for file in sorted(base_folder().glob("uids-*")):
+        lock = try_lock(file)
+        if lock is None:
+            continue
+        try:
+            first = FIRST_UID + int(file.name.removeprefix("uids-")) * UIDS_PER_BLOCK
+            killed += _kill_uids(first)
+        finally:
+            os.close(lock)
+    return killed
+
+
+def _kill_uids(first: int) -> int:
+    def has_block_uid(pid: int) -> bool:
+        return has_uid(pid, first, UIDS_PER_BLOCK)
+
+    killed = 0
+    for _ in range(_TRIES):
+        leftovers = processes_of_uids(first, UIDS_PER_BLOCK)
+        if not leftovers:
+            break
+        killed += sum(send_signal(pid, signal.SIGKILL, has_block_uid) for pid in leftovers)
+        time.sleep(_PAUSE)
+    return killed

@@ -1,0 +1,64 @@
+"""Describes what a backend isolates, by which means, and what it does not. Data only."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Any
+
+
+class Resource(StrEnum):
+    """What a sandbox may isolate."""
+
+    FILES = "files"
+    """The host's files: data sets, sources, secrets."""
+    SESSIONS = "sessions"
+    """Other sessions' files."""
+    PROCESSES = "processes"
+    """Seeing, signalling and tracing outside processes."""
+    NETWORK = "network"
+    """Connections to anything, the server included."""
+    MEMORY = "memory"
+    PIDS = "pids"
+    DISK = "disk"
+    CPU = "cpu"
+
+
+class Strength(IntEnum):
+    """How strong a backend is; the server chooses the strongest that works."""
+
+    NONE = 0
+    """Nothing is isolated."""
+    PARTIAL = 1
+    """The kernel refuses by rule (Landlock, seccomp, limits); some things stay visible."""
+    OWN_UID = 2
+    """As `PARTIAL`, and each session has its own uid."""
+    NAMESPACES = 3
+    """Only what belongs to the session is visible to it."""
+
+
+@dataclass(frozen=True)
+class IsolationReport:
+    """What is isolated, by which means, and what is not; recorded with every episode."""
+
+    backend: str
+    strength: Strength
+    isolated: MappingProxyType[Resource, str]
+    """Resource to the means that isolates it, such as `"network namespace"`."""
+    gaps: tuple[str, ...] = ()
+    """What is not isolated, one sentence each."""
+    loopback: bool = False
+    """Whether a process inside can reach a server inside."""
+
+    def isolates(self, resource: Resource) -> bool:
+        """Return whether the resource is isolated."""
+        return resource in self.isolated
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON types; a resource that is not isolated is null."""
+        return {
+            "backend": self.backend,
+            "level": int(self.strength),
+            "isolates": {resource.value: self.isolated.get(resource) for resource in Resource},
+            "gaps": list(self.gaps),
+            "loopback": self.loopback,
+        }
