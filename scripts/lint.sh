@@ -23,6 +23,7 @@ check "zizmor" "$bin/zizmor" --offline --no-progress --quiet .github
 check "ruff check" "$bin/ruff" check --output-format concise .
 check "ruff format" "$bin/ruff" format --check --output-format concise .
 check "module size" "$bin/python" scripts/check_module_size.py
+check "words" "$bin/python" scripts/check_words.py
 
 failed=()
 for number in "${!processes[@]}"; do
