@@ -116,3 +116,10 @@ async def test_a_path_of_another_door_is_unknown():
     connection = Connection("/elsewhere/thing")
     await door_to(answer)(connection.scope, connection.receive, connection.send)
     assert connection.status == 404
+
+
+def test_the_names_in_a_path_are_the_arguments_of_its_handler():
+    door = ControlApp(cast("SessionManager", None), Keyring(), Settings(), episodes=NO_EPISODES)
+    for operation in door.table:
+        assert set(operation.parameters) == set(operation.signature.path), operation.id
+        assert operation.signature.summary[0].isupper(), operation.id
