@@ -35,10 +35,10 @@ from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.origins import HostGuard
-from ors_server.transports.ors import OrsDoor
+from ors_server.transports.ors_app import OrsApp
 
 if TYPE_CHECKING:
-    from ors_server.transports.mcp.http import McpHttp
+    from ors_server.transports.mcp.mcp_app import McpApp
 
 log = get_logger("ors_server.app")
 
@@ -101,7 +101,7 @@ class App:
         """What isolates the commands of agents, once the application runs."""
         self._engine: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
-        self._mcp: McpHttp | None = None
+        self._mcp: McpApp | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
         self._guarded = HostGuard(
@@ -176,7 +176,7 @@ class App:
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
-            self._ors = OrsDoor(
+            self._ors = OrsApp(
                 engine,
                 self.keyring,
                 max_body_bytes=settings.max_body_bytes,
@@ -197,9 +197,9 @@ class App:
         return open_sandboxes(self._definitions, wanted, self._clock)
 
     async def _open_mcp(self, engine: SessionManager, stack: AsyncExitStack) -> None:
-        from ors_server.transports.mcp.http import PATHS, McpHttp  # noqa: PLC0415  (a third of all imports)
+        from ors_server.transports.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
 
-        mcp = self._mcp = McpHttp(engine, self.keyring, self.settings)
+        mcp = self._mcp = McpApp(engine, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 

@@ -39,7 +39,7 @@ def serve_over_stdio(app: "App", episode: str | None) -> None:
     """
     import anyio
 
-    from ors_server.transports.mcp.stdio import chosen_episode, serve_stdio
+    from ors_server.transports.mcp.stdio_server import chosen_episode, serve_stdio
 
     try:
         order = chosen_episode(episode, os.environ)

@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.sessions.session_request import MAX_FORKS, ForkRequest, SessionRequest
-from ors_server.transports.mcp.catalogue import specs_of
-from ors_server.transports.mcp.content import EXTENSION
-from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.lobby_tools import specs_of
+from ors_server.transports.mcp.mcp_results import EXTENSION
 from ors_server.transports.mcp.sdk import Context, Extension, MethodBinding, Result
+from ors_server.transports.mcp.session_access import SessionAccess
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
@@ -24,7 +24,7 @@ Method: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 
 
 class NoParams(types.RequestParams):
-    """No parameters of its own; the others' names are spelled as in ORS bodies, not in camel case."""
+    """No parameters of its own; names are spelled as in ORS bodies, not in camel case."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -37,7 +37,7 @@ class SplitsParams(NoParams):
 
 
 class TasksParams(SplitsParams):
-    """Which tasks: a slice with Python's rules."""
+    """A slice of a split's tasks, by Python's rules."""
 
     split: str
     start: int | None = None
@@ -45,7 +45,7 @@ class TasksParams(SplitsParams):
 
 
 class CreateParams(SplitsParams):
-    """What session is wanted: a task by value, or by split and index."""
+    """The session to create: of a task by value, or by split and index."""
 
     session_id: str | None = Field(default=None, min_length=1, max_length=128)
     task_spec: JSONObject | None = None
@@ -72,25 +72,21 @@ class SnapshotParams(SessionParams):
 
 
 class ForkParams(SessionParams):
-    """How many copies of which session, and from when."""
+    """The session to copy, how often, and from which snapshot."""
 
     count: int = Field(default=1, ge=1, le=MAX_FORKS)
     snapshot_id: str | None = None
 
 
 class EnvironmentsExtension(Extension):
-    """The methods, and what the server says of them in its capabilities."""
+    """The extension's methods and its entry among the server's capabilities."""
 
     identifier = EXTENSION
 
-    def __init__(self, ground: Ground) -> None:
-        """Keep where sessions live.
-
-        Args:
-            ground: Where sessions live, and who may enter.
-        """
-        self._ground = ground
-        self._engine = ground.engine
+    def __init__(self, access: SessionAccess) -> None:
+        """Use the server's sessions."""
+        self._access = access
+        self._sessions = access.sessions
 
     @override
     def settings(self) -> dict[str, Any]:
@@ -120,16 +116,16 @@ class EnvironmentsExtension(Extension):
 
     def _for_trainers(self, run: Method) -> Method:
         async def checked(context: Context, params: Any) -> Any:
-            self._ground.require_trainer(context)
+            self._access.require_trainer(context)
             return await run(context, params)
 
         return checked
 
     async def _list(self, _context: Context, _params: NoParams) -> Result:
-        return {"environments": [_describe(one) for one in self._engine.environments.values()]}
+        return {"environments": [_describe(one) for one in self._sessions.environments.values()]}
 
     async def _splits(self, _context: Context, params: SplitsParams) -> Result:
-        definition = self._engine.environment(params.environment)
+        definition = self._sessions.environment(params.environment)
         return {
             "splits": [
                 {
@@ -142,11 +138,11 @@ class EnvironmentsExtension(Extension):
         }
 
     async def _tasks(self, _context: Context, params: TasksParams) -> Result:
-        tasks = self._engine.environment(params.environment).tasks
+        tasks = self._sessions.environment(params.environment).tasks
         return {"tasks": await tasks.get_task_range(params.split, params.start, params.stop)}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
-        order = SessionRequest(
+        wanted = SessionRequest(
             environment=params.environment,
             session_id=params.session_id,
             task_spec=params.task_spec,
@@ -159,37 +155,37 @@ class EnvironmentsExtension(Extension):
             seed=params.seed,
             labels=params.labels,
         )
-        session_id = await self._ground.start(context, order)
-        return {"session_id": session_id, **self._ground.ways_in(session_id)}
+        session_id = await self._access.create(context, wanted)
+        return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:
-        blocks = await self._engine.prompt(params.session_id)
+        blocks = await self._sessions.prompt(params.session_id)
         return {"blocks": [block.model_dump() for block in blocks]}
 
     async def _episode(self, _context: Context, params: SessionParams) -> Result:
-        return (await self._engine.status(params.session_id)).as_json()
+        return (await self._sessions.status(params.session_id)).as_json()
 
     async def _snapshot(self, _context: Context, params: SessionParams) -> Result:
-        return (await self._engine.snapshot(params.session_id)).as_json()
+        return (await self._sessions.snapshot(params.session_id)).as_json()
 
     async def _snapshots(self, _context: Context, params: SessionParams) -> Result:
-        kept = await self._engine.snapshots(params.session_id)
+        kept = await self._sessions.snapshots(params.session_id)
         return {"snapshots": [snapshot.as_json() for snapshot in kept]}
 
     async def _discard(self, context: Context, params: SnapshotParams) -> Result:
-        await self._engine.discard(params.session_id, params.snapshot_id)
+        await self._sessions.discard(params.session_id, params.snapshot_id)
         return await self._snapshots(context, params)
 
     async def _restore(self, _context: Context, params: SnapshotParams) -> Result:
-        return (await self._engine.restore(params.session_id, params.snapshot_id)).as_json()
+        return (await self._sessions.restore(params.session_id, params.snapshot_id)).as_json()
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:
         wish = ForkRequest(params.count, params.snapshot_id)
-        made = await self._ground.fork(context, params.session_id, wish)
-        return {"sessions": [{"session_id": one, **self._ground.ways_in(one)} for one in made]}
+        made = await self._access.fork(context, params.session_id, wish)
+        return {"sessions": [{"session_id": one, **self._access.endpoints(one)} for one in made]}
 
     async def _delete(self, _context: Context, params: SessionParams) -> Result:
-        return {"deleted": await self._engine.delete(params.session_id)}
+        return {"deleted": await self._sessions.delete(params.session_id)}
 
 
 def _describe(definition: EnvironmentDefinition) -> Result:

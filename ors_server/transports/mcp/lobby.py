@@ -1,4 +1,4 @@
-"""What an agent finds at the door itself: environments, tasks to start, and every environment's tools."""
+"""The lobby, the endpoint that belongs to no session: an agent finds and starts tasks there."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,17 +8,17 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
-from ors_server.transports.mcp.calls import NO_ANSWERS, Answers, Player
-from ors_server.transports.mcp.catalogue import (
+from ors_server.transports.mcp.lobby_tools import (
     LIST_ENVIRONMENTS,
     LIST_TASKS,
     OWN_TOOLS,
     START_EPISODE,
-    Catalogue,
+    LobbyTools,
 )
-from ors_server.transports.mcp.content import SESSION_KEY, content_of, error_result, text_content
-from ors_server.transports.mcp.ground import Ground
+from ors_server.transports.mcp.mcp_calls import NO_RESPONSES, InputResponses, McpCalls
+from ors_server.transports.mcp.mcp_results import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.sdk import Context, Result
+from ors_server.transports.mcp.session_access import SessionAccess
 from ors_server.transports.mcp.task_choice import SEED_BITS, TaskChoice, choose_task
 from ors_server.transports.redaction import withhold
 
@@ -37,19 +37,14 @@ INSTRUCTIONS = (
 
 
 class Lobby:
-    """Serves the lobby's tools."""
+    """Serves the lobby's own tools, and every environment's tools by session id."""
 
-    def __init__(self, ground: Ground, player: Player) -> None:
-        """Announce everything that is served.
-
-        Args:
-            ground: Where sessions live.
-            player: Makes the calls on sessions.
-        """
-        self._ground = ground
-        self._engine = ground.engine
-        self._player = player
-        self.catalogue = Catalogue(ground.engine.environments.values())
+    def __init__(self, access: SessionAccess, calls: McpCalls) -> None:
+        """Build the list of tools."""
+        self._access = access
+        self._sessions = access.sessions
+        self._calls = calls
+        self.tools = LobbyTools(access.sessions.environments.values())
         self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
             LIST_ENVIRONMENTS: self._list_environments,
             LIST_TASKS: self._list_tasks,
@@ -57,19 +52,16 @@ class Lobby:
         }
 
     async def call_tool(
-        self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers = NO_ANSWERS
+        self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses = NO_RESPONSES
     ) -> Result:
-        """Run one of the lobby's own tools, or one of an episode's.
+        """Run one of the lobby's own tools, or an environment's tool in the session that `arguments` names.
 
         Args:
-            context: The request.
-            tool: The tool's name.
-            arguments: Its arguments; those of an episode's tool name the session too.
-            answers: What the request brings for an earlier question.
+            responses: The client's answers to questions of this call, if it continues one.
         """
         own = self._own.get(tool)
         if own is None:
-            return await self._play(context, tool, arguments, answers)
+            return await self._play(context, tool, arguments, responses)
         try:
             _check_names(tool, arguments)
             return await own(context, arguments)
@@ -78,10 +70,12 @@ class Lobby:
         except OrsServerError as error:
             return error_result(str(withhold(error)))
 
-    async def _play(self, context: Context, tool: str, arguments: dict[str, Any], answers: Answers) -> Result:
-        handle = self.catalogue.handle_of(tool)
+    async def _play(
+        self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses
+    ) -> Result:
+        handle = self.tools.session_argument_of(tool)
         if handle is None:
-            return error_result(refuse_unknown(tool, [one["name"] for one in self.catalogue.tools]))
+            return error_result(refuse_unknown(tool, [one["name"] for one in self.tools.announced]))
         session_id = arguments.get(handle)
         if not isinstance(session_id, str):
             return error_result(
@@ -89,19 +83,19 @@ class Lobby:
             )
         rest = {name: value for name, value in arguments.items() if name != handle}
         try:
-            await self._ground.enter(context, session_id)
-            return await self._player.call_tool(context, session_id, tool, rest, answers)
+            await self._access.require_own(context, session_id)
+            return await self._calls.call_tool(context, session_id, tool, rest, responses)
         except SessionNotFoundError:
             return error_result(f"no episode has the {handle} {session_id!r}; start one with {START_EPISODE}")
         except ForbiddenError as error:
             return error_result(str(error))
 
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
-        lines = [f"{name}: {_summary(one)}" for name, one in self._engine.environments.items()]
+        lines = [f"{name}: {_summary(one)}" for name, one in self._sessions.environments.items()]
         return _text("\n".join(lines))
 
     async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
-        definition = self._engine.environment(_argument(arguments, "environment", str))
+        definition = self._sessions.environment(_argument(arguments, "environment", str))
         lines: list[str] = []
         for split in definition.splits:
             count = await definition.tasks.num_tasks(split.name)
@@ -109,7 +103,7 @@ class Lobby:
         return _text("\n".join(lines))
 
     async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
-        definition = self._engine.environment(_argument(arguments, "environment", str))
+        definition = self._sessions.environment(_argument(arguments, "environment", str))
         choice = await choose_task(
             definition,
             _optional(arguments, "split", str),
@@ -119,9 +113,9 @@ class Lobby:
         order = SessionRequest(
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
-        session_id = await self._ground.start(context, order)
+        session_id = await self._access.create(context, order)
         return {
-            "content": _opening(session_id, choice, content_of(await self._engine.prompt(session_id))),
+            "content": _opening(session_id, choice, content_of(await self._sessions.prompt(session_id))),
             "isError": False,
             "resultType": "complete",
             "_meta": {SESSION_KEY: session_id},
@@ -133,7 +127,7 @@ def _summary(definition: EnvironmentDefinition) -> str:
 
 
 def _opening(session_id: str, choice: TaskChoice, prompt: list[Result]) -> list[Result]:
-    """Put the handle and the task's texts into one block, for hosts that show one only; pictures follow."""
+    """Put session id and task text into one block, for hosts that show only one; images follow."""
     texts = [part["text"] for part in prompt if part["type"] == "text"]
     handle = f"session_id: {session_id}\nPass this session_id to every tool call of this episode."
     opening = "\n".join(filter(None, (handle, choice.sentence, THE_TASK)))

@@ -1,4 +1,4 @@
-"""Which task an episode of the lobby plays, where the agent leaves that to the server."""
+"""Which task an episode started in the lobby plays, where the agent leaves that to the server."""
 
 from dataclasses import dataclass
 from random import Random
@@ -13,13 +13,13 @@ SEED_BITS = 53
 
 @dataclass(frozen=True, slots=True)
 class TaskChoice:
-    """A task by its place, and the seed that chose it."""
+    """A task by split and index, and the seed that chose it."""
 
     split: str
     index: int
     seed: int
     is_chosen: bool
-    """Whether the server chose any part of the place."""
+    """Whether the server chose the split or the index."""
 
     @property
     def sentence(self) -> str:
@@ -32,17 +32,16 @@ class TaskChoice:
 async def choose_task(
     definition: EnvironmentDefinition, split: str | None, index: int | None, seed: int | None
 ) -> TaskChoice:
-    """Complete the place of a task; the same seed completes it in the same way.
+    """Choose what the agent did not name; the same seed chooses the same task.
 
     Args:
-        definition: The environment.
-        split: Name of the split; `None` chooses among those that have the task.
-        index: Position of the task, from 0; `None` chooses one.
+        split: `None` chooses among the splits that have the index.
+        index: From 0; `None` chooses one.
         seed: In [0, 2**53); `None` draws one.
 
     Raises:
         UnknownSplitError: If the environment has no such split.
-        UnknownTaskError: If no task is there to choose.
+        UnknownTaskError: If there is no task to choose.
     """
     seed = randbits(SEED_BITS) if seed is None else seed
     if split is not None and index is not None:
@@ -51,9 +50,9 @@ async def choose_task(
     sizes = {name: await definition.tasks.num_tasks(name) for name in names}
     open_splits = [name for name, size in sizes.items() if size > (index or 0)]
     if not open_splits:
-        there = ", ".join(f"{name!r} has {size} tasks" for name, size in sizes.items())
+        sizes_in_words = ", ".join(f"{name!r} has {size} tasks" for name, size in sizes.items())
         what = "a task" if index is None else f"index {index}"
-        raise UnknownTaskError(f"no split of {definition.name!r} has {what}: {there}")
+        raise UnknownTaskError(f"no split of {definition.name!r} has {what}: {sizes_in_words}")
     chance = Random(seed)  # noqa: S311  (a choice that can be repeated, no secret)
     chosen = chance.choice(open_splits)
     position = chance.randrange(sizes[chosen]) if index is None else index

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from ors_server.transports.mcp.content import SESSION_KEY
+from ors_server.transports.mcp.mcp_results import SESSION_KEY
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ import pytest
 from mcp import MCPError
 
 from ors_server import Ability, AbilityError, AskError, CallContext, Environment, tool
-from ors_server.transports.mcp import calls as calls_module
-from ors_server.transports.mcp import clients as clients_module
-from ors_server.transports.mcp import rounds as rounds_module
-from ors_server.transports.mcp.content import CALL_ID_KEY
+from ors_server.transports.mcp import calling_clients as clients_module
+from ors_server.transports.mcp import input_requests as rounds_module
+from ors_server.transports.mcp import mcp_calls as calls_module
+from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
 
 pytestmark = pytest.mark.anyio
 

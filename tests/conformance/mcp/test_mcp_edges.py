@@ -22,12 +22,12 @@ from ors_server import (
     tool,
 )
 from ors_server.errors import ShuttingDownError
-from ors_server.transports.mcp import calls as calls_module
-from ors_server.transports.mcp import episode as episode_module
-from ors_server.transports.mcp import loglevels as loglevels_module
-from ors_server.transports.mcp.content import CALL_ID_KEY, EXTENSION
-from ors_server.transports.mcp.loglevels import LogLevels
-from ors_server.transports.mcp.rounds import Asked, Rounds
+from ors_server.transports.mcp import episode_endpoint as episode_module
+from ors_server.transports.mcp import log_levels as loglevels_module
+from ors_server.transports.mcp import mcp_calls as calls_module
+from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
+from ors_server.transports.mcp.log_levels import LogLevels
+from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION
 
 pytestmark = pytest.mark.anyio
 
@@ -247,19 +247,19 @@ async def test_answers_to_a_question_that_the_lobby_never_asked_are_refused(site
     assert answer["error"]["code"] == types.INVALID_PARAMS
 
 
-async def test_nothing_may_be_asked_before_the_door_is_open():
-    asked = Asked(owner="session", what="call")
+async def test_a_call_before_the_endpoint_runs_is_refused():
+    asked = RequestKey(owner="session", subject="call")
     context: Any = SimpleNamespace(request_id=1)
 
     async def run(_client: object) -> dict[str, Any]:
         raise AssertionError
 
     with pytest.raises(ShuttingDownError):
-        await Rounds().begin(asked, context, {}, run)
+        await InputRequests().start(asked, context, {}, run)
 
 
-async def test_wishes_of_the_oldest_connections_are_forgotten(monkeypatch):
-    monkeypatch.setattr(loglevels_module, "_KEPT", 1)
+async def test_the_log_levels_of_the_oldest_connections_are_forgotten(monkeypatch):
+    monkeypatch.setattr(loglevels_module, "_MAX_CONNECTIONS", 1)
     levels = LogLevels()
     contexts: list[Any] = [
         SimpleNamespace(request=SimpleNamespace(headers={"mcp-session-id": name})) for name in ("old", "new")

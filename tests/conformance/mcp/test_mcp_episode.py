@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from ors_server.transports.mcp.content import OVER, RESULT_KEY, SESSION_KEY
+from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY, SESSION_KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -137,7 +137,7 @@ async def test_the_last_result_says_in_words_that_the_episode_is_over(site, era)
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
         result = await client.call_tool("say", {"text": "test0"})
         after = await client.call_tool("say", {"text": "test0"})
-    assert text_of(result) == f"Right.\n\n{OVER}"
+    assert text_of(result) == f"Right.\n\n{EPISODE_OVER}"
     assert figures_of(result)["finished"] is True
     assert after.is_error
     assert figures_of(after) == {

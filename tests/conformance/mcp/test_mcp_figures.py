@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.client.extension import advertise
 
 from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolOutput, tool
-from ors_server.transports.mcp.content import OVER, RESULT_KEY
+from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +91,7 @@ async def test_a_caller_that_did_not_ask_gets_no_number(make_site, era, path):
         assert GOLD not in said
         assert "0.25" not in said
         assert "0.75" not in said
-    assert text_of(results[1]) == f"It is open.\n\n{OVER}"
+    assert text_of(results[1]) == f"It is open.\n\n{EPISODE_OVER}"
     assert results[2].is_error
     assert (await site.summary(session_id)).episode_return == 1.0
 
@@ -168,7 +168,7 @@ async def test_other_settings_do_not_depend_on_asking(make_site, era, visibility
             result = await client.call_tool("open")
         told = [numbers_of(result), result.structured_content]
         assert sum(figures is not None for figures in told) == count
-        assert OVER in text_of(result)
+        assert EPISODE_OVER in text_of(result)
 
 
 @pytest.mark.parametrize("visibility", ["negotiated", "hidden"])
@@ -285,8 +285,8 @@ async def test_the_closing_words_join_the_last_text(make_site, era):
             content = (await client.call_tool("end", {"shape": shape})).content
         told[shape] = [getattr(part, "text", part.type) for part in content]
     assert told == {
-        "none": [OVER],
-        "text": [f"a\n\n{OVER}"],
-        "image": ["image", OVER],
-        "both": ["a", f"b\n\n{OVER}", "image"],
+        "none": [EPISODE_OVER],
+        "text": [f"a\n\n{EPISODE_OVER}"],
+        "image": ["image", EPISODE_OVER],
+        "both": ["a", f"b\n\n{EPISODE_OVER}", "image"],
     }

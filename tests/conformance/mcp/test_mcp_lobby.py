@@ -11,8 +11,8 @@ from pydantic import BaseModel, create_model
 
 from ors_server import Environment, ImageBlock, TextBlock, tool
 from ors_server.authoring.loading import define
-from ors_server.transports.mcp.catalogue import Catalogue
-from ors_server.transports.mcp.content import RESULT_KEY, SESSION_KEY
+from ors_server.transports.mcp.lobby_tools import LobbyTools
+from ors_server.transports.mcp.mcp_results import RESULT_KEY, SESSION_KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -197,7 +197,7 @@ async def test_a_tool_with_a_parameter_called_session_id_keeps_it(site, era):
 
 async def test_one_announcement_speaks_for_tools_that_share_a_name(site):
     definitions = list(site.app.engine.environments.values())
-    say = next(tool for tool in Catalogue(definitions).tools if tool["name"] == "say")
+    say = next(tool for tool in LobbyTools(definitions).announced if tool["name"] == "say")
     assert say["description"] == "In desk: Says a word.\n\nIn shelf: Says words."
     schema = say["inputSchema"]
     assert schema["type"] == "object"
@@ -244,7 +244,7 @@ def one_tool(name: str, parameter: type[BaseModel]) -> type[Environment]:
 def test_names_of_nested_types_stay_apart_when_schemas_are_merged():
     kinds = [create_model("Item", value=(kind, ...)) for kind in (int, str)]
     environments = [one_tool(name, kind) for name, kind in zip(("one", "two"), kinds, strict=True)]
-    schema = Catalogue([define(environment) for environment in environments]).tools[-1]["inputSchema"]
+    schema = LobbyTools([define(environment) for environment in environments]).announced[-1]["inputSchema"]
     references = [part["$ref"].removeprefix("#/$defs/") for part in schema["properties"]["item"]["anyOf"]]
     values = [schema["$defs"][reference]["properties"]["value"]["type"] for reference in references]
     assert values == ["integer", "string"]
@@ -265,7 +265,7 @@ def test_names_of_nested_types_stay_apart_when_schemas_are_merged():
 )
 def test_merged_alternatives_stand_side_by_side_and_have_a_type(annotations, expected):
     environments = [one_tool(f"e{number}", kind) for number, kind in enumerate(annotations)]
-    schema = Catalogue([define(environment) for environment in environments]).tools[-1]["inputSchema"]
+    schema = LobbyTools([define(environment) for environment in environments]).announced[-1]["inputSchema"]
     item = schema["properties"]["item"]
     if expected is None:
         assert not item.keys() & {"anyOf", "type", "enum"}
@@ -280,5 +280,5 @@ def test_one_kind_with_several_notes_stays_one_kind():
     one, two = one_tool("one", int), one_tool("two", int)
     vars(one)["put"].__doc__ = "Puts.\n\nArgs:\n    item: How many.\n"
     vars(two)["put"].__doc__ = "Puts.\n\nArgs:\n    item: How much.\n"
-    item = Catalogue([define(one), define(two)]).tools[-1]["inputSchema"]["properties"]["item"]
+    item = LobbyTools([define(one), define(two)]).announced[-1]["inputSchema"]["properties"]["item"]
     assert item == {"type": "integer", "description": "How many. / How much."}

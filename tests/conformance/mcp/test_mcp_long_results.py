@@ -7,7 +7,7 @@ import pytest
 
 from ors_server import Environment, ImageBlock, TextBlock, ToolOutput, tool
 from ors_server.transports.json_parts import LONG
-from ors_server.transports.mcp.content import EXTENSION, RESULT_KEY
+from ors_server.transports.mcp.mcp_results import EXTENSION, RESULT_KEY
 from tests.conformance.mcp.conftest import HANDSHAKE, MODERN, Site
 
 pytestmark = pytest.mark.anyio

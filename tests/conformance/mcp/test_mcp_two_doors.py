@@ -8,7 +8,7 @@ import pytest
 
 from ors_server.client.server import SessionPlace
 from ors_server.testing.client import LocalSession
-from ors_server.transports.mcp.content import CALL_ID_KEY, EXTENSION, RESULT_KEY
+from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION, RESULT_KEY
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from ors_server.transports.access import Caller, Role
 from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, Reader, encode_result
-from ors_server.transports.ors_creates import LOST_KEPT, Creations, fingerprint_of
+from ors_server.transports.ors_create_retries import LOST_KEPT, CreateRetries, fingerprint_of
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
@@ -341,7 +341,7 @@ async def test_only_so_many_lost_creations_are_remembered():
     async def receive():
         return {"type": "http.disconnect"}
 
-    creations = Creations(Engine())
+    creations = CreateRetries(Engine())
     for number in range(LOST_KEPT + 5):
         await creations.create(f"s{number}", None, b"", receive)
     assert len(creations._lost) == LOST_KEPT

@@ -23,7 +23,7 @@ MAX_DEFERRED = 10_000
 Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
 
 
-class DeferredCreations:
+class DeferredCreates:
     """Creations that wait for the first path of their session."""
 
     def __init__(self, create: Create) -> None:

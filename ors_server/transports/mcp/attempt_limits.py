@@ -1,4 +1,4 @@
-"""How often one agent-role key may start the same task. The record counts: a restart forgets nothing."""
+"""How often one agent-role key may start the same task, counted in the store: a restart forgets nothing."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from ors_server.store.base import EpisodeFilter
 from ors_server.transports.access import Caller, Role
 
 ATTEMPT_LABEL = "attempt"
-"""Label of an episode's record: which of its key's episodes of that task it is, from 1."""
+"""Label of a recorded episode: its number among the key's episodes of that task, from 1."""
 
 TEST_ATTEMPTS = 1
 """Episodes of one task of a test split that a key may start where no setting says otherwise."""
@@ -23,46 +23,38 @@ Start: TypeAlias = Callable[[SessionRequest], Awaitable[str]]
 _Task: TypeAlias = tuple[str, str, str, int]
 
 
-class Attempts:
-    """Counts what agent-role keys start, and refuses what is too much; trainers are not limited."""
+class AttemptLimits:
+    """Counts the episodes that agent-role keys start, and refuses more than the limit; trainers have none."""
 
-    def __init__(self, engine: SessionManager, limit: int | None) -> None:
-        """Start to count.
+    def __init__(self, sessions: SessionManager, limit: int | None) -> None:
+        """Use one limit for every task.
 
         Args:
-            engine: Knows the record.
             limit: Episodes of one task for each key, on every split; 0 for any number; `None` for one on test
-                splits and any number elsewhere.
+                splits
+                and any number elsewhere.
         """
-        self._engine = engine
+        self._sessions = sessions
         self._limit = limit
         self._locks: WeakValueDictionary[_Task, anyio.Lock] = WeakValueDictionary()
 
     async def start(self, caller: Caller, order: SessionRequest, start: Start) -> str:
-        """Start an episode, unless the caller has started that task often enough.
-
-        Args:
-            caller: Who asks.
-            order: A task by split and index.
-            start: Makes the session.
-
-        Returns:
-            The session's id.
+        """Start an episode of a task given by split and index; return the session's id.
 
         Raises:
             ForbiddenError: If the caller has no attempt left.
         """
         if caller.role > Role.AGENT or caller.credential_id is None:
             return await start(order)
-        definition = self._engine.environment(order.environment)
+        definition = self._sessions.environment(order.environment)
         split, index = order.split or "", order.index or 0
         task = (caller.credential_id, definition.name, split, index)
         lock = self._locks.setdefault(task, anyio.Lock())
         async with lock:
-            wanted = EpisodeFilter(
+            earlier = EpisodeFilter(
                 environment=definition.name, split=split, index=index, credential_id=caller.credential_id
             )
-            count = await self._engine.count_episodes(wanted)
+            count = await self._sessions.count_episodes(earlier)
             limit = self._limit_of(definition.name, split)
             if limit is not None and count >= limit:
                 raise ForbiddenError(
@@ -75,6 +67,6 @@ class Attempts:
     def _limit_of(self, environment: str, split: str) -> int | None:
         if self._limit is not None:
             return self._limit or None
-        splits = self._engine.environment(environment).splits
+        splits = self._sessions.environment(environment).splits
         is_test = any(one.name == split and one.type == "test" for one in splits)
         return TEST_ATTEMPTS if is_test else None

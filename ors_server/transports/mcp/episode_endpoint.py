@@ -1,4 +1,4 @@
-"""What an agent finds on an episode's own endpoint: tools, the task, and what the environment offers."""
+"""What an agent finds on an episode's own endpoint: tools, the task, and the environment's offers."""
 
 import base64
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ import mcp_types as types
 from ors_server.authoring.offers import PromptOffer, ResourceOffer
 from ors_server.errors import OrsServerError
 from ors_server.sessions.manager import SessionManager
-from ors_server.transports.mcp.calls import Answers, Player
-from ors_server.transports.mcp.clients import McpClient
-from ors_server.transports.mcp.content import announce, content_of, prompt_messages
+from ors_server.transports.mcp.calling_clients import McpCallingClient
+from ors_server.transports.mcp.mcp_calls import InputResponses, McpCalls
+from ors_server.transports.mcp.mcp_results import announce, content_of, prompt_messages
 from ors_server.transports.mcp.sdk import Context, MCPError, Result, is_modern
 from ors_server.visibility import Visibility
 from ors_server.wire import TerminalToolSpec, ToolSpec
@@ -22,7 +22,7 @@ TASK_PROMPT = "task"
 TASK_URI = "ors://session/task"
 """URI of the resource that holds the task."""
 PROMPT_PATIENCE = 2.0
-"""Seconds that a handshake waits for the prompt; hosts give up on a handshake after 5 or more."""
+"""Seconds that a handshake waits for the task; hosts give up on a handshake after 5 or more."""
 MAX_COMPLETIONS = 100
 """Most values of one completion, by the specification."""
 
@@ -32,37 +32,28 @@ _HOW_TO_START = (
 )
 
 
-async def instructions(engine: SessionManager, session_id: str) -> str:
-    """Return the task's text, or where to find it if it is not there soon.
-
-    Args:
-        engine: Where sessions live.
-        session_id: The episode's session.
+async def instructions(sessions: SessionManager, session_id: str) -> str:
+    """Return the task's text, or where to find it if it is not there within `PROMPT_PATIENCE` seconds.
 
     Raises:
-        SessionNotFoundError: If it is not live.
+        SessionNotFoundError: If the session is not live.
     """
-    engine.definition_of(session_id)
+    sessions.definition_of(session_id)
     text = ""
     with anyio.move_on_after(PROMPT_PATIENCE):
         try:
             text = "\n\n".join(
-                block.text for block in await engine.prompt(session_id) if block.type == "text"
+                block.text for block in await sessions.prompt(session_id) if block.type == "text"
             )
         except OrsServerError:
             text = ""
     return f"{_HOW_TO_START}\n\n{text}" if text else _HOW_TO_START
 
 
-async def list_tools(engine: SessionManager, session_id: str) -> list[Result]:
-    """Announce the tools of this task; a terminal one too, since a host has no other way to hand it over.
-
-    Args:
-        engine: Where sessions live.
-        session_id: The episode's session.
-    """
-    listing = await engine.tools(session_id)
-    structured = engine.visibility_of(session_id) is Visibility.VISIBLE
+async def list_tools(sessions: SessionManager, session_id: str) -> list[Result]:
+    """List the tools of this task; a terminal one too, since a host has no other way to call it."""
+    listing = await sessions.tools(session_id)
+    structured = sessions.visibility_of(session_id) is Visibility.VISIBLE
     specs = list(listing.tools)
     if listing.terminal_tool is not None:
         specs.append(_as_tool(listing.terminal_tool))
@@ -77,17 +68,12 @@ def _as_tool(terminal: TerminalToolSpec) -> ToolSpec:
     return ToolSpec(name=terminal.name, description=terminal.description, input_schema=schema)
 
 
-def list_prompts(engine: SessionManager, session_id: str) -> list[Result]:
-    """Announce the task's prompt and the environment's own.
-
-    Args:
-        engine: Where sessions live.
-        session_id: The episode's session.
-    """
+def list_prompts(sessions: SessionManager, session_id: str) -> list[Result]:
+    """List the task's prompt and the environment's own."""
     task = {"name": TASK_PROMPT, "description": "The task that this episode is about."}
     return [
         task,
-        *(_announce_prompt(offer) for offer in engine.definition_of(session_id).offers.prompts.values()),
+        *(_announce_prompt(offer) for offer in sessions.definition_of(session_id).offers.prompts.values()),
     ]
 
 
@@ -101,65 +87,48 @@ def _announce_prompt(offer: PromptOffer) -> Result:
 
 
 async def get_prompt(
-    engine: SessionManager,
-    player: Player,
+    sessions: SessionManager,
+    calls: McpCalls,
     context: Context,
     params: types.GetPromptRequestParams,
     session_id: str,
 ) -> Result:
     """Return the task's prompt, or one of the environment's.
 
-    Args:
-        engine: Where sessions live.
-        player: Runs what may ask the client.
-        context: The request.
-        params: Which prompt, and its arguments.
-        session_id: The episode's session.
-
     Raises:
         MCPError: If there is no such prompt, or an argument is missing.
     """
     if params.name == TASK_PROMPT:
-        return {"messages": prompt_messages(await engine.messages(session_id)), "resultType": "complete"}
-    offer = engine.definition_of(session_id).offers.prompts.get(params.name)
+        return {"messages": prompt_messages(await sessions.messages(session_id)), "resultType": "complete"}
+    offer = sessions.definition_of(session_id).offers.prompts.get(params.name)
     if offer is None:
         raise MCPError(types.INVALID_PARAMS, f"no prompt is named {params.name!r}")
 
-    async def run(client: McpClient) -> Result:
-        messages = await engine.offered_prompt(session_id, params.name, params.arguments or {}, client)
+    async def run(client: McpCallingClient) -> Result:
+        messages = await sessions.offered_prompt(session_id, params.name, params.arguments or {}, client)
         return {
             "description": offer.description,
             "messages": prompt_messages(messages),
             "resultType": "complete",
         }
 
-    return await player.converse(context, session_id, Answers.of(params), run)
+    return await calls.run_for_client(context, session_id, InputResponses.of(params), run)
 
 
-def list_resources(engine: SessionManager, session_id: str) -> list[Result]:
-    """Announce the task's resource and the environment's own.
-
-    Args:
-        engine: Where sessions live.
-        session_id: The episode's session.
-    """
+def list_resources(sessions: SessionManager, session_id: str) -> list[Result]:
+    """List the task's resource and the environment's own."""
     task = {"uri": TASK_URI, "name": "task", "description": "The task that this episode is about."}
     own = [
         _announce_resource("uri", offer)
-        for offer in engine.definition_of(session_id).offers.resources
+        for offer in sessions.definition_of(session_id).offers.resources
         if not offer.is_family
     ]
     return [task | {"mimeType": "text/plain"}, *own]
 
 
-def list_templates(engine: SessionManager, session_id: str) -> list[Result]:
-    """Announce the environment's families of resources.
-
-    Args:
-        engine: Where sessions live.
-        session_id: The episode's session.
-    """
-    offers = engine.definition_of(session_id).offers.resources
+def list_templates(sessions: SessionManager, session_id: str) -> list[Result]:
+    """List the environment's resource templates."""
+    offers = sessions.definition_of(session_id).offers.resources
     return [_announce_resource("uriTemplate", offer) for offer in offers if offer.is_family]
 
 
@@ -173,36 +142,29 @@ def _announce_resource(key: str, offer: ResourceOffer) -> Result:
 
 
 async def read_resource(
-    engine: SessionManager,
-    player: Player,
+    sessions: SessionManager,
+    calls: McpCalls,
     context: Context,
     params: types.ReadResourceRequestParams,
     session_id: str,
 ) -> Result:
     """Return the task, or one of the environment's resources.
 
-    Args:
-        engine: Where sessions live.
-        player: Runs what may ask the client.
-        context: The request.
-        params: The URI.
-        session_id: The episode's session.
-
     Raises:
-        MCPError: If nothing has that URI.
+        MCPError: If no resource has that URI.
     """
     if params.uri == TASK_URI:
-        return _contents(*(_block_contents(block) for block in content_of(await engine.prompt(session_id))))
-    if engine.definition_of(session_id).offers.find_resource(params.uri) is None:
+        return _contents(*(_block_contents(block) for block in content_of(await sessions.prompt(session_id))))
+    if sessions.definition_of(session_id).offers.find_resource(params.uri) is None:
         code = types.INVALID_PARAMS if is_modern(context) else -32002
         raise MCPError(code, "Resource not found", {"uri": params.uri})
 
-    async def run(client: McpClient) -> Result:
-        found = await engine.read_resource(session_id, params.uri, client)
+    async def run(client: McpCallingClient) -> Result:
+        found = await sessions.read_resource(session_id, params.uri, client)
         text = {"text": found.content} if isinstance(found.content, str) else _blob(found.content)
         return _contents({"uri": params.uri, "mimeType": found.mime_type, **text})
 
-    return await player.converse(context, session_id, Answers.of(params), run)
+    return await calls.run_for_client(context, session_id, InputResponses.of(params), run)
 
 
 def _blob(content: bytes) -> Result:
@@ -219,17 +181,11 @@ def _block_contents(content: Result) -> Result:
     return {"uri": TASK_URI, "mimeType": "text/plain", "text": content.get("text", "")}
 
 
-def complete(engine: SessionManager, params: types.CompleteRequestParams, session_id: str | None) -> Result:
-    """Complete an argument of a prompt whose values are a closed list; others have no completions.
-
-    Args:
-        engine: Where sessions live.
-        params: What is being typed.
-        session_id: The episode's session; `None` for the lobby, which has no prompts.
-    """
+def complete(sessions: SessionManager, params: types.CompleteRequestParams, session_id: str | None) -> Result:
+    """Complete an argument of a prompt whose values are a closed list; nothing else has completions."""
     choices: list[str] = []
     if session_id is not None and isinstance(params.ref, types.PromptReference):
-        offer = engine.definition_of(session_id).offers.prompts.get(params.ref.name)
+        offer = sessions.definition_of(session_id).offers.prompts.get(params.ref.name)
         choices = [] if offer is None else _choices(offer.schema, params.argument.name)
     values = [choice for choice in choices if choice.startswith(params.argument.value)]
     shown = values[:MAX_COMPLETIONS]

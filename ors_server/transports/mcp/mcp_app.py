@@ -1,4 +1,4 @@
-"""The door over HTTP: both eras behind one session manager, under every path of the lobby and of episodes."""
+"""MCP over HTTP: both eras behind one SDK transport, under the paths of the lobby and of sessions."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,41 +21,35 @@ from ors_server.transports.http import (
     send_fault,
     send_json,
 )
-from ors_server.transports.mcp.door import McpDoor
-from ors_server.transports.mcp.ground import FIGURES_HEADER, VISITOR_KEY, Ground, Visitor
 from ors_server.transports.mcp.long_results import LongResults
+from ors_server.transports.mcp.mcp_server import McpServer
 from ors_server.transports.mcp.sdk import StreamableHTTPSessionManager, TransportSecuritySettings
+from ors_server.transports.mcp.session_access import REQUESTER_KEY, REWARDS_HEADER, Requester, SessionAccess
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
-"""The lobby, an episode for whoever has a credential, and an episode for whoever knows the URL."""
+"""The lobby, a session for callers with a credential, and a session for callers who know its URL."""
 
 SESSION_HEADER = "x-session-id"
-"""Names the session on the lobby's path, with the value that the ORS door uses."""
+"""Names the session on the lobby's path; the same header as in ORS."""
+
+_METHODS = ("GET", "POST", "DELETE")
+_CONTENT_ENCODING = b"content-encoding"
 
 
-METHODS = ("GET", "POST", "DELETE")
-CODING = b"content-encoding"
-
-
-class McpHttp:
+class McpApp:
     """Serves MCP over HTTP as an ASGI application."""
 
-    def __init__(self, engine: SessionManager, keyring: Keyring, settings: Settings) -> None:
-        """Open the door over an engine.
-
-        Args:
-            engine: Where sessions live.
-            keyring: Identifies callers.
-            settings: The server's settings.
-        """
+    def __init__(self, sessions: SessionManager, keyring: Keyring, settings: Settings) -> None:
+        """Serve the sessions of one manager."""
         self._keyring = keyring
         self._max_body_bytes = settings.max_body_bytes
-        self._stops = anyio.Event()
-        self._door = McpDoor(
-            Ground(engine, keyring, attempts_per_task=settings.attempts_per_task), version=__version__
+        self._stopping = anyio.Event()
+        self._server = McpServer(
+            SessionAccess(sessions, keyring, attempts_per_task=settings.attempts_per_task),
+            version=__version__,
         )
-        self._manager = StreamableHTTPSessionManager(
-            self._door.server,
+        self._transport = StreamableHTTPSessionManager(
+            self._server.server,
             # Host and Origin were judged before any door, also for spellings that the SDK does not know.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=settings.max_body_bytes,
@@ -64,20 +58,20 @@ class McpHttp:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
         """Hold what outlives single requests; entered once, before the first request."""
-        async with self._door.running(), self._manager.run():
+        async with self._server.running(), self._transport.run():
             yield
 
     def begin_to_stop(self) -> None:
-        """End the streams that go on for as long as a client reads."""
-        self._stops.set()
+        """End the streams that last until a client closes them."""
+        self._stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
-        if scope["method"] not in METHODS:
-            await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(METHODS)})
+        if scope["method"] not in _METHODS:
+            await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(_METHODS)})
             return
         try:
-            scope[VISITOR_KEY] = self._identify(scope)
+            scope[REQUESTER_KEY] = self._requester_of(scope)
             received = await self._read(scope, receive)
         except ClientGoneError:
             return
@@ -88,13 +82,15 @@ class McpHttp:
         if scope["method"] == "GET":
             await self._stream(scope, received, sending)
         else:
-            await self._manager.handle_request(scope, received, sending)
+            await self._transport.handle_request(scope, received, sending)
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         """Check the body before the SDK reads it; return a channel that gives it again."""
         if scope["method"] != "POST":
             return receive
-        coding = next((value.decode("latin-1") for name, value in scope["headers"] if name == CODING), None)
+        coding = next(
+            (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
+        )
         body = await read_body(receive, self._max_body_bytes, coding)
         pending = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -104,7 +100,7 @@ class McpHttp:
         return again
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a stream for what the server says of itself, to its end or the server's."""
+        """Serve a stream of the server's own messages until either side ends it."""
         is_open = False
 
         async def send_on(message: Message) -> None:
@@ -113,25 +109,25 @@ class McpHttp:
             await send(message)
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._end, tasks.cancel_scope)
-            await self._manager.handle_request(scope, receive, send_on)
+            tasks.start_soon(self._cancel_on_stop, tasks.cancel_scope)
+            await self._transport.handle_request(scope, receive, send_on)
             tasks.cancel_scope.cancel()
         if is_open:
             await send({"type": "http.response.body", "body": b""})
 
-    async def _end(self, scope: anyio.CancelScope) -> None:
-        await self._stops.wait()
+    async def _cancel_on_stop(self, scope: anyio.CancelScope) -> None:
+        await self._stopping.wait()
         scope.cancel()
 
-    def _identify(self, scope: Scope) -> Visitor:
-        """Say who makes a request, and at which endpoint.
+    def _requester_of(self, scope: Scope) -> Requester:
+        """Return who sends a request, and to which session's endpoint.
 
         Raises:
-            SessionNotFoundError: If the path is none of ours.
+            SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
         headers = headers_of(scope)
-        asks = headers.get(FIGURES_HEADER, "").strip().lower() == "meta"
+        asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
                 session_id = headers.get(SESSION_HEADER)
@@ -139,9 +135,9 @@ class McpHttp:
                 pass
             case ["agent", token, "mcp"]:
                 caller = self._keyring.identify_agent(token)
-                return Visitor(caller, caller.session_id, asks)
+                return Requester(caller, caller.session_id, asks)
             case _:
                 raise SessionNotFoundError(
-                    f"there is nothing at {scope['path']}; the paths are {', '.join(PATHS)}"
+                    f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Visitor(self._keyring.identify(credential_from(headers)), session_id, asks)
+        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks)

@@ -1,7 +1,7 @@
-"""The MCP client behind a call, as a tool may see it: what it offers, its log, and its answers.
+"""The MCP client that made a call, as the tool sees it: what it offers, its log, and its answers.
 
-In the handshake era (until 2025-11-25) the server sends the client a request of its own and waits. The later
-era forbids that; `rounds` is how it asks.
+In the handshake era (until 2025-11-25) the server sends the client a request and waits. The later era forbids
+that; `input_requests` is how it asks.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from ors_server.authoring.client import (
     Sample,
     Sampled,
 )
-from ors_server.transports.mcp.loglevels import requested_levels
+from ors_server.transports.mcp.log_levels import requested_levels
 from ors_server.transports.mcp.sdk import Context, MCPError, Result, ServerMessageMetadata, is_modern
 
 ASK_LIMIT = 300.0
@@ -36,11 +36,7 @@ ASK_LIMIT = 300.0
 
 
 def may_be_asked(context: Context) -> bool:
-    """Say whether the client behind a request declared that it can do anything for a tool.
-
-    Args:
-        context: The request.
-    """
+    """Whether the client declared any ability that a tool may use."""
     declared = context.session.client_capabilities
     return declared is not None and not (
         declared.elicitation is None and declared.sampling is None and declared.roots is None
@@ -48,11 +44,7 @@ def may_be_asked(context: Context) -> bool:
 
 
 def abilities_of(context: Context) -> frozenset[Ability]:
-    """Return what the client behind a request can do for a tool.
-
-    Args:
-        context: The request.
-    """
+    """Return what the client can do for a tool."""
     declared = context.session.client_capabilities
     if declared is None or not (is_modern(context) or context.session.can_send_request):
         return frozenset()
@@ -66,11 +58,7 @@ def abilities_of(context: Context) -> frozenset[Ability]:
 
 
 def missing_abilities_error(missing: frozenset[Ability]) -> MCPError:
-    """Make the protocol's error for a client that lacks what its request needs.
-
-    Args:
-        missing: What it lacks.
-    """
+    """Make the protocol's error for a client that lacks what its request needs."""
     names = sorted(missing)
     return MCPError(
         types.MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -86,32 +74,23 @@ def _request_of(
         form = types.ElicitRequestFormParams(message=question.message, requested_schema=question.schema)
         return types.ElicitRequest(params=form)
     if isinstance(question, Sample):
-        said = types.SamplingMessage(role="user", content=types.TextContent(text=question.prompt))
+        message = types.SamplingMessage(role="user", content=types.TextContent(text=question.prompt))
         sampling = types.CreateMessageRequestParams(
-            messages=[said], max_tokens=question.max_tokens, system_prompt=question.system_prompt
+            messages=[message], max_tokens=question.max_tokens, system_prompt=question.system_prompt
         )
         return types.CreateMessageRequest(params=sampling)
     return types.ListRootsRequest()
 
 
 def wire_request_of(question: Question) -> Result:
-    """Return a question in its wire form, a request without an id.
-
-    Args:
-        question: What is asked.
-    """
+    """Return a question in its wire form, a request without an id."""
     wire = _request_of(question).model_dump(by_alias=True, mode="json", exclude_none=True)
     wire.setdefault("params", {})
     return wire
 
 
 def answer_of(question: Question, response: object) -> Answer | None:
-    """Read a client's response; `None` if it does not fit the question.
-
-    Args:
-        question: What was asked.
-        response: What came, parsed by the SDK.
-    """
+    """Read a client's response, as the SDK parsed it; `None` if it does not fit the question."""
     if isinstance(question, Elicit) and isinstance(response, types.ElicitResult):
         return Elicited(response.action, dict(response.content or {}))
     if isinstance(question, Sample) and isinstance(
@@ -125,8 +104,8 @@ def answer_of(question: Question, response: object) -> Answer | None:
     return None
 
 
-class McpClient:
-    """The MCP client behind one call: what both eras share.
+class McpCallingClient:
+    """The client that made a call: what both eras share.
 
     Attributes:
         missing: Abilities that a question needed and the client lacks.
@@ -137,32 +116,22 @@ class McpClient:
     def __init__(
         self, context: Context, log_threshold: Callable[[], frozenset[LogLevel]] | None = None
     ) -> None:
-        """Keep the request; what the client declared is read when it is needed.
+        """Keep the request.
 
         Args:
-            context: The request that made the call.
-            log_threshold: Which log levels the client wants, where that is not said by the request.
+            log_threshold: Returns the log levels that the client wants, in the era that sets them per
+                connection.
         """
         self.context = context
         self.missing: frozenset[Ability] = frozenset()
         self._log_threshold = log_threshold
 
     def can(self, ability: Ability) -> bool:
-        """Say whether the client declared an ability.
-
-        Args:
-            ability: What is needed.
-        """
+        """Whether the client declared an ability."""
         return ability in abilities_of(self.context)
 
     async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
-        """Send a log line beside the answer, if the client asked for lines of that level.
-
-        Args:
-            level: How severe.
-            data: Any JSON value.
-            logger: Who speaks.
-        """
+        """Send a log line of any JSON value, if the client asked for lines of that level."""
         allowed = requested_levels(self.context)
         if self._log_threshold is not None:
             allowed &= self._log_threshold()
@@ -174,25 +143,16 @@ class McpClient:
         )
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Refuse all questions: this client offers nothing.
-
-        Args:
-            questions: By key.
-
-        Returns:
-            Nothing, if nothing was asked.
+        """Refuse all questions: this client declared no abilities.
 
         Raises:
-            AbilityError: If anything was asked.
+            AbilityError: If there is a question.
         """
         self.require(questions)
         return {}
 
     def require(self, questions: Mapping[str, Question]) -> None:
         """Check that the client can answer.
-
-        Args:
-            questions: What is to be asked.
 
         Raises:
             AbilityError: If it cannot.
@@ -205,20 +165,14 @@ class McpClient:
             raise AbilityError(missing)
 
 
-class HandshakeClient(McpClient):
-    """A client of the handshake era: it answers requests of the server."""
+class HandshakeClient(McpCallingClient):
+    """A client of the handshake era, which answers the server's requests."""
 
     __slots__ = ()
 
     @override
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Send the questions one after the other.
-
-        Args:
-            questions: By key.
-
-        Returns:
-            The answers by key.
+        """Send the questions one after the other; return the answers by the questions' names.
 
         Raises:
             AbilityError: If the client does not offer what a question needs.

@@ -1,7 +1,7 @@
-"""From blocks, messages and call results to MCP's content, in its wire form.
+"""Converts blocks, messages and call results to MCP's content, in its wire form.
 
-Results are built as plain dictionaries: the SDK validates whatever a handler returns, so a model here would
-only be taken apart again.
+Results are plain dictionaries: the SDK validates whatever a handler returns, so a model here would only be
+taken apart again.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,16 @@ from ors_server.authoring.rich import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
-from ors_server.transports.mcp.clients import missing_abilities_error
+from ors_server.transports.mcp.calling_clients import missing_abilities_error
 from ors_server.transports.mcp.sdk import MCPError, Result
 from ors_server.transports.redaction import FAILED, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
 
 RESULT_KEY = "org.openrewardstandard/result"
-"""Key of a result's `_meta` that holds the step's figures; a null right in `_meta` itself would vanish. A
-client that declares an extension or an experimental capability of this name asks for them."""
+"""Key of a result's `_meta` that holds the step's reward and metadata, within one object because the SDK
+drops nulls right in `_meta`. A client that declares an extension or an experimental capability of this name
+asks for it."""
 SESSION_KEY = "org.openrewardstandard/session"
 """Key of `_meta` that names a session, in requests and in the lobby's results."""
 CALL_ID_KEY = "org.openrewardstandard/call_id"
@@ -33,25 +34,20 @@ EXTENSION = "org.openrewardstandard/environments"
 MAX_CALL_ID = 128
 """Longest call id, in characters."""
 
-OVER = "The episode is over. Stop here: further calls are refused."
-"""What the agent reads after the last step's content."""
+EPISODE_OVER = "The episode is over. Stop here: further calls are refused."
+"""The text after the last step's content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Which figures of a call its reader gets."""
+class ResultFields:
+    """Which fields beside the content a call's caller gets."""
 
     in_meta: bool
     structured: bool = False
 
     @classmethod
-    def of(cls, visibility: Visibility, *, asked: bool) -> "Figures":
-        """Return what a session's setting gives to a caller.
-
-        Args:
-            visibility: The setting.
-            asked: Whether the caller asked for figures.
-        """
+    def of(cls, visibility: Visibility, *, asked: bool) -> "ResultFields":
+        """Return what a session's setting gives to a caller, who may have asked for rewards."""
         match visibility:
             case Visibility.NEGOTIATED:
                 return cls(in_meta=asked)
@@ -71,11 +67,7 @@ OUTPUT_SCHEMA: Result = ToolOutput.model_json_schema()
 
 
 def content_of(blocks: Iterable[TextBlock | ImageBlock]) -> list[Result]:
-    """Turn blocks into content objects, in order.
-
-    Args:
-        blocks: Text and images; a text block with a richer form becomes that.
-    """
+    """Convert blocks to content objects, in order; a text block with a richer form becomes that."""
     return [_content(block) for block in blocks]
 
 
@@ -89,19 +81,14 @@ def _content(block: TextBlock | ImageBlock) -> Result:
 
 
 def text_content(text: str) -> Result:
-    """Make a text content object.
-
-    Args:
-        text: The text.
-    """
+    """Make a text content object."""
     return {"type": "text", "text": text}
 
 
 def prompt_messages(messages: Iterable[Message]) -> list[Result]:
-    """Turn a conversation into prompt messages: one per block, since MCP's hold one block each.
+    """Convert a conversation to prompt messages, one per block, since MCP's hold one block each.
 
-    Args:
-        messages: The conversation; what MCP has no place for, such as recorded calls, becomes text.
+    What MCP has no type for, such as recorded calls, becomes JSON text.
     """
     return [
         {"role": "assistant" if message.role == "assistant" else "user", "content": _prompt_content(block)}
@@ -119,12 +106,7 @@ def _prompt_content(block: MessageBlock) -> Result:
 
 
 def announce(spec: ToolSpec, *, structured: bool) -> Result:
-    """Announce a tool.
-
-    Args:
-        spec: The tool as ORS announces it.
-        structured: Whether its results carry structured content.
-    """
+    """Describe a tool as `tools/list` does, with an output schema if its results are structured."""
     tool = {
         "name": spec.name,
         "description": spec.description,
@@ -133,70 +115,66 @@ def announce(spec: ToolSpec, *, structured: bool) -> Result:
     return tool | {"outputSchema": OUTPUT_SCHEMA} if structured else tool
 
 
-def tool_result(call: Call, figures: Figures) -> Result:
-    """Turn what a call came to into a result.
-
-    Args:
-        call: A tool call that has its result.
-        figures: What the caller gets beside the content.
+def tool_result(call: Call, fields: ResultFields) -> Result:
+    """Convert a tool call's result.
 
     Raises:
         MCPError: If the failure is not one that an agent could do anything about.
     """
     match call.result:
         case Completed() as result:
-            return _completed(result, figures)
+            return _completed(result, fields)
         case Refusal() as result:
-            return _refused(result, figures)
+            return _refused(result, fields)
         case Failure() as result:
-            return _failed(result, figures, call.id)
-        case _:  # pragma: no cover  (groups are scored through the ORS door)
+            return _failed(result, fields, call.id)
+        case _:  # pragma: no cover  (groups are scored over ORS)
             raise MCPError(types.INTERNAL_ERROR, "not the result of a tool call")
 
 
-def _completed(result: Completed, figures: Figures) -> Result:
+def _completed(result: Completed, fields: ResultFields) -> Result:
     output = result.output
     content = content_of(output.blocks)
     if output.finished:
-        _say_that_it_is_over(content)
+        _append_closing(content)
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
-    if figures.in_meta:
+    if fields.in_meta:
         numbers = {"reward": output.reward, "finished": output.finished, "step": result.step}
         wire["_meta"] = {RESULT_KEY: numbers | {"metadata": output.metadata}}
-    if figures.structured:
+    if fields.structured:
         wire["structuredContent"] = output.model_dump()
     return wire
 
 
-def _say_that_it_is_over(content: list[Result]) -> None:
-    """Add the closing words to the last text, for hosts that show one text only."""
+def _append_closing(content: list[Result]) -> None:
+    """Add the closing text to the last text, for hosts that show only one."""
     for position in reversed(range(len(content))):
         if content[position]["type"] == "text":
-            content[position] = text_content(f"{content[position]['text']}\n\n{OVER}")
+            content[position] = text_content(f"{content[position]['text']}\n\n{EPISODE_OVER}")
             return
-    content.append(text_content(OVER))
+    content.append(text_content(EPISODE_OVER))
 
 
-def _refused(result: Refusal, figures: Figures) -> Result:
+def _refused(result: Refusal, fields: ResultFields) -> Result:
     wire = error_result(result.error)
-    if figures.in_meta:
+    if fields.in_meta:
         is_over = result.reason is RefusalReason.EPISODE_FINISHED
         numbers = {"reward": None, "finished": is_over, "step": result.step, "metadata": None}
         wire["_meta"] = {RESULT_KEY: numbers | {"refused": result.reason.value}}
     return wire
 
 
-def _failed(result: Failure, figures: Figures, call_id: str) -> Result:
+def _failed(result: Failure, fields: ResultFields, call_id: str) -> Result:
     error = result.error
     if isinstance(error, AbilityError):
         raise missing_abilities_error(error.missing)
-    told = withhold(error, call_id)
+    withheld = withhold(error, call_id)
     if isinstance(error, AskError):
         return error_result(f"{FAILED}: {error}")
     if not isinstance(error, AuthorError):
-        raise protocol_error(told, detail=str(error) if figures.in_meta else None)
-    wire = error_result(str(told))
-    if figures.in_meta:
+        raise protocol_error(withheld, detail=str(error) if fields.in_meta else None)
+    wire = error_result(str(withheld))
+    if fields.in_meta:
         failure = {"code": error.code, "blame": error.blame.value, "detail": str(error)}
         numbers = {"reward": None, "finished": False, "step": result.step, "metadata": None}
         wire["_meta"] = {RESULT_KEY: numbers | {"failed": failure}}
@@ -204,20 +182,15 @@ def _failed(result: Failure, figures: Figures, call_id: str) -> Result:
 
 
 def error_result(text: str) -> Result:
-    """Tell the agent that its call came to nothing.
-
-    Args:
-        text: Why, and what to do.
-    """
+    """Make a result that tells the agent why its call failed and what to do."""
     return {"content": [text_content(text)], "isError": True, "resultType": "complete"}
 
 
 def protocol_error(error: OrsServerError, *, detail: str | None = None) -> MCPError:
-    """Turn an error of ours into the protocol's.
+    """Convert an error to a JSON-RPC error.
 
     Args:
-        error: Any error of ours; the table of faults knows its code.
-        detail: The words that were withheld, for a caller that may read them.
+        detail: The withheld message, for a caller that may read it.
     """
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
     data |= pending_fields(error)

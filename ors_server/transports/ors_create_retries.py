@@ -18,7 +18,7 @@ LOST_KEPT = 1_024
 """Lost answers that are remembered; older ones are forgotten."""
 
 
-class Creations:
+class CreateRetries:
     """Creates sessions for a door."""
 
     def __init__(self, engine: SessionManager) -> None:

@@ -1,11 +1,11 @@
-"""The lobby's tools: one list for every environment, computed once, because it may not vary by connection."""
+"""The lobby's list of tools: the same for every connection, computed once."""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.transports.mcp.content import NO_PARAMETERS
+from ors_server.transports.mcp.mcp_results import NO_PARAMETERS
 from ors_server.transports.mcp.sdk import Result
 from ors_server.wire import ToolSpec
 
@@ -50,52 +50,38 @@ OWN_TOOLS: tuple[Result, ...] = (
 )
 """The tools with which an agent finds and starts an episode."""
 
-_HANDLE = {"type": "string", "description": "The session_id that start_episode returned."}
+_SESSION_ID = {"type": "string", "description": "The session_id that start_episode returned."}
 
 
-class Catalogue:
-    """The lobby's tools.
+class LobbyTools:
+    """The tools that the lobby lists.
 
     Attributes:
-        tools: Announcements, the lobby's own first, then the environments' in order of first appearance.
+        announced: As in `tools/list`: the lobby's own first, then the environments' in order of first
+            appearance.
     """
 
     def __init__(self, definitions: Iterable[EnvironmentDefinition]) -> None:
-        """Announce the tools of all environments; where names meet, one announcement speaks for all.
-
-        Args:
-            definitions: The environments that are served.
-        """
+        """List the tools of all environments; tools of one name share one entry."""
         owners: dict[str, dict[str, ToolSpec]] = {}
         for definition in definitions:
             for spec in specs_of(definition):
                 owners.setdefault(spec.name, {})[definition.name] = spec
         for own in OWN_TOOLS:
             owners.pop(own["name"], None)
-        self._handles = {name: _handle_name(specs.values()) for name, specs in owners.items()}
-        self.tools: list[Result] = [
+        self._session_arguments = {name: _session_argument(specs.values()) for name, specs in owners.items()}
+        self.announced: list[Result] = [
             *OWN_TOOLS,
-            *(_announce(name, specs, self._handles[name]) for name, specs in owners.items()),
+            *(_announce(name, specs, self._session_arguments[name]) for name, specs in owners.items()),
         ]
 
-    def handle_of(self, tool: str) -> str | None:
-        """Return the name of the argument that carries the session's id.
-
-        Args:
-            tool: A tool's name.
-
-        Returns:
-            The argument's name, or `None` if no environment has such a tool.
-        """
-        return self._handles.get(tool)
+    def session_argument_of(self, tool: str) -> str | None:
+        """Return the argument that carries the session id; `None` if no environment has the tool."""
+        return self._session_arguments.get(tool)
 
 
 def specs_of(definition: EnvironmentDefinition) -> list[ToolSpec]:
-    """Return every tool that some session of an environment may have, in order.
-
-    Args:
-        definition: The environment.
-    """
+    """Return every tool that some session of an environment may have, in order."""
     found = {name: tool.spec for name, tool in definition.tools.items()}
     for toolset in definition.toolsets:
         for name, tool in toolset.tools.items():
@@ -103,12 +89,12 @@ def specs_of(definition: EnvironmentDefinition) -> list[ToolSpec]:
     return list(found.values())
 
 
-def _handle_name(specs: Iterable[ToolSpec]) -> str:
+def _session_argument(specs: Iterable[ToolSpec]) -> str:
     taken = {name for spec in specs for name in (spec.input_schema or NO_PARAMETERS).get("properties", {})}
     return next(name for name in ("session_id", "ors_session_id", "ors_session_id_") if name not in taken)
 
 
-def _announce(name: str, specs: Mapping[str, ToolSpec], handle: str) -> Result:
+def _announce(name: str, specs: Mapping[str, ToolSpec], argument: str) -> Result:
     distinct = {_fingerprint(spec): spec for spec in specs.values()}
     if len(distinct) == 1:
         spec = next(iter(distinct.values()))
@@ -116,8 +102,8 @@ def _announce(name: str, specs: Mapping[str, ToolSpec], handle: str) -> Result:
     else:
         description = "\n\n".join(f"In {owner}: {spec.description}" for owner, spec in specs.items())
         schema = _merge([spec.input_schema or NO_PARAMETERS for spec in distinct.values()])
-    properties = {handle: _HANDLE, **schema.get("properties", {})}
-    required = [handle, *schema.get("required", ())]
+    properties = {argument: _SESSION_ID, **schema.get("properties", {})}
+    required = [argument, *schema.get("required", ())]
     return {
         "name": name,
         "description": description,
@@ -130,7 +116,7 @@ def _fingerprint(spec: ToolSpec) -> str:
 
 
 def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """Make one object schema that every one of the given admits; the session validates by its own."""
+    """Make one object schema that admits what any of the given admits; the session validates by its own."""
     renamed = [_rename_definitions(schema, f"d{number}_") for number, schema in enumerate(schemas)]
     choices: dict[str, list[Any]] = {}
     for schema in renamed:
@@ -149,33 +135,32 @@ def _merge(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     return merged | {"$defs": definitions} if definitions else merged
 
 
-NOTES = ("title", "description", "default")
+_ANNOTATIONS = ("title", "description", "default")
 """Keywords of a schema that say nothing about which values it admits."""
 
 
 def _either(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Make one schema of a parameter that admits what any of the given does.
 
-    Alternatives stand side by side, none within another and each with a type, because some hosts can read
-    nothing else.
+    Alternatives stand side by side, each with a type and none within another: some hosts read nothing else.
     """
     if len(parts) == 1:
         return parts[0]
-    notes: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     described = list(dict.fromkeys(part["description"] for part in parts if part.get("description")))
     if described:
-        notes["description"] = " / ".join(described)
+        annotations["description"] = " / ".join(described)
     kinds: list[dict[str, Any]] = []
     for part in parts:
         kinds += [kind for kind in _alternatives(part) if kind not in kinds]
     if {} in kinds:
-        return notes
-    return {**notes, **kinds[0]} if len(kinds) == 1 else {**notes, "anyOf": kinds}
+        return annotations
+    return {**annotations, **kinds[0]} if len(kinds) == 1 else {**annotations, "anyOf": kinds}
 
 
 def _alternatives(part: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the alternatives of a schema, each of one type."""
-    bare = {key: value for key, value in part.items() if key not in NOTES}
+    bare = {key: value for key, value in part.items() if key not in _ANNOTATIONS}
     for key in ("anyOf", "oneOf"):
         if bare.keys() == {key}:
             return [kind for one in bare[key] for kind in _alternatives(one)]

@@ -30,8 +30,8 @@ from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, Reader
-from ors_server.transports.ors_creates import Creations, fingerprint_of
-from ors_server.transports.ors_deferred import CLIENT, DeferredCreations
+from ors_server.transports.ors_create_retries import CreateRetries, fingerprint_of
+from ors_server.transports.ors_deferred_creates import CLIENT, DeferredCreates
 from ors_server.transports.redaction import withhold
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
@@ -107,7 +107,7 @@ class Endpoint:
     """Whether it answers without a credential."""
 
 
-class OrsDoor:
+class OrsApp:
     """Serves the standard's endpoints."""
 
     def __init__(
@@ -125,8 +125,8 @@ class OrsDoor:
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
         self._streams = CallStreams(ping_seconds)
-        self._creations = Creations(engine)
-        self._deferred = DeferredCreations(engine.create)
+        self._creations = CreateRetries(engine)
+        self._deferred = DeferredCreates(engine.create)
         get, post = "GET", "POST"
         self._endpoints = {
             "health": Endpoint(get, self._health, has_environment=False, is_open=True),
