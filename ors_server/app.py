@@ -105,7 +105,7 @@ class App:
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
         self._guarded = HostGuard(
-            http.Border(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
+            http.DefectGuard(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
         )
 
     @property

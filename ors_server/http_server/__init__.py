@@ -1,1 +1,1 @@
-"""Requests from bytes: the HTTP server that runs the application, and what one client may take of it."""
+"""The HTTP server that runs the application, and the limits on what one client may take."""

@@ -1,9 +1,9 @@
-"""One connection: uvicorn's protocol over httptools, with bounds on what a client may send and how slowly.
+"""One connection: uvicorn's protocol over httptools, with limits on size and slowness.
 
-What a client sends is counted before it is parsed, for the parser keeps a header until it is complete. Time
-is counted by looks from outside, a few per second, so that a request costs no timer and a late event loop is
-not held against the client. Whatever is refused is answered, and then read and thrown away for a moment: a
-connection that is closed with something unread takes the answer with it.
+Bytes are counted before they are parsed, because the parser keeps a header until it is complete. Progress is
+checked from outside, twice a second, so that a request costs no timer and a late event loop is not held
+against the client. A refused request gets an answer, and further bytes are read and discarded for a moment:
+closing a connection with unread bytes would lose the answer.
 """
 
 import json
@@ -31,13 +31,13 @@ from ors_server.http_server.uvicorn_base import (
 )
 from ors_server.transports.faults import extra_headers, look_up
 
-LEAST_PROGRESS = 1024
-"""Bytes of a body that count as progress; its end always does."""
+MIN_PROGRESS = 1024
+"""Bytes of a body that count as progress; its end always counts."""
 LINGER_SECONDS = 1.0
-"""For which what a refused client still sends is read and thrown away."""
+"""Seconds for which further bytes of a refused client are read and discarded."""
 
 
-class Reading(Enum):
+class ReadState(Enum):
     """What a connection waits for from its client."""
 
     FIRST = auto()
@@ -49,23 +49,18 @@ class Reading(Enum):
     NOTHING = auto()
     """Nothing, or the next request."""
     REFUSED = auto()
-    """The end: whatever comes is thrown away."""
+    """Nothing: whatever comes is discarded."""
 
 
 # Names of the module, for each request passes several of them.
-_FIRST, _HEADERS, _BODY, _NOTHING, _REFUSED = Reading
+_FIRST, _HEADERS, _BODY, _NOTHING, _REFUSED = ReadState
 
 
 class BoundedServerState(ServerState):
     """What the connections of one server share."""
 
     def __init__(self, limits: ConnectionLimits, connections: Connections) -> None:
-        """Start without connections.
-
-        Args:
-            limits: What each may take.
-            connections: Counts them.
-        """
+        """Start without connections."""
         super().__init__()
         self.limits = limits
         self.open = connections
@@ -81,8 +76,8 @@ class BoundedProtocol(BaseProtocol):
     @override
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._most_header_bytes = self.server_state.limits.header_bytes
-        self._reading = _FIRST
+        self._max_header_bytes = self.server_state.limits.header_bytes
+        self._state = _FIRST
         self._waited = 0.0
         self._received = 0
         self._piece = 0
@@ -99,48 +94,48 @@ class BoundedProtocol(BaseProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         try:
-            self.server_state.open.enter(self._address)
+            self.server_state.open.add(self._address)
         except TooManyConnectionsError as error:
             self._is_counted = False
-            if self.server_state.open.turn_away():
+            if self.server_state.open.add_refused():
                 self._refuse(error)
-            else:  # later: whoever is cut off at once comes back at once, and the loop would only accept
-                self._reading = _REFUSED
+            else:  # not at once: its client would reconnect at once, and the loop would only accept
+                self._state = _REFUSED
                 self.loop.call_soon(transport.abort)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._is_counted:
-            self.server_state.open.leave(self._address)
+            self.server_state.open.remove(self._address)
         else:
-            self.server_state.open.forget()
+            self.server_state.open.remove_refused()
 
     @property
     def _address(self) -> str | None:
         return None if self.client is None else self.client[0]
 
-    # What comes from the client
+    # Input
 
     @override
     def data_received(self, data: bytes) -> None:
-        most = self._most_header_bytes
-        if len(data) > most:
-            for start in range(0, len(data), most):
-                self.data_received(data[start : start + most])
+        limit = self._max_header_bytes
+        if len(data) > limit:
+            for start in range(0, len(data), limit):
+                self.data_received(data[start : start + limit])
             return
-        if self._reading is _REFUSED:
+        if self._state is _REFUSED:
             return
         self._piece = len(data)
         self._fed += self._piece
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._go_on_without_upgrade(data[upgrade.args[0] :])
+            self._parse_without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._refuse(self._fault or MalformedRequestError(f"this is no request of HTTP/1.1: {error}"))
+            self._refuse(self._fault or MalformedRequestError(f"expected an HTTP/1.1 request: {error}"))
         else:
-            if self._fed - self._marked_piece > most:
+            if self._fed - self._marked_piece > limit:
                 self._refuse(self._too_large())
 
     # The parser gives away what it has: `_fed` counts from there, or, as there is no telling where in its
@@ -151,7 +146,7 @@ class BoundedProtocol(BaseProtocol):
     def on_message_begin(self) -> None:
         self.stop_idle_timer()
         super().on_message_begin()
-        self._reading = _HEADERS
+        self._state = _HEADERS
         self._waited = 0.0
         self._fed = self._marked_piece = self._piece
 
@@ -165,15 +160,17 @@ class BoundedProtocol(BaseProtocol):
 
     @override
     def on_headers_complete(self) -> None:
-        if self._fed > self._most_header_bytes and self._header_size() > self._most_header_bytes:
-            raise self._failed(self._too_large())
+        if self._fed > self._max_header_bytes and self._header_size() > self._max_header_bytes:
+            raise self._parser_error(self._too_large())
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise self._failed(MalformedRequestError("this server is no proxy: it knows no CONNECT"))
+                raise self._parser_error(
+                    MalformedRequestError("this server is not a proxy: CONNECT is not supported")
+                )
             self._is_upgrade = True
             return
         self.stop_idle_timer()
-        self._reading = _BODY
+        self._state = _BODY
         self._waited = 0.0
         self._received = 0
         self._fed = self._marked_piece = self._piece
@@ -192,14 +189,14 @@ class BoundedProtocol(BaseProtocol):
     def on_message_complete(self) -> None:
         if self._is_upgrade:
             return
-        self._reading = _NOTHING
+        self._state = _NOTHING
         self._fed = self._marked_piece = self._piece
         super().on_message_complete()
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """Parse a request again that wished for another protocol, without the wish (RFC 9110, section 7.8).
+    def _parse_without_upgrade(self, rest: bytes) -> None:
+        """Parse a request that asked for another protocol again, as if it had not (RFC 9110, section 7.8).
 
-        The parser takes what comes after such a request's headers for the other protocol's.
+        The parser takes everything after such a request's headers for the other protocol.
         """
         lines = [
             b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
@@ -221,62 +218,58 @@ class BoundedProtocol(BaseProtocol):
 
     def _too_large(self) -> HeaderTooLargeError:
         return HeaderTooLargeError(
-            f"the request's line and headers have more than {self._most_header_bytes} bytes "
-            "(setting max_header_bytes); send what is long in the body"
+            f"the request's line and headers have more than {self._max_header_bytes} bytes "
+            "(setting max_header_bytes); send long values in the body"
         )
 
-    def _failed(self, error: OrsServerError) -> OrsServerError:
-        """Keep an error that stops the parser, which replaces it by one of its own."""
+    def _parser_error(self, error: OrsServerError) -> OrsServerError:
+        """Keep an error that stops the parser, which raises one of its own instead."""
         self._fault = error
         return error
 
     # Time
 
-    def look(self, seconds: float) -> None:
-        """Refuse a client that makes no progress.
-
-        Args:
-            seconds: How long it may have worked since the last look.
-        """
-        if self._reading is _BODY and (self.flow.read_paused or self._received >= LEAST_PROGRESS):
+    def check_progress(self, seconds: float) -> None:
+        """Refuse a client that made no progress; `seconds` have passed since the last check."""
+        if self._state is _BODY and (self.flow.read_paused or self._received >= MIN_PROGRESS):
             self._waited = 0.0
             self._received = 0
             return
         self._waited += seconds
-        if self._waited > self._patience():
-            self._lose_patience()
+        if self._waited > self._time_limit():
+            self._time_out()
 
-    def _patience(self) -> float:
-        """Return the seconds for which the client may do nothing."""
+    def _time_limit(self) -> float:
+        """Return the seconds for which the client may send nothing."""
         limits = self.server_state.limits
-        match self._reading:
-            case Reading.FIRST | Reading.HEADERS:
+        match self._state:
+            case ReadState.FIRST | ReadState.HEADERS:
                 return limits.header_seconds
-            case Reading.BODY:
+            case ReadState.BODY:
                 return limits.body_seconds
-            case Reading.REFUSED if self._is_answered:
+            case ReadState.REFUSED if self._is_answered:
                 return LINGER_SECONDS
             case _:
                 return math.inf
 
-    def _lose_patience(self) -> None:
+    def _time_out(self) -> None:
         limits = self.server_state.limits
-        match self._reading:
-            case Reading.HEADERS:
+        match self._state:
+            case ReadState.HEADERS:
                 self._refuse(_slow(f"the headers took {limits.header_seconds:g} s", "header_seconds"))
-            case Reading.BODY:
+            case ReadState.BODY:
                 self._refuse(_slow(f"the body stopped for {limits.body_seconds:g} s", "body_seconds"))
-            case Reading.REFUSED:
+            case ReadState.REFUSED:
                 self.transport.abort()
             case _:
                 self.transport.close()
 
-    # The end
+    # Refusals and shutdown
 
     def _refuse(self, error: OrsServerError) -> None:
-        """Answer with an error once what came before is answered, and close the connection."""
-        is_answered_early = self._reading is _BODY and self.cycle.response_complete
-        self._reading = _REFUSED
+        """Answer with an error after the answers to earlier requests, and close the connection."""
+        is_answered_early = self._state is _BODY and self.cycle.response_complete
+        self._state = _REFUSED
         self._waited = 0.0
         self.server_state.refused[error.code] += 1
         self.stop_idle_timer()
@@ -286,10 +279,10 @@ class BoundedProtocol(BaseProtocol):
         elif not self._is_serving:
             self._answer(error)
         else:
-            self._break_off(error)
+            self._refuse_latest(error)
 
-    def _break_off(self, error: OrsServerError) -> None:
-        """Refuse what came last, in the turn of its answer."""
+    def _refuse_latest(self, error: OrsServerError) -> None:
+        """Refuse the latest request, in the turn of its answer."""
         cycle = self.cycle
         if not cycle.more_body or self.pipeline:
             if cycle.more_body:
@@ -305,7 +298,7 @@ class BoundedProtocol(BaseProtocol):
 
     @property
     def _is_serving(self) -> bool:
-        """Whether an answer is still to come; there is no cycle before the first request."""
+        """Whether an answer is outstanding; there is no cycle before the first request."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
 
@@ -340,8 +333,8 @@ class BoundedProtocol(BaseProtocol):
 
 
 def _slow(what: str, setting: str) -> RequestTimeoutError:
-    return RequestTimeoutError(f"{what} (setting {setting}); send the request again, at once")
+    return RequestTimeoutError(f"{what} (setting {setting}); send the whole request again without pauses")
 
 
 _OF_UPGRADES = frozenset({b"upgrade", b"http2-settings"})
-"""Headers, and words of Connection, that belong to a wish for another protocol."""
+"""Headers, and words of the header Connection, that request another protocol."""

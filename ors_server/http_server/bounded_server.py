@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn over bounded connections, which answers what it accepted before it goes."""
+"""The HTTP server: uvicorn over limited connections, which answers every accepted request before it stops."""
 
 import asyncio
 import logging
@@ -18,41 +18,41 @@ from ors_server.logs import get_logger
 log = get_logger("ors_server.http")
 
 KEEP_ALIVE_SECONDS = 75
-"""Seconds that an idle connection stays open: longer than the pools of clients keep theirs."""
+"""Seconds that an idle connection stays open: longer than clients' pools keep theirs."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 GRACE_SECONDS = 5.0
-"""Seconds that requests have to end by themselves once the server is to stop."""
-LAST_SECONDS = 3.0
-"""Seconds that answers have to leave after everything that still ran was ended."""
-LOOK_TICKS = 5
-"""Tenths of a second between two looks at slow clients."""
+"""Seconds for requests to end by themselves once the server stops."""
+ABORT_SECONDS = 3.0
+"""Seconds for answers to leave after all sessions were ended."""
+PROGRESS_TICKS = 5
+"""Tenths of a second between two checks for slow clients."""
 REPORT_TICKS = 100
-"""Tenths of a second between two lines of the log about refusals."""
+"""Tenths of a second between two log lines about refusals."""
 
 
 class Application(Protocol):
-    """What is served: an ASGI application that can be told of its end."""
+    """An ASGI application that can be told that the server stops."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""
         ...
 
     def begin_to_stop(self) -> None:
-        """End what goes on for as long as somebody reads; must return at once."""
+        """End the streams that last until a client closes them; returns at once."""
         ...
 
     async def end_sessions(self) -> None:
-        """End everything that runs, so that every request gets an answer."""
+        """End all sessions, so that every request gets an answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server works, beside what its clients may take."""
+    """Settings of a server, apart from what its clients may take."""
 
     grace_seconds: float = GRACE_SECONDS
-    """For requests to end by themselves."""
+    """Seconds for requests to end by themselves."""
     lifespan: Literal["on", "off"] = "on"
     """Whether the server starts and ends the application, or finds it running."""
     host: str = "127.0.0.1"
@@ -69,13 +69,7 @@ class BoundedServer(Server):
     def __init__(
         self, app: Application, limits: ConnectionLimits, options: ServerOptions | None = None
     ) -> None:
-        """Make a server that does not listen yet.
-
-        Args:
-            app: The application.
-            limits: What clients may take.
-            options: How it works.
-        """
+        """Make a server that does not listen yet."""
         self._options = options or ServerOptions()
         self._app = app
         super().__init__(
@@ -97,7 +91,7 @@ class BoundedServer(Server):
         )
         self._limits = limits
         self.server_state = BoundedServerState(limits, Connections(limits))
-        self._looked: float | None = None
+        self._checked_at: float | None = None
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -106,22 +100,22 @@ class BoundedServer(Server):
 
     @override
     async def on_tick(self, counter: int) -> bool:
-        if counter % LOOK_TICKS == 0:
-            self._look()
+        if counter % PROGRESS_TICKS == 0:
+            self._check_progress()
         if counter % REPORT_TICKS == 0 and self.server_state.refused:
             log.warning("requests_refused", **self.server_state.refused)
             self.server_state.refused.clear()
         return await super().on_tick(counter)
 
-    def _look(self) -> None:
-        """Look for clients that make no progress; time for which the loop was late is not theirs."""
+    def _check_progress(self) -> None:
+        """Check all connections; time for which the event loop was late does not count."""
         now = asyncio.get_running_loop().time()
-        since, self._looked = self._looked, now
+        since, self._checked_at = self._checked_at, now
         if since is None:
             return
-        seconds = min(now - since, 2 * LOOK_TICKS / 10)
+        seconds = min(now - since, 2 * PROGRESS_TICKS / 10)
         for connection in self._connections():
-            connection.look(seconds)
+            connection.check_progress(seconds)
 
     def _connections(self) -> list[BoundedProtocol]:
         return cast("list[BoundedProtocol]", list(self.server_state.connections))
@@ -136,38 +130,38 @@ class BoundedServer(Server):
             listener.close()
         for connection in self._connections():
             connection.shutdown()
-        if not await self._is_quiet_within(self._options.grace_seconds):
+        if not await self._drain(self._options.grace_seconds):
             async with anyio.create_task_group() as group:
                 group.start_soon(self._app.end_sessions)
-                await self._is_quiet_within(LAST_SECONDS)
-                await self._cut_off()
+                await self._drain(ABORT_SECONDS)
+                await self._abort()
         if not self.force_exit:
             await self.lifespan.shutdown()
 
-    async def _is_quiet_within(self, seconds: float) -> bool:
-        """Wait until every request is answered and every connection closed."""
+    async def _drain(self, seconds: float) -> bool:
+        """Wait until every request is answered and every connection closed; return whether that happened."""
         state = self.server_state
         with anyio.move_on_after(seconds):
             while (state.tasks or state.connections) and not self.force_exit:  # noqa: ASYNC110 (as uvicorn)
                 await anyio.sleep(0.02)
         return not (state.tasks or state.connections)
 
-    async def _cut_off(self) -> None:
-        """Leave clients that do not read, and requests that nothing ends."""
+    async def _abort(self) -> None:
+        """Close connections whose clients do not read, and cancel requests that nothing ends."""
         for connection in self._connections():
             connection.transport.abort()
         await anyio.lowlevel.checkpoint()
         tasks = list(self.server_state.tasks)
         if not tasks:
             return
-        log.warning("requests_cut_off", count=len(tasks))
-        logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+        log.warning("requests_abort", count=len(tasks))
+        logging.getLogger("uvicorn.error").addFilter(_is_not_cancellation)
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=LAST_SECONDS)
-        logging.getLogger("uvicorn.error").removeFilter(_is_no_cancellation)
+        await asyncio.wait(tasks, timeout=ABORT_SECONDS)
+        logging.getLogger("uvicorn.error").removeFilter(_is_not_cancellation)
 
 
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Keep back the traceback of a request that was cancelled because the server goes."""
+def _is_not_cancellation(record: logging.LogRecord) -> bool:
+    """Drop the traceback of a request that was cancelled because the server stops."""
     return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)

@@ -1,4 +1,4 @@
-"""What a connection may take of the server, and how many there may be."""
+"""Limits on connections: how large, how slow and how many."""
 
 import contextlib
 import ipaddress
@@ -9,36 +9,32 @@ from dataclasses import dataclass
 from ors_server.errors import TooManyConnectionsError
 from ors_server.settings import Settings
 
-FILES_BESIDE = 1024
-"""Descriptors that are kept for everything that is no connection: the record, sandboxes, programs."""
-TURNED_AWAY_AT_ONCE = 256
-"""Refused connections that are held open until their clients have read why."""
+SPARE_FILES = 1024
+"""Descriptors kept free for everything but connections: the store, sandboxes, programs."""
+MAX_REFUSED = 256
+"""Refused connections that are kept open until their clients have read the reason."""
 IPV6_NETWORK = 64
-"""Bits of an IPv6 address that one customer has in common with nobody else (RFC 6177)."""
+"""Bits of an IPv6 address that identify one customer's network (RFC 6177)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How large, how slow and how many."""
+    """What one client may take of the server."""
 
     header_bytes: int = 64 * 1024
-    """Of one request's line and headers."""
+    """Most bytes of one request's line and headers."""
     header_seconds: float = 10.0
-    """Until the headers of a request are complete, and until the first request of a connection begins."""
+    """Seconds for the headers of a request, and for the first request of a connection to begin."""
     body_seconds: float = 30.0
-    """Within which a body that is not complete goes on."""
+    """Most seconds between two parts of a body."""
     connections: int = 10_000
-    """Open ones in all."""
+    """Most open connections."""
     connections_per_address: int = 4_096
-    """Open ones from one address."""
+    """Most open connections from one network, as `network_of` defines it."""
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionLimits":
-        """Take them from the settings.
-
-        Args:
-            settings: The server's settings.
-        """
+        """Take the limits from the server's settings."""
         return cls(
             header_bytes=settings.max_header_bytes,
             header_seconds=settings.header_seconds,
@@ -49,75 +45,63 @@ class ConnectionLimits:
 
 
 class Connections:
-    """Counts open connections, and says which one is too many."""
+    """Counts open connections, in all and by network."""
 
     def __init__(self, limits: ConnectionLimits, *, files: int | None = None) -> None:
-        """Count none yet.
+        """Start without connections.
 
         Args:
-            limits: How many there may be.
-            files: Descriptors that the process may have; `None` for as many as it likes.
+            files: Descriptors that the process may open; `None` for no limit.
         """
-        self._most = limits.connections
+        self._limit = limits.connections
         if files is not None:
-            self._most = max(1, min(self._most, files - min(FILES_BESIDE, files // 2)))
-        self._most_per_address = limits.connections_per_address
+            self._limit = max(1, min(self._limit, files - min(SPARE_FILES, files // 2)))
+        self._limit_per_address = limits.connections_per_address
         self._count = 0
-        self._turned_away = 0
+        self._refused = 0
         self._by_network: Counter[str] = Counter()
 
-    def enter(self, address: str | None) -> None:
-        """Count a new connection, unless it is one too many.
-
-        Args:
-            address: Where it comes from; `None` where that has no address.
+    def add(self, address: str | None) -> None:
+        """Count a new connection; its address is `None` on a Unix socket.
 
         Raises:
-            TooManyConnectionsError: If it is.
+            TooManyConnectionsError: If a limit is reached; the connection is not counted then.
         """
-        advice = "use one connection for many requests, or come back later"
-        if self._count >= self._most:
+        advice = "send several requests over one connection, or try again later"
+        if self._count >= self._limit:
             raise TooManyConnectionsError(
-                f"{self._most} connections are open (setting max_connections, and the limit on open files); "
+                f"{self._limit} connections are open (setting max_connections, and the limit on open files); "
                 f"{advice}"
             )
         network = network_of(address)
-        if address is not None and self._by_network[network] >= self._most_per_address:
+        if address is not None and self._by_network[network] >= self._limit_per_address:
             raise TooManyConnectionsError(
-                f"{self._most_per_address} connections from {network} are open (setting "
+                f"{self._limit_per_address} connections from {network} are open (setting "
                 f"max_connections_per_address); {advice}"
             )
         self._count += 1
         self._by_network[network] += 1
 
-    def leave(self, address: str | None) -> None:
-        """Count a connection no longer.
-
-        Args:
-            address: As it entered.
-        """
+    def remove(self, address: str | None) -> None:
+        """Stop counting a connection."""
         self._count -= 1
         network = network_of(address)
         self._by_network[network] -= 1
         if not self._by_network[network]:
             del self._by_network[network]
 
-    def turn_away(self) -> bool:
-        """Note a connection that was refused, and say whether there is room to tell its client so."""
-        self._turned_away += 1
-        return self._turned_away <= TURNED_AWAY_AT_ONCE
+    def add_refused(self) -> bool:
+        """Count a refused connection; return whether it may stay open until its client has the reason."""
+        self._refused += 1
+        return self._refused <= MAX_REFUSED
 
-    def forget(self) -> None:
-        """Note that a connection which was refused is closed."""
-        self._turned_away -= 1
+    def remove_refused(self) -> None:
+        """Stop counting a refused connection."""
+        self._refused -= 1
 
 
 def network_of(address: str | None) -> str:
-    """Return what connections from one place have in common: an IPv4 address, or the /64 of an IPv6 one.
-
-    Args:
-        address: As the socket names it.
-    """
+    """Return the network of an address: an IPv4 address itself, or the /64 of an IPv6 one."""
     if address is None or ":" not in address:
         return address or ""
     parsed = ipaddress.IPv6Address(address)
@@ -128,16 +112,9 @@ def network_of(address: str | None) -> str:
 
 
 def raise_file_limit(limits: ConnectionLimits) -> int:
-    """Let the process open as many files as its connections need, as far as the system allows.
-
-    Args:
-        limits: How many connections there may be.
-
-    Returns:
-        How many files it may open now.
-    """
+    """Let the process open the files that its connections need, if it may; return how many it may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.connections + FILES_BESIDE
+    wanted = limits.connections + SPARE_FILES
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

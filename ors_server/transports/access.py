@@ -1,4 +1,4 @@
-"""Who is calling, and what their role allows: API keys, per-session agent tokens, and the loopback rule."""
+"""Who is calling, and what their role allows: API keys, per-session agent tokens, the rule for loopback."""
 
 import base64
 import hashlib
@@ -14,10 +14,10 @@ from ors_server.errors import ForbiddenError, SettingsError, UnauthenticatedErro
 from ors_server.settings_sources import TomlFile
 
 TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
-"""How an agent token begins."""
+"""Prefix of an agent token."""
 
 MIN_KEY_LENGTH = 16
-"""Characters that an API key has at least."""
+"""Least characters of an API key."""
 
 
 class Role(IntEnum):
@@ -32,10 +32,7 @@ class Role(IntEnum):
 
     @classmethod
     def parse(cls, name: str) -> "Role":
-        """Return the role of that name.
-
-        Args:
-            name: `agent`, `trainer` or `admin`.
+        """Return the role named `agent`, `trainer` or `admin`.
 
         Raises:
             SettingsError: If there is no such role.
@@ -49,7 +46,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was identified."""
+    """An identified caller."""
 
     role: Role
     credential_id: str | None = None
@@ -57,7 +54,7 @@ class Caller:
     session_id: str | None = None
     """The one session that an agent may play."""
     episode_id: str | None = None
-    """The one episode of that session: an id of a session may be used again, and a token may not."""
+    """The one episode of that session: a session's id may be used again, its token may not."""
 
     @property
     def has_trainer_key(self) -> bool:
@@ -66,9 +63,6 @@ class Caller:
 
     def require(self, role: Role) -> None:
         """Refuse a caller of a lower role.
-
-        Args:
-            role: The least role that is allowed.
 
         Raises:
             ForbiddenError: If the caller's role is lower.
@@ -79,11 +73,10 @@ class Caller:
             )
 
     def require_session(self, session_id: str, live_episode: str | None) -> None:
-        """Refuse an agent that asks for a session other than its own, or for a later episode of the same id.
+        """Refuse an agent at a session other than its own, or at a later episode of the same session id.
 
         Args:
-            session_id: The session that is asked for.
-            live_episode: The episode that this session plays now; `None` if no live session has the id.
+            live_episode: The episode of the live session with that id; `None` if there is none.
 
         Raises:
             ForbiddenError: If it is not the caller's.
@@ -91,11 +84,10 @@ class Caller:
         if self.role > Role.AGENT:
             return
         if self.session_id != session_id:
-            raise ForbiddenError("an agent's credential reaches its own session only")
+            raise ForbiddenError("an agent's credential is for its own session only")
         if live_episode is not None and self.episode_id != live_episode:
             raise ForbiddenError(
-                "this token was made for an earlier episode; the session's id was used again, and the new "
-                "episode has a token of its own"
+                "this token is for an earlier episode under the same session id; use the token of the new one"
             )
 
 
@@ -119,9 +111,8 @@ class Keyring:
         """Keep the keys.
 
         Args:
-            keys: The configured keys; without any, every caller is a trainer (the server then binds to
-                loopback).
-            token_secret: Signs agent tokens, so that several gateways agree on them; random by default.
+            keys: Without any, every caller is a trainer (the server then binds to loopback). token_secret:
+            Signs agent tokens, the same for several servers that share tokens; random by default.
         """
         self._keys = {key.digest: key for key in keys}
         self.own_key = secrets.token_urlsafe()
@@ -134,14 +125,11 @@ class Keyring:
         return not self._keys
 
     def identify(self, credential: str | None) -> Caller:
-        """Say who is calling.
-
-        Args:
-            credential: An API key or agent token, or `None` where none was sent.
+        """Return the caller with an API key, an agent token, or no credential.
 
         Raises:
-            UnauthenticatedError: If keys are configured and this is none of them; or the agent token is
-                forged.
+            UnauthenticatedError: If keys are configured and this is not one of them, or the agent token is
+            forged.
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
@@ -153,33 +141,27 @@ class Keyring:
         return Caller(key.role, key.id)
 
     def identify_agent(self, token: str) -> Caller:
-        """Say whose agent token this is.
-
-        Args:
-            token: The token, from a header or a URL.
+        """Return the caller with an agent token.
 
         Raises:
-            UnauthenticatedError: If it was not minted here.
+            UnauthenticatedError: If this server did not make it.
         """
         try:
             claim, _, signature = token.removeprefix(TOKEN_PREFIX).rpartition(".")
             text = base64.urlsafe_b64decode(claim + "=" * (-len(claim) % 4)).decode()
             episode_id, separator, session_id = text.partition(" ")
         except ValueError:
-            raise UnauthenticatedError("the agent token is malformed") from None
+            raise UnauthenticatedError("malformed agent token: pass it as the server returned it") from None
         if not separator or not hmac.compare_digest(signature.encode(), self._sign(text).encode()):
-            raise UnauthenticatedError("the agent token is not one of this server's")
+            raise UnauthenticatedError(
+                "unknown agent token: it was not made by this server, or another ORS_TOKEN_SECRET was set"
+            )
         return Caller(Role.AGENT, f"agent:{session_id}", session_id, episode_id)
 
     def mint(self, session_id: str, episode_id: str) -> str:
         """Make the token with which an agent plays one episode; the same episode always gets the same token.
 
-        Args:
-            session_id: The session.
-            episode_id: The episode that it plays; without white space.
-
-        Returns:
-            URL-safe text that nobody without the secret can guess.
+        The text is safe in a URL, and cannot be guessed without the secret. An episode id has no white space.
         """
         text = f"{episode_id} {session_id}"
         claim = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -191,14 +173,7 @@ class Keyring:
 
 
 def credential_from(headers: Mapping[str, str]) -> str | None:
-    """Find the credential that a request carries.
-
-    Args:
-        headers: Header values by lower-case name.
-
-    Returns:
-        The value of `X-API-Key`, else of `Authorization: Bearer`, else `None`.
-    """
+    """Return the value of `X-API-Key`, else of `Authorization: Bearer`; header names are in lower case."""
     key = headers.get("x-api-key")
     if key:
         return key.strip()
@@ -207,10 +182,7 @@ def credential_from(headers: Mapping[str, str]) -> str | None:
 
 
 def parse_keys(text: str) -> list[ApiKey]:
-    """Read keys from one line, as an environment variable holds them.
-
-    Args:
-        text: `role:id:key` entries, separated by commas.
+    """Read `role:id:key` entries, separated by commas, as an environment variable holds them.
 
     Raises:
         SettingsError: If an entry has another form or its key is too short.
@@ -229,18 +201,13 @@ def parse_keys(text: str) -> list[ApiKey]:
 def read_key_file(path: Path) -> list[ApiKey]:
     """Read keys from a TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`.
 
-    Args:
-        path: The file.
-
     Raises:
         SettingsError: If the file cannot be read or a table has another form.
     """
     file = TomlFile.read(path)
     tables: object = file.values.get("keys")
     if not isinstance(tables, list):
-        raise SettingsError(
-            f"{path}: expected [[keys]] tables with id, role, and key or sha256; there are none"
-        )
+        raise SettingsError(f"{path}: expected [[keys]] tables with id, role, and key or sha256, got none")
     keys: list[ApiKey] = []
     for number, table in enumerate(cast("list[object]", tables)):
         try:
@@ -259,7 +226,6 @@ def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str |
     Args:
         keys: Entries as for `parse_keys`.
         key_file: File as for `read_key_file`.
-        token_secret: Signs agent tokens; random by default.
 
     Raises:
         SettingsError: If keys cannot be read.
@@ -275,11 +241,11 @@ def _read_key(table: Any) -> ApiKey:
         return _make_key(table["id"], table["role"], table["key"])
     digest = bytes.fromhex(table["sha256"])
     if len(digest) != hashlib.sha256().digest_size:
-        raise ValueError("sha256 has 64 hexadecimal digits")
+        raise ValueError("expected 64 hexadecimal digits as sha256")
     return ApiKey(table["id"], Role.parse(table["role"]), digest)
 
 
 def _make_key(identifier: str, role: str, key: str) -> ApiKey:
     if not identifier or len(key) < MIN_KEY_LENGTH:  # the message repeats nothing: any part may be the key
-        raise SettingsError(f"a key is written role:id:key with at least {MIN_KEY_LENGTH} characters of key")
+        raise SettingsError(f"expected role:id:key with a key of at least {MIN_KEY_LENGTH} characters")
     return ApiKey(identifier, Role.parse(role), hashlib.sha256(key.encode()).digest())

@@ -1,4 +1,4 @@
-"""Decodes the bodies of requests, never beyond a limit: a few bytes may stand for very many."""
+"""Decodes compressed request bodies up to a limit, because few bytes may expand to very many."""
 
 import zlib
 from typing import Protocol
@@ -9,9 +9,9 @@ from ors_server.errors import MalformedRequestError, PayloadTooLargeError, Unsup
 
 GZIP = frozenset({"gzip", "x-gzip"})
 STEP = 1 << 18
-"""Bytes that are decoded before others run."""
+"""Bytes that are decoded before other tasks run."""
 MEMBERS = 64
-"""Parts that one gzip body may be put together from."""
+"""Most parts of one gzip body."""
 
 
 class _Member(Protocol):
@@ -30,17 +30,16 @@ class _Member(Protocol):
 
 
 async def decode(body: bytes, coding: str, limit: int) -> bytes:
-    """Undo a body's content coding.
+    """Decode a body.
 
     Args:
-        body: As it came.
         coding: The Content-Encoding header.
-        limit: Most bytes of what comes out.
+        limit: Most bytes after decoding.
 
     Raises:
         UnsupportedCodingError: If the server does not know the coding.
-        MalformedRequestError: If the body is not of its coding.
-        PayloadTooLargeError: If more comes out.
+        MalformedRequestError: If the body does not have that coding.
+        PayloadTooLargeError: If the decoded body is longer.
     """
     names = [name.strip().lower() for name in coding.split(",")]
     codings = [name for name in names if name not in ("", "identity")]
@@ -76,7 +75,7 @@ async def _gunzip(body: bytes, limit: int) -> bytes:
             member = None
         await checkpoint()
     if member is not None:
-        raise MalformedRequestError("the gzip body breaks off; send all of it")
+        raise MalformedRequestError("the gzip body is incomplete; send all of it")
     return b"".join(out)
 
 

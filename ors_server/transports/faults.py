@@ -1,4 +1,4 @@
-"""How every failure looks on every wire: one table."""
+"""The HTTP status and JSON-RPC code of every error: one table."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -30,14 +30,14 @@ JSONRPC_UNAVAILABLE = -32005
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How one class of failure looks."""
+    """How one class of error looks on the wire."""
 
     status: int
     """HTTP status of an answer that has not begun yet."""
     jsonrpc: int
-    """JSON-RPC error code on the MCP door."""
+    """JSON-RPC error code over MCP."""
     control: int | None = None
-    """HTTP status on the control API, where the ORS door has to follow its reference implementation."""
+    """HTTP status on the control API, where it differs because ORS follows its reference implementation."""
 
     @property
     def control_status(self) -> int:
@@ -136,38 +136,26 @@ FAULTS = MappingProxyType(
 
 
 def look_up(error: OrsServerError) -> Fault:
-    """Return how an error looks: the row of the nearest class it derives from.
-
-    Args:
-        error: Any error of ours.
-    """
+    """Return an error's row: that of the nearest class it derives from."""
     return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
 
 
 class PendingFields(TypedDict, total=False):
-    """What an error says of a call that ran and whose step waits to be written."""
+    """Fields about a call that ran and whose step is not stored yet."""
 
     pending: bool
     call_id: str
 
 
 def pending_fields(error: OrsServerError) -> PendingFields:
-    """Return what an error's answer says beside `detail`, `code` and `blame`.
-
-    Args:
-        error: Any error of ours.
-    """
+    """Return the fields of an error's answer beside `detail`, `code` and `blame`."""
     if isinstance(error, StoreError) and error.pending_call is not None:
         return {"pending": True, "call_id": error.pending_call}
     return {}
 
 
 def extra_headers(error: OrsServerError) -> dict[str, str]:
-    """Return the headers that an error's HTTP answer carries beside the usual ones.
-
-    Args:
-        error: Any error of ours.
-    """
+    """Return the headers of an error's HTTP answer beside the usual ones."""
     if isinstance(error, StartingError):
         return {"x-backend-state": "starting", "retry-after": str(error.retry_after)}
     if isinstance(error, CapacityError):

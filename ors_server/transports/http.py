@@ -1,4 +1,4 @@
-"""The little of HTTP that the doors share: reading a bounded body, answering, seeing a client leave."""
+"""What the HTTP applications share: reading a limited body, sending answers, noticing a disconnect."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STEPS_TO_NOTICE = 8
-"""Turns of the event loop that a client's leaving takes to get here, through applications around this one."""
+"""Turns of the event loop until a disconnect is noticed here, through middleware around this application."""
 
 
 class ClientGoneError(ConnectionError):
@@ -32,27 +32,22 @@ class ClientGoneError(ConnectionError):
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """Return a request's headers by lower-case name; of a repeated one, the last.
-
-    Args:
-        scope: The ASGI scope.
-    """
+    """Return a request's headers by lower-case name; of a repeated one, the last."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:
-    """Read a request's body, and decode it.
+    """Read a request's body and decode it.
 
     Args:
-        receive: The ASGI channel.
-        limit: Most bytes, as they came and decoded.
+        limit: Most bytes, both as received and decoded.
         coding: The Content-Encoding header.
 
     Raises:
         PayloadTooLargeError: If there is more, or reading it as JSON would take too long.
         UnsupportedCodingError: If the server does not know the coding.
-        MalformedRequestError: If the body is not of its coding.
-        ClientGoneError: If the client left meanwhile.
+        MalformedRequestError: If the body does not have that coding.
+        ClientGoneError: If the client disconnected meanwhile.
     """
     message = await receive()
     body: bytes = message.get("body", b"")
@@ -79,16 +74,13 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
 
 
 @contextmanager
-def watching(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
-    """Watch for the client of a request whose body was read to close the connection.
+def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
+    """Watch for the client of a request, whose body was read, to disconnect.
 
-    The channel is asked in a task of its own, as applications around this one expect.
-
-    Args:
-        receive: The ASGI channel.
+    The channel is read in a task of its own, as middleware around this application expects.
 
     Yields:
-        Says whether the client has left, at once.
+        Returns whether the client has disconnected, at once.
     """
     watcher = asyncio.ensure_future(_until_gone(receive))
 
@@ -111,15 +103,7 @@ async def _until_gone(receive: Receive) -> None:
 async def send_bytes(
     send: Send, status: int, body: bytes, content_type: bytes, extra: Mapping[str, str] | None = None
 ) -> None:
-    """Send a whole answer.
-
-    Args:
-        send: The ASGI channel.
-        status: HTTP status.
-        body: The body.
-        content_type: Its type.
-        extra: Further headers.
-    """
+    """Send a whole answer."""
     await send_pieces(send, status, (body,), content_type, extra)
 
 
@@ -130,15 +114,7 @@ async def send_pieces(
     content_type: bytes,
     extra: Mapping[str, str] | None = None,
 ) -> None:
-    """Send a whole answer that is in pieces, so that a long one need not be put together.
-
-    Args:
-        send: The ASGI channel.
-        status: HTTP status.
-        pieces: The body; at least one.
-        content_type: Its type.
-        extra: Further headers.
-    """
+    """Send a whole answer of one or more pieces, so that a long one need not be joined."""
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % sum(map(len, pieces)))]
     if extra:
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()]
@@ -151,38 +127,22 @@ async def send_pieces(
 async def send_json(
     send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None
 ) -> None:
-    """Send a JSON answer.
-
-    Args:
-        send: The ASGI channel.
-        value: A JSON value.
-        status: HTTP status.
-        extra: Further headers.
-    """
+    """Send a JSON answer."""
     body = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True).encode()
     await send_bytes(send, status, body, b"application/json", extra)
 
 
 async def send_fault(send: Send, error: OrsServerError) -> None:
-    """Send an error as `{"detail", "code", "blame"}` with its status; the standard has the first.
-
-    Args:
-        send: The ASGI channel.
-        error: Any error of ours.
-    """
+    """Send an error as `{"detail", "code", "blame"}` with its status; the standard has only the first."""
     problem = {"detail": str(error), "code": error.code, "blame": error.blame, **pending_fields(error)}
     await send_json(send, problem, look_up(error).status, extra_headers(error))
 
 
-class Border:
-    """Keeps a defect inside one request: logs it, and answers 500 in our form if nothing was answered yet."""
+class DefectGuard:
+    """Keeps an unexpected exception inside one request: logs it, and answers 500 if nothing was sent yet."""
 
     def __init__(self, app: Application) -> None:
-        """Guard an application.
-
-        Args:
-            app: The application.
-        """
+        """Guard an application."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -196,7 +156,7 @@ class Border:
 
         try:
             await self._app(scope, receive, watch)
-        except Exception:  # the border between a defect, ours or a library's, and everybody else's requests
+        except Exception:  # whatever it is, other requests go on
             log.exception("request_defect", path=scope["path"])
             if started:
                 raise
@@ -204,14 +164,7 @@ class Border:
 
 
 async def serve_head(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer HEAD as GET is answered, without a body: the answer ends where the body would begin.
-
-    Args:
-        app: Serves the GET.
-        scope: Of the HEAD.
-        receive: The ASGI channel.
-        send: The ASGI channel.
-    """
+    """Answer HEAD as GET is answered, without a body: the answer ends where the body would begin."""
     is_ended = Event()
 
     async def send_start(message: Message) -> None:

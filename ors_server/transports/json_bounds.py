@@ -1,8 +1,7 @@
-"""Refuses JSON whose reading would hold the event loop: too many values, or numbers without end.
+"""Refuses JSON that would hold the event loop when it is parsed: too many values, or too long numbers.
 
-A text may be as long as a body; it is read at the speed of memory. What costs is each value, key and
-container, and each digit of a number, which is read, copied and written again. The check goes over a long
-body in slices and lets others run between them.
+A string may be as long as a body: it is read at the speed of memory. What costs time is each value, key and
+container, and each digit of a number. The check reads a long body in slices, between which other tasks run.
 """
 
 import re
@@ -12,13 +11,13 @@ from anyio.lowlevel import checkpoint
 from ors_server.errors import PayloadTooLargeError
 
 MAX_VALUES = 50_000
-"""Commas, colons and opening brackets of one body, outside of texts."""
+"""Most commas, colons and opening brackets of one body, outside of strings."""
 NEVER_TOO_MUCH = MAX_VALUES
-"""Bytes of a body that is too short for so many values, and to hold anybody up."""
+"""Bytes of a body that is too short to need the check."""
 MAX_DIGITS = 100
-"""Of one number, about."""
+"""Most digits of one number, about."""
 MAX_ALL_DIGITS = 1 << 19
-"""Of all numbers of one body: 30,000 floats of 17 digits. An exponent counts as 12 digits more."""
+"""Most digits of all numbers of one body: 30,000 floats of 17 digits. An exponent counts as 12 digits."""
 _EXPONENT = 12
 _SLICE = 1 << 17
 _SHORT = 1 << 16
@@ -27,13 +26,10 @@ _NO_BACKSLASH = re.compile(rb"[^\\]")
 
 
 async def check_json(body: bytes) -> None:
-    """Refuse a body that would take too long to read.
-
-    Args:
-        body: Any bytes; whether it is JSON is for its reader to say.
+    """Refuse a body that would take too long to parse; whether it is JSON is not checked.
 
     Raises:
-        PayloadTooLargeError: It has too many values, or too long a number, or too many digits.
+        PayloadTooLargeError: If it has too many values, too long a number, or too many digits.
     """
     if len(body) <= _SHORT and _signs(body) <= MAX_VALUES:
         return
@@ -48,13 +44,14 @@ async def check_json(body: bytes) -> None:
         if count > MAX_VALUES:
             raise PayloadTooLargeError(
                 f"the body has more than {MAX_VALUES} values, keys and containers; "
-                "write much data as one text"
+                "send large data as one string"
             )
         if _LONG_NUMBER.search(outside) is not None:
             raise PayloadTooLargeError(f"the body has a number of more than {MAX_DIGITS} digits")
         if digits > MAX_ALL_DIGITS:
             raise PayloadTooLargeError(
-                f"the numbers of the body have more than {MAX_ALL_DIGITS} digits; write much data as one text"
+                f"the numbers of the body have more than {MAX_ALL_DIGITS} digits; "
+                "send large data as one string"
             )
         start = end
         await checkpoint()
@@ -70,6 +67,6 @@ def _digits(text: bytes) -> int:
 
 
 def _slice_end(body: bytes, start: int) -> int:
-    """Return where a slice ends that cuts no escape in two."""
+    """Return the end of a slice that does not cut an escape sequence in two."""
     last = _NO_BACKSLASH.search(body, start + _SLICE - 1)
     return len(body) if last is None else last.end()

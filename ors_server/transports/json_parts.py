@@ -1,4 +1,4 @@
-"""JSON of long values, in parts of bounded length, so that others run between them."""
+"""Writes JSON of long values in parts of bounded length, so that other tasks run between them."""
 
 import io
 from collections.abc import Iterator
@@ -7,20 +7,16 @@ from typing import cast
 from ors_server.transports.sse import TEXT_PART, compact_json, text_json
 
 LONG = 1 << 18
-"""Characters of texts above which a value is written in parts: below, that takes about a millisecond."""
+"""Characters of strings above which a value is written in parts; up to here that takes about 1 ms."""
 
 _DEEPEST = 32
-"""Levels of lists and dicts that are taken apart; what stands deeper is written at once."""
+"""Levels of lists and dicts that are written in parts; deeper values are written at once."""
 _VALUE_OVERHEAD = 16
-"""Characters that a value or a container counts for besides its text."""
+"""Characters that a value or a container counts as, besides its text."""
 
 
 def is_long(value: object) -> bool:
-    """Say whether writing a value at once would hold up others.
-
-    Args:
-        value: A JSON value.
-    """
+    """Whether writing a JSON value at once would hold the event loop."""
     pending, length = [value], 0
     while pending and length <= LONG:
         item = pending.pop()
@@ -35,10 +31,7 @@ def is_long(value: object) -> bool:
 
 
 def json_parts(value: object) -> Iterator[bytes]:
-    """Write a value as compact ASCII JSON, in parts of some 64 KiB of text.
-
-    Args:
-        value: A JSON value.
+    """Write a JSON value as compact ASCII JSON, in parts of some 64 KiB of text.
 
     Raises:
         ValueError: If it holds NaN or an infinity.

@@ -1,4 +1,4 @@
-"""Who may send requests from where: the Host and Origin headers, and what other origins' pages may do."""
+"""Which hosts and origins are accepted: the headers Host and Origin, and CORS for pages of other origins."""
 
 import re
 from typing import TypeAlias
@@ -10,13 +10,13 @@ from ors_server.transports.http import Application, Message, Receive, Scope, Sen
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 METHODS = b"GET, HEAD, POST, DELETE"
-"""What the doors know between them."""
+"""The methods of all endpoints."""
 EXPOSED = b"Mcp-Session-Id, X-Session-ID, Retry-After, WWW-Authenticate, X-Backend-State, Allow"
-"""Headers of answers that a page may read beside those that every page may."""
-REMEMBERED = 256
-"""Spellings of accepted Host headers that are kept, for each request has one."""
-REMEMBER_SECONDS = 600
-"""For which a browser need not ask again."""
+"""Headers of answers that a page of another origin may read beside the safelisted ones."""
+MAX_CACHED_HOSTS = 256
+"""Most spellings of accepted Host headers that are cached."""
+PREFLIGHT_SECONDS = 600
+"""Seconds for which a browser caches a preflight answer."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]*)?")
 """A Host header's value: a name or address, and a port (RFC 3986, section 3.2.2); in lower case."""
@@ -25,23 +25,22 @@ _Header: TypeAlias = tuple[bytes, bytes]
 
 
 class HostGuard:
-    """Refuses requests with a foreign Host or Origin, so that no web page gets in by rebinding DNS.
+    """Refuses requests with a foreign Host or Origin, so that no web page gets in by DNS rebinding.
 
-    A page of an accepted origin may read the answers (CORS); the request before its request is answered here.
+    A page of an accepted origin may read the answers (CORS); preflight requests are answered here.
     """
 
     def __init__(self, app: Application, *, hosts: list[str], origins: list[str]) -> None:
         """Guard an application.
 
         Args:
-            app: The application.
             hosts: Accepted Host values beside loopback ones, `name` or `name:port`; `*` accepts all.
             origins: Accepted Origin values beside loopback ones.
         """
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._met: set[bytes] = set()
+        self._accepted: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed; answer 400, 421 or 403 to others."""
@@ -55,7 +54,7 @@ class HostGuard:
                 host, hosts = value, hosts + 1
             elif name == b"origin":
                 origin, origins = value, origins + 1
-        if hosts != 1 or not (host in self._met or self._is_known_host(host)):
+        if hosts != 1 or not (host in self._accepted or self._is_known_host(host)):
             await _send_misdirected(send, scope, host, hosts)
         elif not origins:
             await self._app(scope, receive, send)
@@ -70,13 +69,13 @@ class HostGuard:
         """Serve a page of another origin, and let it read the answer."""
         allowed = (b"access-control-allow-origin", origin.strip())
         if scope["method"] == "OPTIONS":
-            asked = dict(scope["headers"])
-            if b"access-control-request-method" in asked:
+            requested = dict(scope["headers"])
+            if b"access-control-request-method" in requested:
                 await send(
                     {
                         "type": "http.response.start",
                         "status": 204,
-                        "headers": [allowed, *_preflight(asked)],
+                        "headers": [allowed, *_preflight_headers(requested)],
                     }
                 )
                 await send({"type": "http.response.body", "body": b""})
@@ -99,8 +98,8 @@ class HostGuard:
         form = _HOST.fullmatch(host)
         name = host if form is None else form[1]
         is_known = not self._hosts.isdisjoint(("*", host, name)) or name in LOOPBACK_NAMES
-        if is_known and len(self._met) < REMEMBERED:
-            self._met.add(value)
+        if is_known and len(self._accepted) < MAX_CACHED_HOSTS:
+            self._accepted.add(value)
         return is_known
 
     def _is_known_origin(self, origin: str) -> bool:
@@ -112,16 +111,16 @@ class HostGuard:
             return False
 
 
-def _preflight(asked: dict[bytes, bytes]) -> list[_Header]:
-    """Allow what is asked for: the origin was accepted, and credentials are headers that it must know."""
+def _preflight_headers(requested: dict[bytes, bytes]) -> list[_Header]:
+    """Allow what a preflight requests: the origin was accepted, and the page must know the credentials."""
     headers = [
         (b"access-control-allow-methods", METHODS),
-        (b"access-control-max-age", b"%d" % REMEMBER_SECONDS),
+        (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
         (b"vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers"),
     ]
-    wanted = asked.get(b"access-control-request-headers")
-    if wanted:
-        headers.append((b"access-control-allow-headers", wanted))
+    names = requested.get(b"access-control-request-headers")
+    if names:
+        headers.append((b"access-control-allow-headers", names))
     return headers
 
 
@@ -132,5 +131,5 @@ async def _send_misdirected(send: Send, scope: Scope, host: bytes, count: int) -
         await send_fault(send, MalformedRequestError("the request has no Host header; send one"))
     else:
         named = host.decode("latin-1").strip().lower()
-        detail = f"the Host {named!r} is not served here; add it to the setting allowed_hosts"
+        detail = f"the Host {named!r} is not accepted; add it to the setting allowed_hosts"
         await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)

@@ -29,7 +29,7 @@ from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 from ors_server.transports.access import Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
-from ors_server.transports.ors_calls import CallStreams, Reader
+from ors_server.transports.ors_calls import CallStreams, ResultReader
 from ors_server.transports.ors_create_retries import CreateRetries, fingerprint_of
 from ors_server.transports.ors_deferred_creates import CLIENT, DeferredCreates
 from ors_server.transports.redaction import withhold
@@ -53,7 +53,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(slots=True)
-class Request:
+class OrsRequest:
     """A request that was routed and whose caller is known."""
 
     caller: Caller
@@ -83,16 +83,13 @@ class Request:
     def parse(self, model: type[_Model]) -> _Model:
         """Validate the body.
 
-        Args:
-            model: What it should be.
-
         Raises:
-            pydantic.ValidationError: If it is not.
+            pydantic.ValidationError: If it is not what the model describes.
         """
         return model.model_validate_json(self.body or b"null")
 
 
-Handler: TypeAlias = Callable[[Request, http.Send], Awaitable[None]]
+Handler: TypeAlias = Callable[[OrsRequest, http.Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +108,20 @@ class OrsApp:
     """Serves the standard's endpoints."""
 
     def __init__(
-        self, engine: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
+        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
     ) -> None:
-        """Open the door.
+        """Serve the sessions of one manager.
 
         Args:
-            engine: Where sessions live.
-            keyring: Identifies callers.
             max_body_bytes: Most bytes of a request body.
             ping_seconds: Seconds between two keep-alive comments of a stream.
         """
-        self._engine = engine
+        self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
         self._streams = CallStreams(ping_seconds)
-        self._creations = CreateRetries(engine)
-        self._deferred = DeferredCreates(engine.create)
+        self._create_retries = CreateRetries(sessions)
+        self._deferred = DeferredCreates(sessions.create)
         get, post = "GET", "POST"
         self._endpoints = {
             "health": Endpoint(get, self._health, has_environment=False, is_open=True),
@@ -169,7 +164,7 @@ class OrsApp:
         segments = [segment for segment in scope["path"].split("/") if segment]
         environment, endpoint = self._route(segments)
         if endpoint is None:
-            self._demand_environment(segments)
+            self._check_environment(segments)
             await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
             return
         if scope["method"] != endpoint.method:
@@ -180,7 +175,7 @@ class OrsApp:
         caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
         body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
         try:
-            await endpoint.handler(Request(caller, headers, body, environment, receive), send)
+            await endpoint.handler(OrsRequest(caller, headers, body, environment, receive), send)
         except OrsServerError as error:
             await http.send_fault(send, error if caller.role >= Role.TRAINER else withhold(error))
 
@@ -188,7 +183,7 @@ class OrsApp:
         match segments:
             case [name]:
                 return None, self._endpoints.get(name)
-            case [environment, name] if environment.lower() in self._engine.environments:
+            case [environment, name] if environment.lower() in self._sessions.environments:
                 endpoint = self._endpoints.get(name)
                 if endpoint is not None and endpoint.has_environment:
                     return environment, endpoint
@@ -196,65 +191,65 @@ class OrsApp:
                 pass
         return None, None
 
-    def _demand_environment(self, segments: list[str]) -> None:
+    def _check_environment(self, segments: list[str]) -> None:
         """Raise `UnknownEnvironmentError` if a path is wrong only in the environment that it names."""
         match segments:
             case [environment, name] if name in self._endpoints and self._endpoints[name].has_environment:
-                self._engine.environment(environment)
+                self._sessions.environment(environment)
             case _:
                 pass
 
-    def _definition(self, request: Request) -> EnvironmentDefinition:
-        return self._engine.environment(request.environment or self._deployed(request))
+    def _definition(self, request: OrsRequest) -> EnvironmentDefinition:
+        return self._sessions.environment(request.environment or self._deployed(request))
 
-    def _deployed(self, request: Request) -> str | None:
+    def _deployed(self, request: OrsRequest) -> str | None:
         name = request.deployment
-        is_placeholder = name == PLACEHOLDER and name not in self._engine.environments
+        is_placeholder = name == PLACEHOLDER and name not in self._sessions.environments
         return None if is_placeholder else name
 
     # Discovery
 
-    async def _health(self, _request: Request, send: http.Send) -> None:
-        isolation = self._engine.isolation
+    async def _health(self, _request: OrsRequest, send: http.Send) -> None:
+        isolation = self._sessions.isolation
         extra = {} if isolation is None else {"sandbox": isolation}
-        load = {"queues": self._engine.queues, "loop": self._engine.loop.summary()}
+        load = {"queues": self._sessions.queues, "loop": self._sessions.loop.summary()}
         await http.send_json(send, {"status": "ok", **load, **extra})
 
-    async def _version(self, _request: Request, send: http.Send) -> None:
+    async def _version(self, _request: OrsRequest, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})
 
-    async def _list_environments(self, _request: Request, send: http.Send) -> None:
-        await http.send_json(send, list(self._engine.environments))
+    async def _list_environments(self, _request: OrsRequest, send: http.Send) -> None:
+        await http.send_json(send, list(self._sessions.environments))
 
-    async def _tools(self, request: Request, send: http.Send) -> None:
+    async def _tools(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.AGENT)
         await http.send_json(send, self._definition(request).listing.model_dump())
 
-    async def _splits(self, request: Request, send: http.Send) -> None:
+    async def _splits(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         await http.send_json(send, [split.model_dump() for split in self._definition(request).splits])
 
-    async def _tasks(self, request: Request, send: http.Send) -> None:
+    async def _tasks(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         definition = self._definition(request)
         wanted = request.parse(SplitRequest)
         tasks = await definition.tasks.list_tasks(wanted.split)
         await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
 
-    async def _num_tasks(self, request: Request, send: http.Send) -> None:
+    async def _num_tasks(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         wanted = request.parse(SplitRequest)
         count = await self._definition(request).tasks.num_tasks(wanted.split)
         await http.send_json(send, {"num_tasks": count})
 
-    async def _task(self, request: Request, send: http.Send) -> None:
+    async def _task(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         definition = self._definition(request)
         wanted = request.parse(TaskRequest)
         task = await definition.tasks.get_task(wanted.split, wanted.index)
         await self._send_tasks(send, {"task": task, "env_name": request.environment or definition.name})
 
-    async def _task_range(self, request: Request, send: http.Send) -> None:
+    async def _task_range(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         definition = self._definition(request)
         wanted = request.parse(TaskRangeRequest)
@@ -270,7 +265,7 @@ class OrsApp:
 
     # Sessions
 
-    async def _create_session(self, request: Request, send: http.Send) -> None:
+    async def _create_session(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = str(uuid4())
         accepts = request.headers.get("accept", "")
@@ -279,7 +274,7 @@ class OrsApp:
             return
         await self._streams.send_whole(send, event("task_id", session_id) + END_OF_LIFE)
 
-    async def _create(self, request: Request, send: http.Send) -> None:
+    async def _create(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = request.session_id
         wanted = request.parse(CreateRequest)
@@ -300,86 +295,86 @@ class OrsApp:
             fingerprint = fingerprint_of(
                 request.caller.credential_id, request.headers.get("x-secrets"), request.body
             )
-            await self._creations.create(session_id, order, fingerprint, request.receive)
+            await self._create_retries.create(session_id, order, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
-    async def _names_later(self, request: Request, order: SessionRequest) -> bool:
+    async def _names_later(self, request: OrsRequest, order: SessionRequest) -> bool:
         """Whether the paths of later requests, and nothing before them, name the environment."""
         is_open = order.environment is None and order.split is not None
-        if not is_open or len(self._engine.environments) == 1 or order.session_id is None:
+        if not is_open or len(self._sessions.environments) == 1 or order.session_id is None:
             return False
         if not request.headers.get("user-agent", "").startswith(CLIENT):
             return False
         try:
-            await self._engine.ping(order.session_id)
+            await self._sessions.ping(order.session_id)
         except SessionNotFoundError:
             return True
         return False  # the id is live: the creation says so
 
-    def _check_session(self, request: Request) -> str:
+    def _check_session(self, request: OrsRequest) -> str:
         """Return the session id, refusing an agent that asks for somebody else's."""
         session_id = request.session_id
-        request.caller.require_session(session_id, self._engine.episode_of(session_id))
+        request.caller.require_session(session_id, self._sessions.episode_of(session_id))
         return session_id
 
-    async def _own_session(self, request: Request) -> str:
+    async def _own_session(self, request: OrsRequest) -> str:
         """Return the session that a request is about, made now if its creation waited for this path."""
         session_id = self._check_session(request)
         if session_id in self._deferred:
             await self._deferred.carry_out(session_id, request.environment)
         return session_id
 
-    async def _ping(self, request: Request, send: http.Send) -> None:
+    async def _ping(self, request: OrsRequest, send: http.Send) -> None:
         session_id = self._check_session(request)
         if session_id not in self._deferred:
-            await self._engine.ping(session_id)
+            await self._sessions.ping(session_id)
         await http.send_json(send, {"status": "ok"})
 
-    async def _delete(self, request: Request, send: http.Send) -> None:
+    async def _delete(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = request.session_id
         self._deferred.forget(session_id)
-        await self._engine.delete(session_id)
+        await self._sessions.delete(session_id)
         await http.send_json(send, {"sid": session_id})
 
     # Play
 
-    async def _prompt(self, request: Request, send: http.Send) -> None:
-        blocks = await self._engine.prompt(await self._own_session(request))
+    async def _prompt(self, request: OrsRequest, send: http.Send) -> None:
+        blocks = await self._sessions.prompt(await self._own_session(request))
         await http.send_json(send, [block.model_dump() for block in blocks])
 
-    async def _messages(self, request: Request, send: http.Send) -> None:
-        messages = await self._engine.messages(await self._own_session(request))
+    async def _messages(self, request: OrsRequest, send: http.Send) -> None:
+        messages = await self._sessions.messages(await self._own_session(request))
         await http.send_json(send, [message.model_dump() for message in messages])
 
-    async def _task_tools(self, request: Request, send: http.Send) -> None:
-        listing = await self._engine.tools(await self._own_session(request))
+    async def _task_tools(self, request: OrsRequest, send: http.Send) -> None:
+        listing = await self._sessions.tools(await self._own_session(request))
         await http.send_json(send, listing.model_dump())
 
-    async def _call(self, request: Request, send: http.Send) -> None:
+    async def _call(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._own_session(request)
         wanted = request.parse(CallRequest)
-        reader = Reader(request.caller, self._engine.visibility_of(session_id))
+        reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
         call_id = wanted.task_id or None
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
-                await self._engine.resume(session_id, call_id)
+                await self._sessions.resume(session_id, call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        call = await self._engine.call(session_id, wanted.name, wanted.input, call_id=call_id)
+        call = await self._sessions.call(session_id, wanted.name, wanted.input, call_id=call_id)
 
         async def again() -> Call:
-            return await self._engine.call(session_id, wanted.name, wanted.input, call_id=call.id)
+            return await self._sessions.call(session_id, wanted.name, wanted.input, call_id=call.id)
 
         await self._streams.follow(call, reader, send, again)
 
-    async def _score_group(self, request: Request, send: http.Send) -> None:
+    async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         request.caller.require(Role.TRAINER)
         session_id = await self._own_session(request)
         wanted = request.parse(ScoreGroupRequest)
-        reader = Reader(request.caller, self._engine.visibility_of(session_id))
-        call = await self._engine.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
+        reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
+        call = await self._sessions.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
         await self._streams.follow(call, reader, send)
 
 

@@ -1,4 +1,4 @@
-"""Reads the secrets of a creation, and says what is wrong with a body."""
+"""Reads the secrets of a creation, and describes what is wrong with a body."""
 
 import base64
 import binascii
@@ -12,24 +12,20 @@ from ors_server.errors import InvalidRequestError
 from ors_server.wire import Secret
 
 MAX_PROBLEMS = 20
-"""Problems of a body that are listed one by one; more are only counted."""
+"""Most problems of a body that are listed; more are only counted."""
 
 MAX_SHOWN_INPUT = 256
-"""Characters of a wrong value up to which it is repeated."""
+"""Characters of the longest wrong value that is repeated."""
 
 
 def read_secrets(header: str | None) -> dict[str, str]:
-    """Read the `X-Secrets` header.
-
-    Args:
-        header: Base64 of a JSON object that maps each name to `{"value": …, "allowed_domains": […]}`; `None`
-            is empty.
+    """Read the `X-Secrets` header: base64 of a JSON object `{name: {"value": …, "allowed_domains": […]}}`.
 
     Returns:
-        Secret values by name.
+        Secret values by name; none without the header.
 
     Raises:
-        InvalidRequestError: If it has another form; the message never repeats what came.
+        InvalidRequestError: If it has another form; the message never repeats the header.
     """
     if header is None:
         return {}
@@ -38,16 +34,12 @@ def read_secrets(header: str | None) -> dict[str, str]:
         return {name: Secret.model_validate(secret).value for name, secret in decoded.items()}
     except (binascii.Error, ValueError, AttributeError, RecursionError):
         raise InvalidRequestError(
-            'X-Secrets must be base64 of a JSON object {"NAME": {"value": "..."}}; it is not'
+            'expected X-Secrets as base64 of a JSON object {"NAME": {"value": "..."}}'
         ) from None
 
 
 def describe_validation(error: ValidationError) -> list[dict[str, Any]]:
-    """Render a body's validation errors as the reference implementation does.
-
-    Args:
-        error: What pydantic found.
-    """
+    """Describe a body's validation errors as the reference implementation does."""
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return [

@@ -39,22 +39,22 @@ _HEADERS = [
 LONG = 1 << 18
 """Characters of texts and images above which a result is sent in parts."""
 
-PATIENCE = 0.1
-"""Seconds that the call's id is held back for a call that may end with it: more than a step of a busy server
-takes, for a second write costs a tenth of a call."""
+FIRST_WRITE_DELAY = 0.1
+"""Seconds that the call's id waits to be sent together with the result: longer than a step of a busy server
+takes, because a second write costs a tenth of a call."""
 
 
 LONGEST_WRITE = 1024 * 1024
-"""Bytes that are handed to the connection at once."""
+"""Most bytes that are given to the connection at once."""
 
-PAUSE = 1.0
-"""Seconds between two attempts to write a step for a stream that has begun."""
-ATTEMPTS = 60
-"""How often; then the stream says that the step is pending."""
+WRITE_PAUSE = 1.0
+"""Seconds between two attempts to store a step, once its stream has begun."""
+WRITE_ATTEMPTS = 60
+"""Attempts to store a step; then the stream ends with the error that the step is pending."""
 
 
-class Reader(NamedTuple):
-    """Who reads a call's answer, and what the session lets agents see."""
+class ResultReader(NamedTuple):
+    """The caller who reads a result, and what the session lets agents see."""
 
     caller: Caller
     visibility: Visibility
@@ -64,20 +64,11 @@ class CallStreams:
     """Writes answers as event streams."""
 
     def __init__(self, ping_seconds: float) -> None:
-        """Set the rhythm.
-
-        Args:
-            ping_seconds: Seconds between two keep-alive comments.
-        """
+        """Send a keep-alive comment every `ping_seconds` seconds."""
         self._ping_seconds = ping_seconds
 
     async def send_whole(self, send: http.Send, body: bytes) -> None:
-        """Send a stream that is complete already.
-
-        Args:
-            send: The ASGI channel.
-            body: Its events.
-        """
+        """Send a stream whose events are complete."""
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while len(body) > LONGEST_WRITE:  # so that a client which does not read holds this up and not memory
@@ -86,27 +77,28 @@ class CallStreams:
         await send({"type": "http.response.body", "body": body})
 
     async def follow(
-        self, call: Call, reader: Reader, send: http.Send, again: Callable[[], Awaitable[Call]] | None = None
+        self,
+        call: Call,
+        reader: ResultReader,
+        send: http.Send,
+        repeat: Callable[[], Awaitable[Call]] | None = None,
     ) -> None:
-        """Send a call's id and, when it is there, its result.
+        """Send a call's id and, once it is there, its result.
 
-        A call that ends at once, or as soon as its step is on record, costs one write. A stream that has
-        begun waits for a step that could not be written, for a while.
+        A call that ends at once, or as soon as its step is stored, costs one write. A stream that has begun
+        waits a while for a step that could not be stored.
 
         Args:
-            call: The call.
-            reader: Who reads the answer.
-            send: The ASGI channel.
-            again: Asks for the same call again, whose step could not be written.
+            repeat: Makes the same call again if its step could not be stored.
 
         Raises:
             CapacityError: If too many others read the same call's answer.
-            StoreError: If the step could not be written, before anything was sent.
+            StoreError: If the step could not be stored, before anything was sent.
         """
         with call.reading():
             opening = event("task_id", call.id)
-            if await call.wait_for(PATIENCE) is None or _is_long(call.result):
-                await self._send_parts(opening, call, reader, send, again)
+            if await call.wait_for(FIRST_WRITE_DELAY) is None or _is_long(call.result):
+                await self._send_parts(opening, call, reader, send, repeat)
                 return
             if isinstance(call.result, Failure) and call.is_unwritten:
                 raise call.result.error
@@ -116,15 +108,15 @@ class CallStreams:
         self,
         opening: bytes,
         call: Call,
-        reader: Reader,
+        reader: ResultReader,
         send: http.Send,
-        again: Callable[[], Awaitable[Call]] | None,
+        repeat: Callable[[], Awaitable[Call]] | None,
     ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
         await self._wait(call, send)
-        if again is not None and call.is_unwritten:
-            call = await self._insist(call, again, send)
+        if repeat is not None and call.is_unwritten:
+            call = await self._retry_write(call, repeat, send)
         if isinstance(call.result, Completed) and _is_long(call.result):
             await _send_long(send, redact(call.result.output, reader.caller, reader.visibility))
             return
@@ -134,15 +126,15 @@ class CallStreams:
         while await call.wait_for(self._ping_seconds) is None:
             await _send_ping(send)
 
-    async def _insist(self, call: Call, again: Callable[[], Awaitable[Call]], send: http.Send) -> Call:
-        """Ask again until the step is written, or for long enough."""
+    async def _retry_write(self, call: Call, repeat: Callable[[], Awaitable[Call]], send: http.Send) -> Call:
+        """Repeat the call until its step is stored, at most `WRITE_ATTEMPTS` times."""
         attempts = 0
-        while call.is_unwritten and attempts < ATTEMPTS:
+        while call.is_unwritten and attempts < WRITE_ATTEMPTS:
             attempts += 1
-            await anyio.sleep(PAUSE)
+            await anyio.sleep(WRITE_PAUSE)
             await _send_ping(send)
             try:
-                call = await again()
+                call = await repeat()
             except OrsServerError:  # the session is gone; what is known of the call is all there will be
                 break
             await self._wait(call, send)
@@ -172,7 +164,7 @@ async def _send_long(send: http.Send, output: ToolOutput) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _encode(call: Call, reader: Reader) -> bytes:
+def _encode(call: Call, reader: ResultReader) -> bytes:
     try:
         return encode_result(call.result or NO_RESULT, reader.caller, reader.visibility, call.id)
     except Exception:  # a stream that has begun must end with an event, whatever happened
@@ -186,10 +178,8 @@ def encode_result(
     """Write a call's result as the last events of its stream.
 
     Args:
-        result: The result.
-        caller: Who reads it.
         visibility: The session's setting.
-        call_id: The call's id, under which a reason that is withheld is found.
+        call_id: The id under which the log holds an error message that is withheld.
     """
     if isinstance(result, Failure):
         is_plain = may_see_rewards(caller, visibility)
@@ -232,11 +222,7 @@ def short_output_json(output: ToolOutput) -> str | None:
 
 
 def output_json(output: ToolOutput) -> Iterator[str]:
-    """Write an output as compact ASCII JSON, in parts of bounded length.
-
-    Args:
-        output: What the caller may see.
-    """
+    """Write an output, as its reader may see it, as compact ASCII JSON in parts of bounded length."""
     before = '{"ok":true,"output":{"blocks":['
     for block in output.blocks:
         is_text = isinstance(block, TextBlock)

@@ -1,8 +1,8 @@
-"""Creations whose answer was lost: a client that repeats one byte for byte is told what it missed.
+"""Accepts a repeated `/create` if the answer to the same one was lost.
 
-Both reference clients repeat `/create` when the connection breaks, and give the session up if they are then
-told that it exists. Only a creation whose client was gone before the answer could be written may be repeated;
-every other second creation of a live session is refused.
+Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
+answers that it exists. A creation may be repeated, byte for byte, only if its client had disconnected before
+the answer could be written; every other second creation of a live session is refused.
 """
 
 import hashlib
@@ -14,20 +14,16 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 
-LOST_KEPT = 1_024
-"""Lost answers that are remembered; older ones are forgotten."""
+MAX_LOST = 1_024
+"""Most lost answers that are remembered; the oldest are forgotten first."""
 
 
 class CreateRetries:
-    """Creates sessions for a door."""
+    """Creates sessions, each creation once."""
 
-    def __init__(self, engine: SessionManager) -> None:
-        """Remember nothing yet.
-
-        Args:
-            engine: Where sessions live.
-        """
-        self._engine = engine
+    def __init__(self, sessions: SessionManager) -> None:
+        """Start without lost answers."""
+        self._sessions = sessions
         self._running: dict[str, anyio.Event] = {}
         self._lost: dict[str, bytes] = {}
 
@@ -37,18 +33,16 @@ class CreateRetries:
         """Create a session, unless this very creation was carried out and its answer lost.
 
         Args:
-            session_id: The session.
-            order: What is wanted.
-            fingerprint: The same for two requests only if they are the same.
-            receive: Tells whether the client is still there.
+            fingerprint: As `fingerprint_of` makes it of the request.
+            receive: Notices that the client disconnects.
         """
         while session_id in self._running:
             await self._running[session_id].wait()
         ended = self._running[session_id] = anyio.Event()
         try:
-            with http.watching(receive) as has_left:
+            with http.watching_for_disconnect(receive) as has_left:
                 if not await self._was_lost(session_id, fingerprint):
-                    await self._engine.create(order)
+                    await self._sessions.create(order)
                 if await has_left():
                     self._remember(session_id, fingerprint)
         finally:
@@ -57,25 +51,21 @@ class CreateRetries:
 
     def _remember(self, session_id: str, fingerprint: bytes) -> None:
         self._lost[session_id] = fingerprint
-        while len(self._lost) > LOST_KEPT:
+        while len(self._lost) > MAX_LOST:
             del self._lost[next(iter(self._lost))]
 
     async def _was_lost(self, session_id: str, fingerprint: bytes) -> bool:
         if self._lost.pop(session_id, None) != fingerprint:
             return False
         try:
-            await self._engine.ping(session_id)
+            await self._sessions.ping(session_id)
         except SessionNotFoundError:
             return False
         return True
 
 
 def fingerprint_of(*parts: str | bytes | None) -> bytes:
-    """Return a digest that two requests share only if they are the same.
-
-    Args:
-        *parts: What makes up a request.
-    """
+    """Return a digest of a request's parts; two requests share it only if they are the same."""
     digest = hashlib.sha256()
     for part in parts:
         data = b"" if part is None else part.encode() if isinstance(part, str) else part

@@ -1,8 +1,8 @@
-"""Creations by a client that names the environment only in the paths of the session's later requests.
+"""Defers a creation by a client that names the environment only in the paths of later requests.
 
-The `ors-sdk` client sends `/create` with a split and an index and no environment, and then asks
+The `ors-sdk` client sends `/create` with a split and an index and no environment, and then requests
 `/{environment}/prompt` or `/{environment}/call`. Where several environments are served, the first of these
-requests makes its session, so that it plays the environment that the path names and not the default one.
+requests creates its session, so that the session has the environment of the path and not the default one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,10 +15,10 @@ from ors_server.errors import SessionExistsError
 from ors_server.sessions.session_request import SessionRequest
 
 CLIENT = "ors-sdk/"
-"""How the `User-Agent` of that client begins."""
+"""Prefix of that client's `User-Agent`."""
 
 MAX_DEFERRED = 10_000
-"""Creations that wait for a path; older ones are forgotten."""
+"""Most creations that wait for a path; the oldest are forgotten first."""
 
 Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
 
@@ -27,25 +27,17 @@ class DeferredCreates:
     """Creations that wait for the first path of their session."""
 
     def __init__(self, create: Create) -> None:
-        """Start with none.
-
-        Args:
-            create: Makes a session.
-        """
+        """Start with none; `create` creates a session."""
         self._create = create
         self._waiting: dict[str, SessionRequest] = {}
         self._running: dict[str, anyio.Event] = {}
 
     def __contains__(self, session_id: str) -> bool:
-        """Whether a session is still to be made."""
+        """Whether a session is still to be created."""
         return session_id in self._waiting
 
     def defer(self, session_id: str, order: SessionRequest) -> None:
         """Keep a creation until a path names its environment; the same creation may be repeated.
-
-        Args:
-            session_id: The session.
-            order: What is wanted.
 
         Raises:
             SessionExistsError: If another creation waits under the same id.
@@ -56,18 +48,13 @@ class DeferredCreates:
             del self._waiting[next(iter(self._waiting))]
 
     def forget(self, session_id: str) -> None:
-        """Drop a creation, if it waits.
-
-        Args:
-            session_id: The session.
-        """
+        """Drop a creation, if it waits."""
         self._waiting.pop(session_id, None)
 
     async def carry_out(self, session_id: str, environment: str | None) -> None:
-        """Make a session whose creation waits; once, however many requests ask for it at the same time.
+        """Create a session whose creation waits; once, however many requests for it arrive at the same time.
 
         Args:
-            session_id: The session.
             environment: As the path names it; `None` for the default one.
 
         Raises:

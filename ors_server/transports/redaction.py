@@ -1,4 +1,4 @@
-"""What of outputs and failures an agent may see; a trainer sees everything."""
+"""What an agent may see of outputs and errors; a trainer sees everything."""
 
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ from ors_server.wire import ToolOutput
 log = get_logger("ors_server.session")
 
 FAILED = "The tool failed through no fault of yours, and nothing was charged"
-"""How an agent is told of a failure of the environment's code."""
+"""The message to an agent about a failure of the environment's code."""
 
 _PLAIN = (
     errors.ClientError,
@@ -37,39 +37,24 @@ _INSTEAD = {
 
 
 def may_see_rewards(caller: Caller, visibility: Visibility) -> bool:
-    """Say whether a caller may read rewards in plain sight.
-
-    Args:
-        caller: Who asks.
-        visibility: The session's setting.
-    """
+    """Whether a caller may see rewards in the content of answers."""
     return caller.role >= Role.TRAINER or visibility is Visibility.VISIBLE
 
 
 def redact(output: ToolOutput, caller: Caller, visibility: Visibility) -> ToolOutput:
-    """Take the numbers out of an output for a caller who may not see them.
-
-    Args:
-        output: The whole output.
-        caller: Who reads it.
-        visibility: The session's setting.
-    """
+    """Remove reward and metadata from an output for a caller who may not see them."""
     if may_see_rewards(caller, visibility):
         return output
     return output.model_copy(update={"reward": None, "metadata": None})
 
 
 def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerError:
-    """Return a failure as an agent may read it: without an author's words, which may hold the answer.
+    """Return an error as an agent may read it: without an author's message, which may hold the answer.
 
-    The words go to the log, under the id that the agent reads.
-
-    Args:
-        error: Any error of ours.
-        failure_id: The id of the call that failed; one is made without.
+    The message goes to the log, under the id that the agent reads: the failed call's, or a new one.
 
     Returns:
-        The error itself, if its words are the server's own.
+        The error itself, if its message is the server's own.
     """
     if isinstance(error, _PLAIN) and not isinstance(error, _SECRETIVE):
         return error

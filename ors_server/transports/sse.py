@@ -1,8 +1,8 @@
-"""Server-sent events as both reference clients read them, and results cut so that nothing is lost on the way.
+"""Server-sent events as both reference clients read them, with results in pieces that survive their parsing.
 
 The clients strip white space from the start of every data line, so a piece of a result never begins with a
-space: the results are compact ASCII JSON, in which a space stands only inside a string and may be written as
-an escape.
+space: results are compact ASCII JSON, in which a space occurs only inside a string and may be written as an
+escape.
 """
 
 import json
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 PIECE = 4096
-"""Characters, and bytes, of one piece; well below the 64 KiB that a client's line reader takes."""
+"""Characters, and bytes, of one piece; well below the 64 KiB that a client reads as one line."""
 
 TEXT_PART = 1 << 16
-"""Characters of a text that are written at once."""
+"""Characters of a string that are written at once."""
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
@@ -24,9 +24,8 @@ def event(name: str, data: str, *, id: str | None = None) -> bytes:  # noqa: A00
     """Write one event.
 
     Args:
-        name: Its name.
-        data: Its data; each line of it becomes a data line.
-        id: What a reader that comes back says it has, on one line.
+        data: Each line becomes a data line.
+        id: The event's id, on one line; a client that reconnects sends it back.
     """
     lines = data.splitlines() or [""]
     body = "".join(f"data: {line}\n" for line in lines)
@@ -35,19 +34,12 @@ def event(name: str, data: str, *, id: str | None = None) -> bytes:  # noqa: A00
 
 
 def comment(text: str) -> bytes:
-    """Write a comment, which clients ignore; it keeps the connection alive.
-
-    Args:
-        text: Any text on one line.
-    """
+    """Write a comment of one line, which clients ignore; it keeps the connection alive."""
     return f": {text}\n\n".encode()
 
 
 def compact_json(value: Any) -> str:
-    """Write a value as ASCII JSON without spaces.
-
-    Args:
-        value: A JSON value.
+    """Write a JSON value as ASCII JSON without spaces.
 
     Raises:
         ValueError: If it holds NaN or an infinity.
@@ -56,11 +48,7 @@ def compact_json(value: Any) -> str:
 
 
 def text_json(text: str) -> Iterator[str]:
-    """Write a text as compact ASCII JSON, in parts.
-
-    Args:
-        text: Any text.
-    """
+    """Write a string as compact ASCII JSON, in parts."""
     yield '"'
     for start in range(0, len(text), TEXT_PART):
         yield compact_json(text[start : start + TEXT_PART])[1:-1]
@@ -68,22 +56,14 @@ def text_json(text: str) -> Iterator[str]:
 
 
 def result_events(payload: str) -> bytes:
-    """Write a result as `chunk` events and a last `end` event.
-
-    Args:
-        payload: Compact ASCII JSON.
-    """
+    """Write a result, as compact ASCII JSON, as `chunk` events and a last `end` event."""
     if len(payload) <= PIECE:
         return _piece("end", payload)
     return b"".join(result_parts((payload,)))
 
 
 def result_parts(payload: Iterable[str]) -> Iterator[bytes]:
-    """Write a result as `chunk` events and a last `end` event, as its payload comes.
-
-    Args:
-        payload: Compact ASCII JSON, in parts.
-    """
+    """Write a result as `chunk` events and a last `end` event, from parts of its compact ASCII JSON."""
     rest = ""
     for part in payload:
         rest += part

@@ -144,7 +144,7 @@ def test_a_file_of_keys_is_read_as_carefully(tmp_path):
         ("[[keys\n", "line 1, column"),
         (good + "\n[[keys]]\nid = 'b'\nrole = 'boss'\nkey = '0123456789abcdef'\n", "line 6: .*'boss'"),
         (good + good + "[[keys]]\nid = 'b'\nkey = '0123456789abcdef'\n", "line 9: .*'role' is missing"),
-        ("", "there are none"),
+        ("", "got none"),
     ):
         path.write_text(text)
         with pytest.raises(SettingsError, match=told):

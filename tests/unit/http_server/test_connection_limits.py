@@ -32,32 +32,32 @@ def test_one_customer_is_one_network(address, network):
 
 def test_connections_of_one_network_are_counted_until_they_leave():
     open_ones = Connections(ConnectionLimits(connections=9, connections_per_address=2))
-    open_ones.enter("2001:db8::1")
-    open_ones.enter("2001:db8::2")
-    open_ones.enter("192.0.2.1")
+    open_ones.add("2001:db8::1")
+    open_ones.add("2001:db8::2")
+    open_ones.add("192.0.2.1")
     with pytest.raises(TooManyConnectionsError, match="max_connections_per_address"):
-        open_ones.enter("2001:db8::3")
-    open_ones.leave("2001:db8::1")
-    open_ones.enter("2001:db8::3")
+        open_ones.add("2001:db8::3")
+    open_ones.remove("2001:db8::1")
+    open_ones.add("2001:db8::3")
 
 
 def test_sockets_without_an_address_are_counted_in_all_only():
     open_ones = Connections(ConnectionLimits(connections=3, connections_per_address=1))
     for _ in range(3):
-        open_ones.enter(None)
+        open_ones.add(None)
     with pytest.raises(TooManyConnectionsError, match="setting max_connections"):
-        open_ones.enter(None)
-    open_ones.leave(None)
-    open_ones.enter(None)
+        open_ones.add(None)
+    open_ones.remove(None)
+    open_ones.add(None)
 
 
 @pytest.mark.parametrize(("files", "most"), [(None, 50), (20_000, 50), (1100, 50), (80, 40), (1, 1)])
 def test_files_are_left_for_everything_else(files, most):
     open_ones = Connections(ConnectionLimits(connections=50), files=files)
     for _ in range(most):
-        open_ones.enter("192.0.2.1")
+        open_ones.add("192.0.2.1")
     with pytest.raises(TooManyConnectionsError):
-        open_ones.enter("192.0.2.2")
+        open_ones.add("192.0.2.2")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ors_server.transports.http import (
     read_body,
     send_fault,
     send_json,
-    watching,
+    watching_for_disconnect,
 )
 from ors_server.transports.origins import HostGuard
 
@@ -79,7 +79,7 @@ async def test_a_client_that_left_has_no_request(messages):
     [([GONE], True), ([], False), ([part(b"", more=False)], False), ([part(b"", more=False), GONE], True)],
 )
 async def test_whether_a_client_left_is_known_without_waiting(messages, is_gone):
-    with watching(channel(*messages)) as has_left:
+    with watching_for_disconnect(channel(*messages)) as has_left:
         assert await has_left() is is_gone
 
 

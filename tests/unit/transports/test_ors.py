@@ -16,8 +16,8 @@ from ors_server.settings import Settings
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
-from ors_server.transports.ors_calls import CallStreams, Reader, encode_result
-from ors_server.transports.ors_create_retries import LOST_KEPT, CreateRetries, fingerprint_of
+from ors_server.transports.ors_calls import CallStreams, ResultReader, encode_result
+from ors_server.transports.ors_create_retries import MAX_LOST, CreateRetries, fingerprint_of
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
@@ -256,7 +256,7 @@ async def test_a_result_that_cannot_be_written_ends_its_stream_with_an_error():
             ToolOutput.model_construct(blocks=[], reward=float("nan"), metadata=None, finished=False), 1
         )
     )
-    await CallStreams(10.0).follow(call, Reader(TRAINER, Visibility.META), send)
+    await CallStreams(10.0).follow(call, ResultReader(TRAINER, Visibility.META), send)
     assert b"event: error\ndata: the server failed" in sent[-1]["body"]
 
 
@@ -270,7 +270,7 @@ async def test_a_running_call_is_followed_with_signs_of_life_to_its_one_end():
 
     call = Call("mine", "buy", {})
     async with anyio.create_task_group() as group:
-        group.start_soon(CallStreams(0.01).follow, call, Reader(TRAINER, Visibility.META), send)
+        group.start_soon(CallStreams(0.01).follow, call, ResultReader(TRAINER, Visibility.META), send)
         with anyio.fail_after(10):
             await pinged.wait()
         call.resolve(Completed(ToolOutput(), 1))
@@ -342,9 +342,9 @@ async def test_only_so_many_lost_creations_are_remembered():
         return {"type": "http.disconnect"}
 
     creations = CreateRetries(Engine())
-    for number in range(LOST_KEPT + 5):
+    for number in range(MAX_LOST + 5):
         await creations.create(f"s{number}", None, b"", receive)
-    assert len(creations._lost) == LOST_KEPT
+    assert len(creations._lost) == MAX_LOST
     assert "s0" not in creations._lost
 
 
@@ -365,7 +365,7 @@ async def test_a_long_result_is_sent_in_parts_between_which_others_run():
         parts.append(message.get("body", b""))
 
     with measured_slices() as slices:
-        await CallStreams(10.0).follow(call, Reader(TRAINER, Visibility.VISIBLE), send)
+        await CallStreams(10.0).follow(call, ResultReader(TRAINER, Visibility.VISIBLE), send)
     assert slices.worst < yardstick(), slices.where
     assert b"".join(parts).endswith(encode_result(call.result, Caller(Role.TRAINER), Visibility.VISIBLE))
 

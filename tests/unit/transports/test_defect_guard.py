@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ors_server.transports.http import Border
+from ors_server.transports.http import DefectGuard
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def test_a_defect_before_the_answer_is_a_500_that_tells_nothing_of_it():
     async def send(message):
         sent.append(message)
 
-    await Border(broken)(SCOPE, silence, send)
+    await DefectGuard(broken)(SCOPE, silence, send)
     assert sent[0]["status"] == 500
     body = json.loads(sent[1]["body"])
     assert body["blame"] == "us"
@@ -42,5 +42,5 @@ async def test_a_defect_within_the_answer_breaks_the_answer_off():
         sent.append(message)
 
     with pytest.raises(RuntimeError):
-        await Border(broken)(SCOPE, silence, send)
+        await DefectGuard(broken)(SCOPE, silence, send)
     assert len(sent) == 1
