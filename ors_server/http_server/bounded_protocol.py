@@ -289,7 +289,7 @@ class BoundedProtocol(BaseProtocol):
                 self.pipeline.popleft()  # the newest, which has not run yet
             self._refusal = error
             return
-        cycle.disconnected = True  # the application is told that its client has left
+        cycle.disconnected = True  # tells the application that its client has left
         cycle.message_event.set()
         if cycle.response_started:
             self.transport.abort()

@@ -60,7 +60,7 @@ class OrsRequest:
     headers: dict[str, str]
     body: bytes
     environment: str | None
-    """The environment's name as it stands in the path; `None` for a bare path."""
+    """The environment's name in the path; `None` for a path without one."""
     receive: http.Receive
 
     @property
@@ -94,18 +94,18 @@ Handler: TypeAlias = Callable[[OrsRequest, http.Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One row of the table."""
+    """An endpoint of the standard: one row of the table."""
 
     method: str
     handler: Handler
     has_environment: bool = True
-    """Whether an environment's name may stand before it in the path."""
+    """Whether the path may begin with an environment's name."""
     is_open: bool = False
     """Whether it answers without a credential."""
 
 
 class OrsApp:
-    """Serves the standard's endpoints."""
+    """Serves the standard's endpoints as an ASGI application."""
 
     def __init__(
         self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
@@ -192,7 +192,7 @@ class OrsApp:
         return None, None
 
     def _check_environment(self, segments: list[str]) -> None:
-        """Raise `UnknownEnvironmentError` if a path is wrong only in the environment that it names."""
+        """Raise `UnknownEnvironmentError` if a path is wrong only in its environment's name."""
         match segments:
             case [environment, name] if name in self._endpoints and self._endpoints[name].has_environment:
                 self._sessions.environment(environment)
@@ -299,7 +299,7 @@ class OrsApp:
         await http.send_json(send, {"sid": session_id})
 
     async def _names_later(self, request: OrsRequest, order: SessionRequest) -> bool:
-        """Whether the paths of later requests, and nothing before them, name the environment."""
+        """Whether only the paths of later requests name the environment."""
         is_open = order.environment is None and order.split is not None
         if not is_open or len(self._sessions.environments) == 1 or order.session_id is None:
             return False
@@ -312,13 +312,13 @@ class OrsApp:
         return False  # the id is live: the creation says so
 
     def _check_session(self, request: OrsRequest) -> str:
-        """Return the session id, refusing an agent that asks for somebody else's."""
+        """Return the session id, refusing an agent at another session."""
         session_id = request.session_id
         request.caller.require_session(session_id, self._sessions.episode_of(session_id))
         return session_id
 
     async def _own_session(self, request: OrsRequest) -> str:
-        """Return the session that a request is about, made now if its creation waited for this path."""
+        """Return the session of a request; one whose creation waited for this path is created now."""
         session_id = self._check_session(request)
         if session_id in self._deferred:
             await self._deferred.carry_out(session_id, request.environment)
@@ -379,4 +379,4 @@ class OrsApp:
 
 
 OPEN_CALLER = Caller(Role.AGENT)
-"""Who asks for what needs no credential."""
+"""The caller of endpoints that need no credential."""

@@ -1,1 +1,1 @@
-"""The MCP door: agents play episodes, and programs that speak only MCP reach the environments."""
+"""MCP: agents play episodes over it, and programs that speak only MCP reach the environments."""

@@ -162,9 +162,8 @@ class InputRequests:
             state: As the client received it with the questions.
 
         Raises:
-            MCPError: If no call waits for that state: it is unknown, belongs to somebody else or to another
-                request,
-                or its call has ended.
+            MCPError: If no call waits for that state: it is unknown or of another session or request, or its
+                call has ended.
         """
         before, waiting = self._by_state.get(state, (None, None))
         if before is None or waiting is None or (before.owner, before.subject) != (key.owner, key.subject):
@@ -180,7 +179,7 @@ class InputRequests:
         try:
             with started.scope:
                 started.end(await run(started))
-        except Exception as error:  # noqa: BLE001  (handed to whoever waits for the call)
+        except Exception as error:  # noqa: BLE001  (raised by `wait`)
             started.end(error)
         finally:
             if not started.is_over:

@@ -61,7 +61,7 @@ class Lobby:
         """
         own = self._own.get(tool)
         if own is None:
-            return await self._play(context, tool, arguments, responses)
+            return await self._call_in_session(context, tool, arguments, responses)
         try:
             _check_names(tool, arguments)
             return await own(context, arguments)
@@ -70,23 +70,25 @@ class Lobby:
         except OrsServerError as error:
             return error_result(str(withhold(error)))
 
-    async def _play(
+    async def _call_in_session(
         self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses
     ) -> Result:
-        handle = self.tools.session_argument_of(tool)
-        if handle is None:
+        argument = self.tools.session_argument_of(tool)
+        if argument is None:
             return error_result(refuse_unknown(tool, [one["name"] for one in self.tools.announced]))
-        session_id = arguments.get(handle)
+        session_id = arguments.get(argument)
         if not isinstance(session_id, str):
             return error_result(
-                f"{tool} needs the argument {handle!r}: pass the session_id that {START_EPISODE} returned"
+                f"{tool} needs the argument {argument!r}: pass the session_id that {START_EPISODE} returned"
             )
-        rest = {name: value for name, value in arguments.items() if name != handle}
+        rest = {name: value for name, value in arguments.items() if name != argument}
         try:
             await self._access.require_own(context, session_id)
             return await self._calls.call_tool(context, session_id, tool, rest, responses)
         except SessionNotFoundError:
-            return error_result(f"no episode has the {handle} {session_id!r}; start one with {START_EPISODE}")
+            return error_result(
+                f"no episode has the {argument} {session_id!r}; start one with {START_EPISODE}"
+            )
         except ForbiddenError as error:
             return error_result(str(error))
 

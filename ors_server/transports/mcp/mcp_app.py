@@ -50,7 +50,7 @@ class McpApp:
         )
         self._transport = StreamableHTTPSessionManager(
             self._server.server,
-            # Host and Origin were judged before any door, also for spellings that the SDK does not know.
+            # HostGuard has checked Host and Origin, also in spellings that the SDK does not know.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=settings.max_body_bytes,
         )

@@ -108,7 +108,7 @@ class SessionAccess:
         """Create a session for the caller and return its id.
 
         Raises:
-            ForbiddenError: If the caller has started that task often enough.
+            ForbiddenError: If the caller has no attempt at that task left.
         """
         caller = self._requester(context).caller
         order = replace(order, credential_id=caller.credential_id)

@@ -13,9 +13,9 @@ import pytest
 from mcp import MCPError
 
 from ors_server import Ability, AbilityError, AskError, CallContext, Environment, tool
-from ors_server.transports.mcp import calling_clients as clients_module
-from ors_server.transports.mcp import input_requests as rounds_module
-from ors_server.transports.mcp import mcp_calls as calls_module
+from ors_server.transports.mcp import calling_clients as calling_clients_module
+from ors_server.transports.mcp import input_requests as input_requests_module
+from ors_server.transports.mcp import mcp_calls as mcp_calls_module
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
 
 pytestmark = pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_a_tools_progress_reaches_a_client_that_asked_and_never_goes_back(
 
 
 async def test_a_long_silent_call_shows_signs_of_life(site, era, signals, monkeypatch):
-    monkeypatch.setattr(calls_module, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(mcp_calls_module, "HEARTBEAT", 0.01)
     session_id = await site.start()
     seen = []
 
@@ -335,7 +335,7 @@ async def test_an_answer_of_the_wrong_kind_is_asked_for_again(make_site):
 
 
 async def test_a_client_that_does_not_come_back_leaves_the_tool_without_an_answer(make_site, monkeypatch):
-    monkeypatch.setattr(rounds_module, "ASK_LIMIT", 0.01)
+    monkeypatch.setattr(input_requests_module, "ASK_LIMIT", 0.01)
     site = await make_site(Asker)
     session_id = await site.start("asker")
     meta = {CALL_ID_KEY: "mine"}
@@ -351,7 +351,7 @@ async def test_a_client_that_does_not_come_back_leaves_the_tool_without_an_answe
 async def test_a_client_of_the_handshake_era_that_is_silent_leaves_the_tool_without_an_answer(
     make_site, monkeypatch
 ):
-    monkeypatch.setattr(clients_module, "ASK_LIMIT", 0.01)
+    monkeypatch.setattr(calling_clients_module, "ASK_LIMIT", 0.01)
 
     async def silent(_context: Any, params: object) -> types.CreateMessageResult:
         await anyio.sleep_forever()

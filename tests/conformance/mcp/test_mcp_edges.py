@@ -22,9 +22,9 @@ from ors_server import (
     tool,
 )
 from ors_server.errors import ShuttingDownError
-from ors_server.transports.mcp import episode_endpoint as episode_module
-from ors_server.transports.mcp import log_levels as loglevels_module
-from ors_server.transports.mcp import mcp_calls as calls_module
+from ors_server.transports.mcp import episode_endpoint as episode_endpoint_module
+from ors_server.transports.mcp import log_levels as log_levels_module
+from ors_server.transports.mcp import mcp_calls as mcp_calls_module
 from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
 from ors_server.transports.mcp.log_levels import LogLevels
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION
@@ -118,7 +118,7 @@ async def test_a_failed_setup_shows_in_every_answer_but_the_handshake(stage, era
 
 
 async def test_a_slow_setup_does_not_hold_up_the_handshake_or_the_list(stage, era, monkeypatch):
-    monkeypatch.setattr(episode_module, "PROMPT_PATIENCE", 0.01)
+    monkeypatch.setattr(episode_endpoint_module, "PROMPT_PATIENCE", 0.01)
     session_id = await stage.start("stage", task_spec={"wait": True}, split=None, index=None)
     async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
         listed = [one.name for one in (await client.list_tools()).tools]
@@ -217,7 +217,7 @@ async def test_a_client_that_could_be_asked_withdraws_its_call_by_leaving(stage)
 
 
 async def test_signs_of_life_stop_once_the_tool_reports_itself(stage, monkeypatch):
-    monkeypatch.setattr(calls_module, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(mcp_calls_module, "HEARTBEAT", 0.0)
     session_id = await stage.start("stage")
     seen = []
 
@@ -259,7 +259,7 @@ async def test_a_call_before_the_endpoint_runs_is_refused():
 
 
 async def test_the_log_levels_of_the_oldest_connections_are_forgotten(monkeypatch):
-    monkeypatch.setattr(loglevels_module, "_MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(log_levels_module, "_MAX_CONNECTIONS", 1)
     levels = LogLevels()
     contexts: list[Any] = [
         SimpleNamespace(request=SimpleNamespace(headers={"mcp-session-id": name})) for name in ("old", "new")

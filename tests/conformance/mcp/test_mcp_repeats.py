@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.transports.mcp import input_requests as rounds_module
+from ors_server.transports.mcp import input_requests as input_requests_module
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
 
 pytestmark = pytest.mark.anyio
@@ -22,15 +22,15 @@ async def test_every_request_that_repeats_a_call_id_gets_the_one_result(site, si
     texts: list[str] = []
     joined: list[object] = []
     all_joined = anyio.Event()
-    answer = rounds_module.WaitingCall.add_responses
+    answer = input_requests_module.WaitingCall.add_responses
 
-    def note(self: rounds_module.WaitingCall, context: Any, answers: Any) -> None:
+    def note(self: input_requests_module.WaitingCall, context: Any, answers: Any) -> None:
         answer(self, context, answers)
         joined.append(context)
         if len(joined) == count - 1:
             all_joined.set()
 
-    monkeypatch.setattr(rounds_module.WaitingCall, "add_responses", note)
+    monkeypatch.setattr(input_requests_module.WaitingCall, "add_responses", note)
 
     async def call() -> None:
         body = (await site.post(f"/sessions/{session_id}/mcp", "tools/call", wanted)).json()
