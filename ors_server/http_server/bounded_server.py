@@ -154,7 +154,7 @@ class BoundedServer(Server):
         tasks = list(self.server_state.tasks)
         if not tasks:
             return
-        log.warning("requests_abort", count=len(tasks))
+        log.warning("requests_cut_off", count=len(tasks))
         logging.getLogger("uvicorn.error").addFilter(_is_not_cancellation)
         for task in tasks:
             task.cancel()

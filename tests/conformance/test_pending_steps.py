@@ -142,8 +142,8 @@ async def test_the_standards_door_gives_the_result_under_the_id_that_it_named(pl
 
 
 async def test_a_stream_that_has_begun_waits_for_the_step_to_be_written(place, monkeypatch):
-    monkeypatch.setattr(ors_calls, "PATIENCE", 0.01)
-    monkeypatch.setattr(ors_calls, "PAUSE", 0.01)
+    monkeypatch.setattr(ors_calls, "FIRST_WRITE_DELAY", 0.01)
+    monkeypatch.setattr(ors_calls, "WRITE_PAUSE", 0.01)
     place.delay, place.failures = 0.2, 2
     answer = await place.post("/bank/call", {"name": "pay", "input": {"reward": 0.5}})
     assert answer.status_code == 200
@@ -154,9 +154,9 @@ async def test_a_stream_that_has_begun_waits_for_the_step_to_be_written(place, m
 
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_a_stream_that_waited_long_enough_says_that_the_step_is_pending(place, monkeypatch, is_deleted):
-    monkeypatch.setattr(ors_calls, "PATIENCE", 0.01)
-    monkeypatch.setattr(ors_calls, "PAUSE", 0.01)
-    monkeypatch.setattr(ors_calls, "ATTEMPTS", 1000 if is_deleted else 2)
+    monkeypatch.setattr(ors_calls, "FIRST_WRITE_DELAY", 0.01)
+    monkeypatch.setattr(ors_calls, "WRITE_PAUSE", 0.01)
+    monkeypatch.setattr(ors_calls, "WRITE_ATTEMPTS", 1000 if is_deleted else 2)
     place.delay, place.failures = 0.2, 1e9
     answers: list[httpx2.Response] = []
 
