@@ -31,8 +31,7 @@ class AttemptLimits:
 
         Args:
             limit: Episodes of one task for each key, on every split; 0 for any number; `None` for one on test
-                splits
-                and any number elsewhere.
+                splits and any number elsewhere.
         """
         self._sessions = sessions
         self._limit = limit
