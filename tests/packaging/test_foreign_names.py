@@ -31,9 +31,10 @@ MARKS = {
     "_env_tool_exclusive",
     "_env_tool_shared",
     "_env_tool_terminal",
-    "_fields",
 }
-"""What a decorator of another SDK leaves on a function, and the documented fields of a named tuple."""
+"""What a decorator of another SDK leaves on a function."""
+NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
+"""The public names of named tuples, which begin with an underscore so that no field can have them."""
 BY_NAME = {"getattr", "setattr", "hasattr"}
 UVICORN = "ors_server/http_server/uvicorn_base.py"
 """The one module that uses private names of a class from which it derives."""
@@ -87,7 +88,7 @@ def private_attributes(path: str, tree: ast.AST) -> Iterator[str]:
             continue
         is_inherited = owner_of(node) in ("self", "cls", "super()")
         known = DEFINED if is_inherited else OWN
-        if node.attr not in known and ast.unparse(node) not in DOCUMENTED:
+        if node.attr not in known | NAMED_TUPLE and ast.unparse(node) not in DOCUMENTED:
             yield ast.unparse(node)
 
 
@@ -95,7 +96,7 @@ def private_texts(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BY_NAME:
             name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
-            if is_private(str(name)) and name not in OWN | MARKS:
+            if is_private(str(name)) and name not in OWN | MARKS | NAMED_TUPLE:
                 yield ast.unparse(node)
 
 

@@ -236,7 +236,7 @@ async def test_signs_of_life_stop_once_the_tool_reports_itself(stage, monkeypatc
 async def test_the_lobby_has_no_episode_to_show(site, era):
     async with site.client("/mcp", era) as client:
         for ask in (client.get_prompt("task"), client.read_resource("ors://session/task")):
-            with pytest.raises(MCPError, match="belong to an episode"):
+            with pytest.raises(MCPError, match="request them at an episode"):
                 await ask
 
 
