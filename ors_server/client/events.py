@@ -24,25 +24,28 @@ class ServerSentEvent:
 class EventReader:
     """Cuts a stream of bytes into events."""
 
-    __slots__ = ("_data", "_name", "_pending")
+    __slots__ = ("_data", "_length", "_name", "_pieces")
 
     def __init__(self) -> None:
         """Start before the first byte."""
-        self._pending = b""
+        self._pieces: list[bytes] = []  # of the line that has not ended, joined once it has
+        self._length = 0
         self._name = ""
         self._data: list[str] = []
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
-        """Read a piece and give the events that it completes.
-
-        Args:
-            piece: Bytes in the order of arrival.
+        """Read the next bytes and yield the events that they complete.
 
         Raises:
             ValueError: If a line is longer than `MAX_LINE`.
         """
-        *lines, self._pending = (self._pending + piece).split(b"\n")
-        if len(self._pending) > MAX_LINE:
+        *lines, rest = piece.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._pieces, lines[0]])
+            self._pieces, self._length = [], 0
+        self._pieces.append(rest)
+        self._length += len(rest)
+        if self._length > MAX_LINE:
             raise ValueError(f"a line of the stream has more than {MAX_LINE} bytes")
         for line in lines:
             event = self._take(line.removesuffix(b"\r").decode("utf-8", errors="replace"))

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from ors_server import client, errors
+from ors_server.client import events
 from ors_server.client.episode_request import check_request, control_body, secrets_header, standard_body
 from ors_server.client.errors import BY_CODE, BrokenAnswerError, error_from, named_error
 from ors_server.client.events import MAX_LINE, EventReader, ServerSentEvent
@@ -43,6 +44,16 @@ def test_a_line_without_an_end_is_given_up():
     reader = EventReader()
     with pytest.raises(ValueError, match="bytes"):
         list(reader.feed(b"x" * (MAX_LINE + 1)))
+
+
+def test_a_long_line_counts_as_a_whole_in_however_many_pieces_it_comes(monkeypatch):
+    monkeypatch.setattr(events, "MAX_LINE", 10)
+    reader = EventReader()
+    assert list(reader.feed(b"data: 1\ndata:")) == []
+    assert list(reader.feed(b" 2345")) == []
+    assert list(reader.feed(b"\n\ndata: 67")) == [ServerSentEvent("message", "1\n2345")]
+    with pytest.raises(ValueError, match="10 bytes"):
+        list(reader.feed(b"890"))
 
 
 @pytest.mark.parametrize(
