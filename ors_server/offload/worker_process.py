@@ -1,18 +1,15 @@
 """One worker process, from the side of its caller."""
 
-import json
 import os
 import pickle
 import select
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.offload.child_process import ChildProcess
 from ors_server.offload.offload_errors import (
     CrashedError,
     OverCpuError,
@@ -24,7 +21,6 @@ from ors_server.offload.offload_errors import (
 from ors_server.offload.offload_limits import OffloadLimits
 from ors_server.offload.worker_program import ANSWER, CALL, OVER_MEMORY, OVER_RESULT, RAISED
 
-_PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 _MODULE = "ors_server.offload.worker_program"
 _PIECE = 1 << 16
 _MOST_MEBIBYTES = 512
@@ -110,24 +106,12 @@ class WorkerProcess:
     """A process that runs one call at a time."""
 
     def __init__(self) -> None:
-        """Start it: a clean interpreter, which finds modules where this one does.
+        """Start it.
 
         Raises:
             OSError: The machine starts no process.
         """
-        self._process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
-            [sys.executable, "-P", "-c", _PROGRAM.format(module=_MODULE), json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None  # noqa: S101  (both were asked for)
-        assert self._process.stdout is not None  # noqa: S101  (both were asked for)
-        self._input = self._process.stdin.fileno()
-        self._output = self._process.stdout.fileno()
-        os.set_blocking(self._input, False)
-        os.set_blocking(self._output, False)
+        self._child = ChildProcess(_MODULE)
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 
@@ -155,9 +139,8 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill it at once, with what it started."""
-        with suppress(ProcessLookupError, PermissionError):
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._child.is_alive():
+            self._child.kill()
 
     def close(self, patience: float = 0.0) -> None:
         """End it and reap it.
@@ -165,22 +148,15 @@ class WorkerProcess:
         Args:
             patience: Seconds that it may take to end by itself.
         """
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        if patience:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(patience)
-        self.kill()
-        self._process.wait()
+        self._child.end(patience)
 
     def _send(self, data: bytes, deadline: float) -> bool:
         """Write everything; returns whether the worker still runs."""
         left = memoryview(data)
         while left:
-            self._wait(self._input, select.POLLOUT, deadline)
+            self._wait(self._child.input, select.POLLOUT, deadline)
             try:
-                left = left[os.write(self._input, left[: 16 * _PIECE]) :]
+                left = left[os.write(self._child.input, left[: 16 * _PIECE]) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
@@ -191,9 +167,9 @@ class WorkerProcess:
         """Read this many bytes; `None` if the worker has ended."""
         read = bytearray()
         while len(read) < length:
-            self._wait(self._output, select.POLLIN, deadline)
+            self._wait(self._child.output, select.POLLIN, deadline)
             try:
-                piece = os.read(self._output, min(length - len(read), 16 * _PIECE))
+                piece = os.read(self._child.output, min(length - len(read), 16 * _PIECE))
             except BlockingIOError:
                 continue
             if not piece:
@@ -208,9 +184,8 @@ class WorkerProcess:
             raise WorkerStalledError("a worker process was not done in time, though it used little processor")
 
     def _explain_end(self, worker_call: WorkerCall) -> Exception:
-        try:
-            status = self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+        status = self._child.wait(_END_SECONDS)
+        if status is None:
             return WorkerDiedError("a worker process closed its pipe")
         if status == -signal.SIGPROF:
             return OverCpuError(

@@ -1,4 +1,4 @@
-"""The workers of a batch: hands them rows, replaces those that die or take too long, keeps the order."""
+"""The workers of a batch: sends them rows, replaces those that die or stall, and keeps results in order."""
 
 import json
 import math
@@ -9,59 +9,55 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, Ticket, WorkerOrder, WorkerProcess
+from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, BatchOptions, BatchWorker, QueuedRow
 from ors_server.rewards.batch.rows import Row, Source
 from ors_server.rewards.errors import BatchError
 from ors_server.rewards.result import RewardResult, RewardStatus
 
 LOOK_AHEAD = 1024
-"""Rows, or groups, that are taken before the result of an earlier one has been given out; no more is kept."""
+"""Number of rows, or groups, that are taken ahead of the oldest result that was not yielded yet."""
 
 
-class WorkerPool:
-    """Some workers with one order, which judge one source after another."""
+class BatchPool:
+    """Some workers with the same options, which judge one source after another."""
 
-    def __init__(self, order: WorkerOrder, jobs: int) -> None:
+    def __init__(self, options: BatchOptions, jobs: int) -> None:
         """Start nothing yet.
 
         Args:
-            order: What each worker is told.
-            jobs: Workers at most.
+            options: What each worker needs to know.
+            jobs: Maximum number of workers.
         """
         self.replaced = 0
-        """Workers that died over a row, or were ended for one that took too long."""
-        self._order = order
+        """Number of workers that died while judging a row, or were ended because a row took too long."""
+        self._options = options
         self._jobs = jobs
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[BatchWorker] = []
         self._source: Source | None = None
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[QueuedRow] = deque()
         self._results: dict[int, list[RewardResult]] = {}
         self._taken = 0
         self._given = 0
 
     def begin(self, source: Source) -> None:
-        """Take a source; the one before is given up.
-
-        Args:
-            source: Where rows come from.
-        """
+        """Begin to judge a source's rows; the source before is abandoned."""
         self.abandon()
         self._source = source
 
     @property
     def is_finished(self) -> bool:
-        """Whether every row of the source has its result, and all are given out."""
+        """Whether every row of the source has a result, and all results have been yielded."""
         ended = self._source is None or self._source.is_exhausted
         return ended and self._given == self._taken
 
     def pump(self, patience: float = math.inf) -> Iterator[RewardResult]:
-        """Do what can be done, waiting for something to do.
+        """Send rows and read results once, after waiting until a pipe is ready.
 
         Args:
-            patience: Seconds to wait at most.
+            patience: Longest wait, in seconds.
 
         Yields:
-            Results that are due, in the order of the rows; perhaps none.
+            Results, in the order of the rows; perhaps none.
 
         Raises:
             BatchError: If workers cannot start.
@@ -76,8 +72,8 @@ class WorkerPool:
             yield from results
 
     def abandon(self) -> None:
-        """Give the source up: nothing more is taken, and workers that judge are ended."""
-        for worker in [one for one in self._workers if one.tickets]:
+        """Abandon the source: take no more rows from it, and end workers that judge."""
+        for worker in [one for one in self._workers if one.queue]:
             self._workers.remove(worker)
             worker.end()
         self._waiting.clear()
@@ -88,10 +84,10 @@ class WorkerPool:
     def close(self) -> None:
         """End every worker."""
         for worker in self._workers:
-            worker.dismiss()
+            worker.close_input()
         while self._workers:
             worker = self._workers.pop()
-            worker.end(END_LIMIT if worker.is_ready and not worker.tickets else 0.0)
+            worker.end(END_LIMIT if worker.is_ready and not worker.queue else 0.0)
 
     def _dispatch(self) -> None:
         self._take()
@@ -100,32 +96,32 @@ class WorkerPool:
             if worker is None:
                 break
             for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.room // 2)):
-                worker.hand(self._waiting.popleft())
+                worker.add(self._waiting.popleft())
                 self._take()
                 if not self._waiting or self._waiting[0].is_suspect:
                     break
             worker.write()
         starting = sum(1 for worker in self._workers if not worker.is_ready)
         wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
-        self._workers += [WorkerProcess(self._order) for _ in range(wanted)]
+        self._workers += [BatchWorker(self._options) for _ in range(wanted)]
 
     def _take(self) -> None:
         while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
             if row.text is None:
                 self._results[self._taken] = _same(row, RewardStatus.ERROR, row.fault)
             else:
-                self._waiting.append(Ticket(self._taken, row))
+                self._waiting.append(QueuedRow(self._taken, row))
             self._taken += 1
 
     @property
     def _wants_rows(self) -> bool:
         return len(self._waiting) < self._jobs and self._taken - self._given < LOOK_AHEAD
 
-    def _free(self, ticket: Ticket) -> WorkerProcess | None:
+    def _free(self, queued: QueuedRow) -> BatchWorker | None:
         ready = [worker for worker in self._workers if worker.room > 0]
-        if ticket.is_suspect:
-            ready = [worker for worker in ready if not worker.tickets]
-        return min(ready, key=lambda worker: len(worker.tickets), default=None)
+        if queued.is_suspect:
+            ready = [worker for worker in ready if not worker.queue]
+        return min(ready, key=lambda worker: len(worker.queue), default=None)
 
     def _wait(self, patience: float) -> None:
         poll = select.poll()
@@ -153,27 +149,27 @@ class WorkerPool:
         seconds = min([patience, *(deadline - time.monotonic() for deadline in deadlines)])
         return None if math.isinf(seconds) else max(0, math.ceil(1000 * seconds))
 
-    def _listen(self, worker: WorkerProcess) -> None:
+    def _listen(self, worker: BatchWorker) -> None:
         lines = worker.read()
         if lines is None:
-            self._bury(worker)
+            self._replace_dead(worker)
             return
         for line in lines:
             if not worker.is_ready:
-                if (reason := worker.greet(line)) is not None:
+                if (reason := worker.read_start(line)) is not None:
                     raise BatchError(reason)
                 continue
-            number, _, said = line.partition(b"\t")
-            self._results[worker.settle(int(number)).number] = [_read(one) for one in json.loads(said)]
+            number, _, results = line.partition(b"\t")
+            self._results[worker.remove(int(number)).number] = [_read(one) for one in json.loads(results)]
 
-    def _expire(self, worker: WorkerProcess) -> None:
+    def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:
             raise BatchError(f"a worker was not ready within {START_LIMIT:g} seconds")
         worker.end()
-        limit = f"it was not judged within {self._order.time_limit:g} seconds"
+        limit = f"it was not judged within {self._options.time_limit:g} seconds"
         self._replace(worker, RewardStatus.LIMIT, limit)
 
-    def _bury(self, worker: WorkerProcess) -> None:
+    def _replace_dead(self, worker: BatchWorker) -> None:
         how = worker.end(END_LIMIT)
         if not worker.is_ready:
             raise BatchError(f"a worker ended with {how} before it could judge anything")
@@ -182,17 +178,17 @@ class WorkerPool:
             reason += ", perhaps for want of memory"
         self._replace(worker, RewardStatus.ERROR, reason)
 
-    def _replace(self, worker: WorkerProcess, status: RewardStatus, reason: str) -> None:
+    def _replace(self, worker: BatchWorker, status: RewardStatus, reason: str) -> None:
         self._workers.remove(worker)
         self.replaced += 1
         suspects = worker.suspects
-        others = [ticket for ticket in worker.tickets.values() if ticket not in suspects]
+        others = [queued for queued in worker.queue.values() if queued not in suspects]
         if len(suspects) == 1:
             row = suspects[0].row
             self._results[suspects[0].number] = _same(row, status, f"{row.where}: {reason}")
             suspects = []
-        for ticket in suspects:  # which of them it was is found out by judging each alone
-            ticket.is_suspect = True
+        for queued in suspects:  # judged alone, the one that ends its worker shows
+            queued.is_suspect = True
         self._waiting.extendleft(reversed([*suspects, *others]))
 
 
@@ -200,6 +196,6 @@ def _same(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
     return [RewardResult.without(status, reason)] * max(1, row.group)
 
 
-def _read(said: dict[str, Any]) -> RewardResult:
-    extras = MappingProxyType(said["extras"])
-    return RewardResult(said["reward"], RewardStatus(said["status"]), extras, said.get("reason"))
+def _read(result: dict[str, Any]) -> RewardResult:
+    extras = MappingProxyType(result["extras"])
+    return RewardResult(result["reward"], RewardStatus(result["status"]), extras, result.get("reason"))

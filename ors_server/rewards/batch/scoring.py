@@ -17,8 +17,8 @@ import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
 from ors_server.rewards.batch.groups import GroupSource
-from ors_server.rewards.batch.pool import WorkerPool
-from ors_server.rewards.batch.process import WorkerOrder
+from ors_server.rewards.batch.pool import BatchPool
+from ors_server.rewards.batch.process import BatchOptions
 from ors_server.rewards.batch.rows import LineSource, MappingSource, Source
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.errors import BatchError
@@ -63,12 +63,12 @@ class BatchScorer:
         """
         if not (time_limit > 0 and concurrency > 0 and (jobs is None or jobs > 0)):
             raise BatchError("jobs, the time limit and the concurrency are more than 0")
-        order = WorkerOrder(reward, time_limit, concurrency, dict(keywords or {}))
+        options = BatchOptions(reward, time_limit, concurrency, dict(keywords or {}))
         try:
-            order.as_line()
+            options.as_line()
         except (TypeError, ValueError) as error:
             raise BatchError(f"keywords are of JSON types: {error}") from error
-        self._pool = WorkerPool(order, jobs or count_cores())
+        self._pool = BatchPool(options, jobs or count_cores())
 
     @property
     def replaced(self) -> int:

@@ -76,7 +76,7 @@ async def test_closing_ends_a_worker_that_is_starting(monkeypatch):
         assert any(thread.name == "offload-start" for thread in threading.enumerate())
     (worker,) = pool._starting
     await pool.aclose()
-    assert worker._process.wait(30) == -signal.SIGKILL
+    assert worker._child.wait(30) == -signal.SIGKILL
 
 
 @pytest.mark.anyio

@@ -193,9 +193,9 @@ def test_an_abandoned_batch_ends_its_workers(mine):
     with BatchScorer(mine("trouble"), jobs=2) as scorer:
         results = scorer.score([{"kind": "fine"}, {"kind": "stuck"}, {"kind": "stuck"}])
         assert next(results).reward == 1.0
-        processes = [worker.process for worker in scorer._pool._workers]
+        processes = [worker.child._process for worker in scorer._pool._workers]
         results.close()
-        assert all(worker.process.poll() is None for worker in scorer._pool._workers)
+        assert all(worker.child.is_alive() for worker in scorer._pool._workers)
     assert processes
     assert all(process.returncode is not None for process in processes)
 
@@ -209,7 +209,7 @@ def test_a_cancelled_batch_ends_its_workers(mine):
 
     with BatchScorer(mine("trouble"), jobs=1) as scorer:
         assert anyio.run(judge, scorer)
-        assert [worker for worker in scorer._pool._workers if worker.tickets] == []
+        assert [worker for worker in scorer._pool._workers if worker.queue] == []
 
 
 def test_an_async_reward_judges_many_rows_at_once_in_one_worker(mine):

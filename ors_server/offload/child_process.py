@@ -1,0 +1,80 @@
+"""Starts and ends a worker process: a clean interpreter that runs `main` of one module."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+_PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
+
+
+class ChildProcess:
+    """A process in a session of its own, which finds modules where this one does; its pipes never block."""
+
+    def __init__(self, module: str, *arguments: str, descriptors: Sequence[int] = ()) -> None:
+        """Start it.
+
+        Args:
+            module: The name of the module; its `main` ends when standard input does.
+            arguments: What the program finds in `sys.argv[2:]`.
+            descriptors: What it inherits beside its pipes.
+
+        Raises:
+            OSError: The machine starts no process.
+        """
+        self._process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
+            [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=descriptors,
+        )
+        assert self._process.stdin is not None  # noqa: S101  (both were asked for)
+        assert self._process.stdout is not None  # noqa: S101  (both were asked for)
+        self._pipes = (self._process.stdin, self._process.stdout)
+        self.input, self.output = (pipe.fileno() for pipe in self._pipes)
+        """Descriptors of its standard input and output."""
+        for descriptor in (self.input, self.output):
+            os.set_blocking(descriptor, False)
+
+    @property
+    def pid(self) -> int:
+        """The process's id, which is also that of its group."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Return whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Return its status, a signal's number negative; `None` if it has not ended by then."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def close_input(self) -> None:
+        """End its input, and so the program if it is idle."""
+        self._pipes[0].close()
+
+    def kill(self) -> None:
+        """Kill it and everything that it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def end(self, patience: float = 0.0) -> int:
+        """Close its pipes, kill it and everything that it started, and return its status.
+
+        Args:
+            patience: Seconds that it may take to end by itself before it is killed.
+        """
+        for pipe in self._pipes:
+            pipe.close()
+        if patience:
+            self.wait(patience)
+        self.kill()
+        return self._process.wait()
