@@ -16,8 +16,7 @@ from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.docker_engine import Engine, EngineFacts
-from ors_server.sandboxes.docker_group import ContainerGroup
+from ors_server.sandboxes.docker_engine import ContainerGroup, Engine, EngineFacts
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.fresh_process import ProcessStreams
 from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshFolders, HostCell

@@ -1,14 +1,16 @@
-"""The way to a Docker engine: who may use it, what it can do, and what it says when it refuses.
+"""The connection to a Docker engine, over docker-py: what the engine can do, and its errors as ours.
 
-Everything here waits for the engine; call it in a worker thread. The `docker` package is imported on first
-use, so that nobody needs it who does not ask for containers.
+Calls block until the engine answers: call them in a worker thread. `docker` is imported on first use, so that
+only users of containers need the extra `docker`.
 """
 
 import importlib
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
@@ -26,7 +28,7 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What an engine said of itself and of the image."""
+    """What an engine reports about itself and about the image."""
 
     version: str
     api: str
@@ -35,7 +37,7 @@ class EngineFacts:
     path: str | None
     """The image's `PATH`; None where it sets none."""
     memory: bool
-    """Whether it can limit memory; likewise the next two."""
+    """Whether it can limit memory; likewise the next two fields."""
     pids: bool
     cpu: bool
 
@@ -44,13 +46,10 @@ class Engine:
     """A connection to one engine."""
 
     def __init__(self, host: str | None = None) -> None:
-        """Connect.
-
-        Args:
-            host: A URL as in `DOCKER_HOST`, which is the default.
+        """Connect to a URL as in `DOCKER_HOST`, which is the default.
 
         Raises:
-            SandboxUnavailableError: The package is missing, nobody listens, or somebody refuses; the message
+            SandboxUnavailableError: The package is missing, no engine listens, or it refuses; the message
                 says what to do.
         """
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
@@ -65,11 +64,8 @@ class Engine:
     def facts(self, image: str) -> EngineFacts:
         """Ask the engine about itself and about an image.
 
-        Args:
-            image: Its name.
-
         Raises:
-            SandboxUnavailableError: There is no such image, or the engine's containers are of no use here.
+            SandboxUnavailableError: There is no such image, or sessions cannot use the engine's containers.
         """
         try:
             info: dict[str, Any] = self._client.info()
@@ -87,16 +83,16 @@ class Engine:
             image=image,
             path=_path_of(found),
             memory=bool(info.get("MemoryLimit")),
-            pids=bool(info.get("PidsLimit", True)),  # not said by engines before 20.10
+            pids=bool(info.get("PidsLimit", True)),  # engines before 20.10 do not report it
             cpu=bool(info.get("CpuCfsQuota")),
         )
 
     def labelled(self, label: str, value: str | None = None) -> dict[str, dict[str, str]]:
-        """Return the containers that carry a label, to all of their labels.
+        """Return the ids of the containers that have a label, each with all of its labels.
 
         Args:
-            label: Its name.
-            value: Its value; any by default.
+            label: The label's name.
+            value: The label's value; any by default.
 
         Raises:
             SandboxError: The engine refused.
@@ -108,10 +104,7 @@ class Engine:
         return {str(row["Id"]): dict(row["Labels"]) for row in rows}
 
     def remove(self, container: str) -> None:
-        """Kill a container and remove it with its volumes; one that is gone is no failure.
-
-        Args:
-            container: Its id or name.
+        """Kill a container, by its id or name, and remove it with its volumes; it may be gone already.
 
         Raises:
             SandboxError: The engine refused.
@@ -119,10 +112,7 @@ class Engine:
         self._asked(lambda: self._client.remove_container(container, force=True, v=True), gone=True)
 
     def pause(self, container: str) -> None:
-        """Stop every process of a container where it stands.
-
-        Args:
-            container: Its id or name.
+        """Suspend every process of a container, by its id or name.
 
         Raises:
             SandboxError: The engine refused.
@@ -130,10 +120,7 @@ class Engine:
         self._asked(lambda: self._client.pause(container))
 
     def unpause(self, container: str) -> None:
-        """Let them go on; a container that is gone is no failure.
-
-        Args:
-            container: Its id or name.
+        """Resume every process of a container, by its id or name; it may be gone already.
 
         Raises:
             SandboxError: The engine refused.
@@ -141,13 +128,13 @@ class Engine:
         self._asked(lambda: self._client.unpause(container), gone=True)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()
 
     def _connected(self) -> Any:
         path = self.host.removeprefix(_SOCKET)
         try:
-            with socket.socket(socket.AF_UNIX) as door:  # the package would hide why it does not open
+            with socket.socket(socket.AF_UNIX) as door:  # docker-py hides why it cannot connect
                 door.connect(path)
             return self._docker.APIClient(base_url=self.host, version="auto", timeout=_ANSWER_LIMIT)
         except self._docker.errors.DockerException as error:
@@ -177,12 +164,7 @@ def _package() -> Any:
 
 
 def why_unreachable(path: str, error: OSError) -> str:
-    """Say what keeps an engine's socket out of reach, and what to do.
-
-    Args:
-        path: The socket's.
-        error: What came of connecting to it.
-    """
+    """Explain why connecting to an engine's socket failed, and what to do."""
     match error:
         case PermissionError():
             return (
@@ -190,9 +172,9 @@ def why_unreachable(path: str, error: OSError) -> str:
                 "may (on most systems: of the group docker)"
             )
         case FileNotFoundError():
-            return f"no Docker engine at {path}: start one, or say where it is (docker_host, DOCKER_HOST)"
+            return f"no Docker engine at {path}: start one, or set docker_host or DOCKER_HOST to its URL"
         case ConnectionRefusedError():
-            return f"nobody answers at {path} any more: start the Docker engine again"
+            return f"no Docker engine answers at {path} any more: start it again"
         case _:
             return f"the Docker engine at {path} cannot be reached: {error}"
 
@@ -222,3 +204,44 @@ def _path_of(image: dict[str, Any]) -> str | None:
         if name == "PATH":
             return value
     return None
+
+
+class ContainerGroup:
+    """The counters of the control group that the engine made for a container; nothing is written to it."""
+
+    def __init__(self, pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> None:
+        """Find the group of the container to which a process of this host's pid namespace belongs."""
+        rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        found = {name: path for _, names, path in rows for name in names.split(",")}
+        if "pids" in found:
+            folder = mounts / "pids" / found["pids"].lstrip("/")
+        else:
+            folder = mounts / found.get("", "/").lstrip("/")
+        self._current = _open(folder / "pids.current")
+        self._events = _open(folder / "pids.events")
+
+    def alive(self) -> int:
+        """Return the number of live processes and threads; 0 if it cannot be read."""
+        with suppress(OSError, ValueError):
+            return int(os.pread(self._current, 64, 0))
+        return 0
+
+    def denials(self) -> int:
+        """Return how often the process limit was hit; 0 if it cannot be read."""
+        with suppress(OSError, ValueError, IndexError):
+            return int(os.pread(self._events, 256, 0).split()[1])
+        return 0
+
+    def close(self) -> None:
+        """Close the counters' files."""
+        for descriptor in (self._current, self._events):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._current = self._events = -1
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1

@@ -1,17 +1,19 @@
-"""Asks the engine for containers, in a process of its own: the `docker` package waits, the server must not.
+"""The program that starts containers, in a process of its own: docker-py blocks, and the server must not.
 
-It reads its orders as JSON from the descriptor that its first argument names, and tells what becomes of them,
-one JSON object per line, on the one that its second argument names. For a session's container it is done once
-the server says that the shell has answered; until then it keeps the terminal open. For a program it stays,
-carries the three streams, and tells the status. Whatever ends it early, it removes what it made.
+It reads its orders as JSON from the descriptor that its first argument names, and reports what happens, one
+JSON object per line, on the descriptor that its second argument names. For a session's container it ends
+once the server reports that the shell has answered; until then it keeps the terminal open. For a program it
+stays, carries the three streams, and reports the status. Whatever ends it early, even the end of the
+server, it removes the containers that it made.
 """
 
 import ctypes
+import importlib
 import json
 import os
 import select
 import signal
-import struct
+import socket
 import sys
 import threading
 import time
@@ -24,8 +26,7 @@ _ANSWER_LIMIT = 60
 _FOLDERS_LIMIT = 30.0
 _LOOK_INTERVAL = 0.005
 _SET_PDEATHSIG = 1  # linux/prctl.h
-_FRAME = struct.Struct(">BxxxL")  # Docker Engine API, "Attach to a container": stream type, length
-_STDERR_FRAME = 2
+_STDERR = 2  # Docker Engine API, "Attach to a container": the stream's type
 
 
 class _StoppedError(Exception):
@@ -37,7 +38,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 class Launcher:
-    """One order on its way."""
+    """Carries out one order."""
 
     def __init__(self, client: Any, orders: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
         self._client = client
@@ -63,7 +64,9 @@ class Launcher:
         """Run a program to its end and return its status."""
         container = self._create(self._orders["container"], self._orders["name"], self._orders["data"])
         streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-        link = self._client.attach_socket(container, params=streams)._sock  # noqa: SLF001 # to write to it
+        attached = self._client.attach_socket(container, params=streams)  # which docker-py only reads from
+        link = socket.socket(fileno=os.dup(attached.fileno()))
+        link.settimeout(None)
         if pid := self._start(container):
             self._tell({"child-pid": pid})
         if self._orders["begins"] >= 0:
@@ -75,7 +78,7 @@ class Launcher:
         return status
 
     def clean_up(self) -> None:
-        """Remove what nobody needs any more; called however it ends."""
+        """Remove the containers that are not handed over; called however it ends."""
         for container in reversed(self._made):
             try:
                 self._client.remove_container(container, force=True, v=True)
@@ -108,7 +111,7 @@ class Launcher:
         return int(self._client.inspect_container(container)["State"]["Pid"])
 
     def _is_wanted(self, pid: int) -> bool:
-        """Wait until the server says that the shell has answered; tell whether it said so."""
+        """Wait until the server reports that the shell has answered; return whether it did."""
         poll = select.poll()
         go = int(self._orders["go"])
         poll.register(go, select.POLLIN)
@@ -118,7 +121,7 @@ class Launcher:
 
 
 def _feed(link: Any) -> None:
-    """Carry standard input, and its end."""
+    """Pass on standard input, and its end."""
     try:
         while piece := os.read(0, _BITE):
             link.sendall(piece)
@@ -128,11 +131,10 @@ def _feed(link: Any) -> None:
 
 
 def _carry(link: Any) -> None:
-    """Carry standard output and standard error until the container has closed both."""
-    with link.makefile("rb") as frames:
-        while len(head := frames.read(_FRAME.size)) == _FRAME.size:
-            kind, length = _FRAME.unpack(head)
-            _write(2 if kind == _STDERR_FRAME else 1, frames.read(length))
+    """Pass on standard output and standard error until the container has closed both."""
+    frames = importlib.import_module("docker.utils.socket").frames_iter(link, tty=False)
+    for stream, piece in frames:
+        _write(2 if stream == _STDERR else 1, piece)
     for descriptor in (1, 2):
         os.close(descriptor)
 
@@ -143,11 +145,11 @@ def _write(descriptor: int, piece: bytes) -> None:
         while view:
             view = view[os.write(descriptor, view) :]
     except BrokenPipeError:
-        return  # nobody listens; the program is not told
+        return  # the reader has closed its end; the program goes on
 
 
 def main() -> int:
-    """Read the orders and obey them; return the exit status."""
+    """Read the orders and carry them out; return the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
     with open(int(sys.argv[1]), encoding="utf-8") as told:  # noqa: PTH123 # a descriptor
@@ -165,7 +167,7 @@ def main() -> int:
         return launcher.launch_session() if "go" in orders else launcher.run_program()
     except _StoppedError:
         return 1
-    except Exception as error:  # noqa: BLE001 # told to whoever listens on the terminal or the pipe
+    except Exception as error:  # noqa: BLE001 # reported on the terminal or the pipe
         os.write(2, f"{getattr(error, 'explanation', None) or error}\n".encode(errors="replace"))
         return 1
     finally:

@@ -16,8 +16,7 @@ from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend, describe
-from ors_server.sandboxes.docker_engine import EngineFacts
-from ors_server.sandboxes.docker_group import ContainerGroup
+from ors_server.sandboxes.docker_engine import ContainerGroup, EngineFacts
 from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
 from ors_server.sandboxes.sandbox_errors import (
     SandboxError,

@@ -38,7 +38,7 @@ def test_an_engine_that_is_not_there_is_said_to_be_missing(tmp_path):
 def test_an_engine_that_is_dead_is_said_to_be_dead(tmp_path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead.sock"))
-    with pytest.raises(SandboxUnavailableError, match="nobody answers"):
+    with pytest.raises(SandboxUnavailableError, match="no Docker engine answers"):
         Engine(f"unix://{tmp_path}/dead.sock")
 
 
