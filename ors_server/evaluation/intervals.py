@@ -1,6 +1,7 @@
-"""Intervals around one figure, by formula: what is known of a rate or a mean from so many tasks.
+"""Confidence intervals of a rate or a mean by formula, without drawing at random. Confidences lie in (0, 1).
 
-Nothing here draws at random; `ors_server.evaluation.resampling` does. Confidences lie in (0, 1).
+The tests compare every function with SciPy, which the package does not need: docs/decisions/0031-libraries.md
+says why.
 """
 
 import math
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 FEWEST_TASKS = 2
-"""Below this, nothing is known of how much a mean would vary."""
+"""With fewer, the variance of a mean cannot be estimated."""
 _STANDARD = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the true figure lies, as far as the attempts tell."""
+    """A confidence interval."""
 
     low: float
     high: float
@@ -24,13 +25,10 @@ class Interval:
 
 
 def z_of(confidence: float) -> float:
-    """Return how many standard errors the two-sided interval of a normal figure reaches to each side.
-
-    Args:
-        confidence: Such as 0.95, for which it is 1.96.
+    """Return half the width of a normal figure's two-sided interval, in standard errors: 1.96 for 0.95.
 
     Raises:
-        ValueError: If it is not between 0 and 1.
+        ValueError: If the confidence is not between 0 and 1.
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
@@ -40,12 +38,12 @@ def z_of(confidence: float) -> float:
 def wilson(rate: float, trials: float, confidence: float = 0.95) -> Interval:
     """Return the score interval of a rate (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212).
 
-    It stays inside [0, 1], and is wider than a point where all trials went alike.
+    It stays inside [0, 1], and is wider than a point if all trials had the same result.
 
     Args:
         rate: In [0, 1].
-        trials: How many independent trials it was found in; above 0, and need not be whole, so that it can be
-            an effective number.
+        trials: Number of independent trials, above 0; not necessarily whole, so that it can be an effective
+            number.
         confidence: Of the interval.
     """
     z = z_of(confidence)
@@ -63,14 +61,9 @@ def standard_error(means: Sequence[float]) -> float | None:
     """Return the standard error of the mean of task means, which is the one clustered by task.
 
     Attempts at one task resemble each other, so tasks and not attempts are what was drawn independently
-    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640). Since every task weighs the same
-    here, that is the standard deviation of the task means over the root of their number.
-
-    Args:
-        means: One per task.
-
-    Returns:
-        It; `None` for fewer than two tasks.
+    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640). Since every task weighs the same here, that
+    is the standard deviation of the task means over the root of their number. `None` for fewer than two
+    tasks.
     """
     count = len(means)
     if count < FEWEST_TASKS:
@@ -80,24 +73,18 @@ def standard_error(means: Sequence[float]) -> float | None:
 
 
 def normal(mean: float, error: float, confidence: float = 0.95) -> Interval:
-    """Return a mean more or less its standard errors.
-
-    Args:
-        mean: The middle.
-        error: Its standard error, at least 0.
-        confidence: Of the interval.
-    """
+    """Return the interval of a mean with a known standard error, by the normal distribution."""
     half = z_of(confidence) * error
     return Interval(mean - half, mean + half, "normal")
 
 
 def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
-    """Return how many independent attempts would tell as much of the success rate as these clustered ones.
+    """Return the number of independent attempts that would estimate the success rate equally well.
 
-    Kish's design effect (Kish 1965, "Survey Sampling"): the variance of the rate by its clusters
-    over the one that independent attempts would have. The result is kept between the number of tasks (further
-    attempts at a task tell nothing new) and the number of attempts (they are independent); it is the number
-    of tasks where all attempts went alike, since then nothing tells whether they are independent.
+    Kish's design effect (Kish 1965, "Survey Sampling"): the variance of the rate by its clusters over the one
+    that independent attempts would have. The result is kept between the number of tasks (further attempts at
+    a task add no information) and the number of attempts (they are independent). If all attempts had the same
+    result, it is the number of tasks, because nothing then shows whether they are independent.
 
     Args:
         rates: The success rate of each task, in [0, 1].
@@ -112,27 +99,20 @@ def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
 
 
 def student_t(mean: float, error: float, count: int, confidence: float = 0.95) -> Interval:
-    """Return the interval of the mean of a few numbers, by Student's distribution.
-
-    Args:
-        mean: The middle.
-        error: Its standard error.
-        count: Of how many numbers; at least 2.
-        confidence: Of the interval.
-    """
+    """Return the interval of the mean of `count` numbers, at least 2, by Student's distribution."""
     half = t_of(confidence, count - 1) * error
     return Interval(mean - half, mean + half, "t")
 
 
 def t_of(confidence: float, freedom: int) -> float:
-    """Return how many standard errors a two-sided interval of Student's distribution reaches to each side.
+    """Return half the width of a two-sided interval of Student's distribution, in standard errors.
 
     Args:
         confidence: Of the interval.
         freedom: Degrees of freedom, at least 1.
     """
     low, high = 0.0, math.pi / 2
-    for _ in range(80):  # halvings of an angle; 53 would already be all that a float can tell apart
+    for _ in range(80):  # bisection of an angle; 53 steps already exhaust a float's precision
         middle = (low + high) / 2
         if _inside(middle, freedom) < confidence:
             low = middle
@@ -142,7 +122,7 @@ def t_of(confidence: float, freedom: int) -> float:
 
 
 def _inside(angle: float, freedom: int) -> float:
-    """Return how probable |t| < sqrt(freedom) * tan(angle) is.
+    """Return the probability of |t| < sqrt(freedom) * tan(angle).
 
     Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: a finite sum over powers
     of the cosine, even ones for even degrees of freedom and odd ones for odd.

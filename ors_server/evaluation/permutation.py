@@ -1,7 +1,7 @@
-"""The sign-flip test of paired differences: how often chance alone would make their sum this large.
+"""The sign-flip permutation test of paired differences.
 
-If two agents are alike, each task's difference could as well have the other sign. The test goes through all
-signs where few enough sums are possible, and otherwise draws signs from a seed.
+If two agents are equally good, each task's difference could as well have the other sign. The test goes
+through all signs if few enough sums are possible, and otherwise draws signs from a seed.
 """
 
 import math
@@ -12,39 +12,39 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 DRAWS = 20_000
-"""Signs that are drawn, for every task each time."""
+"""Number of drawn assignments of signs."""
 MAX_SUMS = 40_000
-"""So many different sums are followed through all signs."""
+"""Number of different sums up to which the test is exact."""
 MAX_WORK = 1_500_000
-"""And so many steps may that take."""
+"""Number of additions up to which it is exact."""
 _FINEST_PART = 1_000
-"""Differences are taken for such parts of the largest one, where they are."""
+"""Largest denominator of differences that are taken for fractions of the largest one."""
 _NEAR = 1e-12
-"""Of the largest difference: what is less than this is the rounding of floats."""
+"""Part of the largest difference below which a difference is a rounding error."""
 _FIXED = 2**40
-"""Units of the largest difference, where differences are no fractions."""
+"""Units of the largest difference, if the differences are not such fractions."""
 _BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SignTest:
-    """What a sign-flip test found."""
+    """The result of a sign-flip test."""
 
     p: float
-    """How probable a sum this far from 0 is, on either side, if signs are chance; in [0, 1]."""
+    """Two-sided p-value, in [0, 1]."""
     is_exact: bool
-    """Whether all signs were gone through; otherwise signs were drawn."""
+    """Whether all assignments of signs were counted; otherwise `DRAWS` were drawn."""
 
 
 def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     """Test whether paired differences have a mean other than 0.
 
-    Where signs are drawn, the observed ones count as one of the draws, so that p is never 0 (Phipson and
+    If signs are drawn, the observed ones count as one of the draws, so that p is never 0 (Phipson and
     Smyth 2010, Stat. Appl. Genet. Mol. Biol. 9, 39).
 
     Args:
         differences: One per task, finite.
-        seed: Of the drawing.
+        seed: Of the draws.
     """
     near = _NEAR * max(map(abs, differences), default=0.0)
     moved = [difference for difference in differences if abs(difference) > near]
@@ -58,7 +58,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
 
 
 def _observed(units: Sequence[int]) -> int:
-    """Return how far from 0 the sum is; what rounding may have added is not held against it."""
+    """Return the distance of the sum from 0, less what rounding to units may have added."""
     slack = len(units) if max(map(abs, units)) >= _FIXED else 0
     return abs(sum(units)) - slack
 
@@ -118,7 +118,7 @@ def _in_eights(units: Sequence[int]) -> list[Sequence[int]]:
 
 
 def _subset_sums(group: Sequence[int]) -> list[int]:
-    """Return the sum of every subset of up to eight numbers, by its bits; bits beyond them change nothing."""
+    """Return the sums of all subsets of up to eight numbers; a sum's index has a bit for each number."""
     sums = [0] * 2**_BYTE
     for subset in range(2**_BYTE):
         sums[subset] = sum(size for place, size in enumerate(group) if subset >> place & 1)

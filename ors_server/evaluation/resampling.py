@@ -1,8 +1,8 @@
-"""Intervals by resampling: many means are bootstrapped over the tasks at once, seeded and without numpy.
+"""Confidence intervals by a seeded bootstrap of many means over the same tasks, without numpy.
 
-All the figures of a task become one large integer, 64 bits for each of them, so that one sum over the drawn
-tasks is the sum of every figure. The sums are exact; only the figures themselves are rounded, to less than
-2**-38 of their range.
+All the figures of a task are packed into one large integer, 64 bits each, so that one sum over the drawn
+tasks is the sum of every figure. The sums are exact; only the figures are rounded, to less than 2**-38 of
+their range.
 """
 
 import math
@@ -16,11 +16,11 @@ from typing import TypeAlias
 from ors_server.evaluation.intervals import FEWEST_TASKS, Interval
 
 RESAMPLES = 10_000
-"""Resamples of a bootstrap by default."""
+"""Number of resamples by default."""
 MAX_DRAWS = 20_000_000
-"""Tasks that are drawn in all; of very many tasks fewer resamples are made."""
+"""Number of drawn tasks in all, above which fewer resamples are made."""
 FEWEST_RESAMPLES = 1_000
-"""And yet so many, however many tasks there are."""
+"""Lowest number of resamples, for any number of tasks."""
 _FIELD = 64
 """Bits of one sum."""
 _FINEST = 40
@@ -28,7 +28,7 @@ _FINEST = 40
 _STANDARD = NormalDist()
 
 Column: TypeAlias = Sequence[float | None]
-"""One figure of every task, in the order of the tasks; `None` for a task that has none."""
+"""One figure of every task, in the order of the tasks; `None` for a task that does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,7 @@ class Resampling:
     seed: int = 0
 
     def resamples_of(self, tasks: int) -> int:
-        """Return how many resamples are made.
-
-        Args:
-            tasks: Of so many tasks, at least 1.
-        """
+        """Return the number of resamples for a number of tasks, at least 1."""
         return min(self.resamples, max(FEWEST_RESAMPLES, MAX_DRAWS // tasks))
 
 
@@ -52,15 +48,15 @@ def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Inter
     """Return the interval of the mean over tasks of each figure.
 
     Tasks are drawn with all their attempts, so that the interval is clustered by task. It is corrected for
-    bias and skewness (BCa; Efron 1987, J. Am. Stat. Assoc. 82, 171-185); where all resamples lie on one side
-    of the mean that is not defined, and it is the plain percentile one.
+    bias and skewness (BCa; Efron 1987, J. Am. Stat. Assoc. 82, 171-185). If all resamples lie on one side of
+    the mean, BCa is not defined, and the interval is the percentile one.
 
     Args:
         columns: The figures by name, all of the same tasks.
-        how: How many resamples, which confidence, which seed.
+        how: The number of resamples, the confidence and the seed.
 
     Returns:
-        The intervals by name; `None` where fewer than two tasks have the figure.
+        The intervals by name; `None` if fewer than two tasks have the figure.
     """
     tasks = max((len(column) for column in columns.values()), default=0)
     packed = _Packed(
@@ -77,13 +73,7 @@ def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Inter
 
 
 def bca(values: Sequence[float], resampled: Sequence[float], confidence: float) -> Interval:
-    """Return the interval of a mean, given the means of resamples.
-
-    Args:
-        values: What it is the mean of; at least two.
-        resampled: The means of resamples, in any order.
-        confidence: Of the interval.
-    """
+    """Return the interval of the mean of at least two values, given the means of resamples in any order."""
     rising = sorted(resampled)
     tail = (1 - confidence) / 2
     tails = _corrected(values, rising, tail)
@@ -92,12 +82,7 @@ def bca(values: Sequence[float], resampled: Sequence[float], confidence: float) 
 
 
 def quantile(rising: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies, interpolated as numpy does by default.
-
-    Args:
-        rising: The values, the smallest first; at least one.
-        share: In [0, 1].
-    """
+    """Return a quantile of sorted values, at least one, interpolated as numpy does by default."""
     place = (len(rising) - 1) * share
     below = math.floor(place)
     above = min(below + 1, len(rising) - 1)
@@ -113,7 +98,7 @@ def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) ->
     reach = max(abs(value - mean) for value in values)
     if reach <= 0.0:
         return None
-    near = reach * 2.0**-30  # what is rounded is not counted as lying on a side
+    near = reach * 2.0**-30  # within rounding, a resample lies on neither side
     below = sum(value < mean - near for value in rising)
     ties = sum(abs(value - mean) <= near for value in rising)
     share = (below + ties / 2) / len(rising)
@@ -129,7 +114,7 @@ def _corrected(values: Sequence[float], rising: Sequence[float], tail: float) ->
 
 
 class _Packed:
-    """Columns as one integer per task; one that some tasks lack takes a second field, for their number."""
+    """Columns packed into one integer per task; a column with gaps has a second field, for the task count."""
 
     def __init__(self, columns: Mapping[str, Column], tasks: int) -> None:
         self.names = tuple(columns)
@@ -137,7 +122,7 @@ class _Packed:
         bits = min(_FINEST, _FIELD - 1 - tasks.bit_length())
         self._scales: list[tuple[float, float]] = []
         self._counts: list[int | None] = []
-        """For each column the place of the field that counts its tasks."""
+        """For each column, the index of the field that counts its tasks; `None` if it has no gaps."""
         fields: list[Sequence[int]] = []
         for column in columns.values():
             known = [value for value in column if value is not None]
@@ -156,7 +141,7 @@ class _Packed:
         ]
 
     def resampled_means(self, source: random.Random, resamples: int) -> list[list[float]]:
-        """Draw tasks, as many as there are, again and again; return each column's means."""
+        """Return the means of each column over `resamples` draws of as many tasks as there are."""
         unpack = struct.Struct(f"<{self._width}Q").unpack
         rows, tasks, size = self._rows, self._tasks, 8 * self._width
         sums = [unpack(sum(source.choices(rows, k=tasks)).to_bytes(size, "little")) for _ in range(resamples)]
