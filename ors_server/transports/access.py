@@ -133,7 +133,7 @@ class Keyring:
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
-        if self.is_open or credential == self.own_key:
+        if self.is_open or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
             return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:

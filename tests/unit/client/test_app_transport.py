@@ -7,6 +7,7 @@ import anyio
 import httpx2
 import pytest
 from anyio.lowlevel import checkpoint
+from pydantic import SecretStr
 
 from ors_server.app import create_app
 from ors_server.client import (
@@ -17,6 +18,7 @@ from ors_server.client import (
     UnreachableError,
     app_transport,
 )
+from ors_server.errors import UnauthenticatedError
 from ors_server.settings import Settings
 
 URL = "http://in.process/below"
@@ -55,6 +57,16 @@ async def test_an_episode_is_played_over_mcp(slope):
     async with app.running(), app.client() as client, client.mcp_episode(split="train", index=0) as episode:
         assert (await episode.call("climb", {"reward": 0.25})).reward == 0.25
         assert (await episode.check()).episode_return == 0.25
+
+
+@pytest.mark.anyio
+async def test_whoever_runs_an_application_needs_none_of_its_keys(slope):
+    app = create_app([slope], Settings(api_keys=SecretStr("trainer:me:0123456789abcdef0123456789abcdef")))
+    async with app.running(), app.client() as client, client_of(app) as stranger:
+        assert await client.num_tasks("train") == 3
+        for key in (None, "", app.keyring.own_key[:-1]):
+            with pytest.raises(UnauthenticatedError):
+                await AsyncClient("http://localhost", key, options=stranger.options).num_tasks("train")
 
 
 @pytest.mark.anyio
