@@ -369,13 +369,25 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return options[0] if len(options) == 1 else schema
 
 
+_EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "event": {"enum": ["step", "summary", "end", "error"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["event", "data"],
+}
+"""One event of a stream: before OpenAPI 3.2 a schema of `text/event-stream` describes each event."""
+
+
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     summary, answer = operation.signature.summary, operation.signature.answer
     content: dict[str, Any] = {"application/json": {"schema": schemas[answer, "serialization"]}}
     if operation.signature.is_stream:
         step = f"`step` (data: {answer.__name__}, id: its number)"
         text = f"Events {step}, `summary`, then one `end` or `error` (Problem)."
-        content = {"text/event-stream": {"schema": {"type": "string", "description": text}}}
+        content = {"text/event-stream": {"schema": {**_EVENT_SCHEMA, "description": text}}}
     problem = {"application/json": {"schema": schemas[Problem, "serialization"]}}
     responses: dict[str, Any] = {str(int(operation.status)): {"description": summary, "content": content}}
     for status in operation.all_failures:
