@@ -1,5 +1,6 @@
 """The composition root: the only module that names concrete parts and puts them together."""
 
+import importlib
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -150,6 +151,7 @@ class App:
         settings = self.settings
         async with AsyncExitStack() as stack:
             if self._in_process is None:
+                _load_mcp()
                 stack.push_async_callback(offload.aclose)
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(
@@ -274,6 +276,11 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
     for item in environments:
         definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
     return App(definitions, settings or load_settings())
+
+
+def _load_mcp() -> None:
+    """Import the MCP door, a third of all imports, before anything watches the event loop or shares it."""
+    importlib.import_module("ors_server.transports.mcp.mcp_app")
 
 
 @asynccontextmanager

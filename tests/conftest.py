@@ -74,7 +74,7 @@ SLOW = (
     "tests/unit/tasks/math_word_problems/test_environment.py",
     "tests/unit/tasks/math_word_problems/test_gold_answers.py",
     "tests/unit/tasks/shell/",
-    "tests/unit/transports/test_ors.py::test_numbers_of_any_form_hold_nobody_up",
+    "tests/unit/transports/test_ors_app.py::test_numbers_of_any_form_hold_nobody_up",
 )
 """How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
 

@@ -11,7 +11,7 @@ import anyio
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.call_answer import MAX_SHOWN, CallAnswer, read_answer
+from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
 from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.evidence import Evidence
@@ -160,7 +160,7 @@ class _Grader:
             await self.aclose()
             raise _Failed(self._unloadable)
 
-    async def _ask(self, question: bytes, expected: Any = None) -> CallAnswer:
+    async def _ask(self, question: bytes, expected: Any = None) -> FunctionAnswer:
         if self._worker is None:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
@@ -179,7 +179,7 @@ class _Grader:
         finally:
             self._left -= worker.spent_s - spent
 
-    def _compare(self, case: _Prepared, answer: CallAnswer) -> None:
+    def _compare(self, case: _Prepared, answer: FunctionAnswer) -> None:
         if case.case.raises is not None:
             if not _is_raised(case.case.raises, answer):
                 raise _Failed(self._explain(case, f"raised no such error: {_what_happened(answer)}"))
@@ -197,7 +197,7 @@ class _Grader:
         return f"{reason}; called with {case.arguments!r} {dict(case.keywords)!r}, expected {wanted}"
 
 
-def _is_raised(expected: str, answer: CallAnswer) -> bool:
+def _is_raised(expected: str, answer: FunctionAnswer) -> bool:
     """Return whether the error's class, or one above it, has the expected name.
 
     Beyond the agent's own classes only the nearest of Python's counts, with those above it.
@@ -215,7 +215,7 @@ def _error_class(name: str) -> type[BaseException] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
 
 
-def _what_happened(answer: CallAnswer) -> str:
+def _what_happened(answer: FunctionAnswer) -> str:
     if answer.names:
         return f"raised {answer.names[0][:MAX_SHOWN]}: {answer.text}"
     if answer.unfit is not None:

@@ -18,7 +18,7 @@ from anyio.abc import Process
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.call_answer import read_answer
+from ors_server.grading.function_answer import read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text

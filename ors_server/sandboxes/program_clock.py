@@ -27,8 +27,8 @@ UNCOUNTED_PATIENCE = 3.0
 """A program whose waits for a processor are not all known may idle for this many times its limit."""
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
-_NOTHING = 1e-6
-"""Seconds: a shorter rest of the limit counts as none; a clock's reading plus it may be that reading."""
+_LOOK_LEAST = 0.01
+"""Seconds from one look to the next at least: a shorter rest of the limit may be too small for the clock to add."""
 _GRACE = 0.05
 """Seconds to read what has already arrived before the program is called late."""
 
@@ -118,9 +118,9 @@ class ProgramClock:
             self._begin_to_watch()
         processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
-        while left > _NOTHING:
+        while left > 0:
             # Random, so that a program cannot foresee it and be ready to run just then.
-            due = clock.monotonic() + min(left, _LOOK_EVERY * random.uniform(0.5, 1.0))  # noqa: S311  (not a secret)
+            due = clock.monotonic() + max(_LOOK_LEAST, min(left, _LOOK_EVERY * random.uniform(0.5, 1.0)))  # noqa: S311  (not a secret)
             await clock.sleep(due - clock.monotonic())
             self._count(late=clock.monotonic() - due)
             used = self._see()
@@ -131,7 +131,7 @@ class ProgramClock:
                 patience = UNCOUNTED_PATIENCE if used.has_ended_children else 1.0
                 spent = self._awake - awake
                 left = min(limit - (self._processor - processor), patience * limit - spent)
-            if left > _NOTHING and self._counted >= backstop:
+            if left > 0 and self._counted >= backstop:
                 raise SandboxStarvedError(
                     f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
                     f"{self._counted - began:.0f} seconds: the machine is too busy"

@@ -2,27 +2,27 @@
 
 import pytest
 
-from ors_server.grading.call_answer import CallAnswer, read_answer
+from ors_server.grading.function_answer import FunctionAnswer, read_answer
 from ors_server.grading.encoding import DecodingError, to_text
 
 
 @pytest.mark.parametrize(
     ("answer", "read"),
     [
-        ({"value": [1, 2]}, CallAnswer(has_value=True, is_expected=True)),
-        ({"value": [2, 1]}, CallAnswer(has_value=True)),
-        ({"value": {"x": 1, "y": 2}}, CallAnswer(has_value=True)),
-        ({"stop": None}, CallAnswer(names=("StopIteration",))),
+        ({"value": [1, 2]}, FunctionAnswer(has_value=True, is_expected=True)),
+        ({"value": [2, 1]}, FunctionAnswer(has_value=True)),
+        ({"value": {"x": 1, "y": 2}}, FunctionAnswer(has_value=True)),
+        ({"stop": None}, FunctionAnswer(names=("StopIteration",))),
         (
             {"raised": {"names": ["Mine", "ValueError"], "text": "why"}},
-            CallAnswer(names=("Mine", "ValueError"), text="why"),
+            FunctionAnswer(names=("Mine", "ValueError"), text="why"),
         ),
-        ({"raised": {"names": 3}}, CallAnswer()),
-        ({"raised": {"text": "x" * 10_000}}, CallAnswer(text="x" * 200)),
-        ({"raised": [1]}, CallAnswer()),
-        ({"unfit": "y" * 10_000}, CallAnswer(unfit="y" * 200)),
-        ({"is_expected": True, "has_value": True}, CallAnswer()),
-        ({}, CallAnswer()),
+        ({"raised": {"names": 3}}, FunctionAnswer()),
+        ({"raised": {"text": "x" * 10_000}}, FunctionAnswer(text="x" * 200)),
+        ({"raised": [1]}, FunctionAnswer()),
+        ({"unfit": "y" * 10_000}, FunctionAnswer(unfit="y" * 200)),
+        ({"is_expected": True, "has_value": True}, FunctionAnswer()),
+        ({}, FunctionAnswer()),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -226,7 +226,7 @@ def test_a_row_that_cannot_be_read_is_no_judgement():
     row = {"record": {"origin": 1}, "steps": []}
     with pytest.raises(RecordError):
         fields_of_row(row)
-    assert "no record of an episode" in (score(watch, **row).reason or "")
+    assert "invalid record of an episode" in (score(watch, **row).reason or "")
     whole = write_recorded(*record([THINK]))
     with pytest.raises(RewardFieldError, match="final_response_from"):
         fields_of_row(whole | {"final_response_from": 7})

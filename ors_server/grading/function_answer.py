@@ -12,7 +12,7 @@ _MAX_NAME = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class CallAnswer:
+class FunctionAnswer:
     """The result of a call, as far as judging needs it."""
 
     has_value: bool = False
@@ -26,7 +26,7 @@ class CallAnswer:
     """Why its value cannot be compared, cut."""
 
 
-def read_answer(text: bytes, expected: Tree, tolerance: float) -> CallAnswer:
+def read_answer(text: bytes, expected: Tree, tolerance: float) -> FunctionAnswer:
     """Read an answer, and compare its value.
 
     Args:
@@ -41,7 +41,7 @@ def read_answer(text: bytes, expected: Tree, tolerance: float) -> CallAnswer:
         raise DecodingError("wrote something else where an answer was awaited")
     told = cast("dict[str, Any]", tree)
     raised: Any = told.get("raised")
-    return CallAnswer(
+    return FunctionAnswer(
         has_value="value" in told,
         is_expected="value" in told and same(expected, told["value"], tolerance),
         names=("StopIteration",) if "stop" in told else _names(raised),
