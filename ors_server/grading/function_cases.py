@@ -11,10 +11,10 @@ import anyio
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
 from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.evidence import Evidence
+from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
 from ors_server.grading.grading_errors import GradingError
 from ors_server.offload import OverLimitError
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError

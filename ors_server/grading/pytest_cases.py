@@ -18,11 +18,11 @@ from anyio.abc import Process
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.function_answer import read_answer
 from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.evidence import Evidence
+from ors_server.grading.function_answer import read_answer
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.offload import OverLimitError
 from ors_server.sandboxes.processes import lower_priority

@@ -28,7 +28,7 @@ UNCOUNTED_PATIENCE = 3.0
 _UNWATCHED = 0.25
 _LOOK_EVERY = 0.5
 _LOOK_LEAST = 0.01
-"""Seconds from one look to the next at least: a shorter rest of the limit may be too small for the clock to add."""
+"""Seconds from one look to the next at least: a shorter rest may be too small for the clock to add."""
 _GRACE = 0.05
 """Seconds to read what has already arrived before the program is called late."""
 

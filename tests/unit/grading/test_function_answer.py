@@ -2,8 +2,8 @@
 
 import pytest
 
-from ors_server.grading.function_answer import FunctionAnswer, read_answer
 from ors_server.grading.encoding import DecodingError, to_text
+from ors_server.grading.function_answer import FunctionAnswer, read_answer
 
 
 @pytest.mark.parametrize(
