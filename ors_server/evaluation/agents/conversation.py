@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from pydantic_core import from_json
+
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.targets import Answer
 from ors_server.wire import (
@@ -93,12 +95,17 @@ def _read_call(number: int, given: Mapping[str, Any]) -> ChatCall:
     call_id, name = str(given.get("id") or f"call_{number}"), str(function.get("name") or "")
     written: Any = function.get("arguments")
     try:
-        arguments: Any = json.loads(written or "{}") if isinstance(written, str | None) else written
+        arguments: Any = _read_json(written or "{}") if isinstance(written, str | None) else written
     except ValueError as error:
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not JSON: {error}.")
     if not isinstance(arguments, dict):
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not a JSON object.")
     return ChatCall(call_id, name, cast("JSONObject", arguments))
+
+
+def _read_json(text: str) -> Any:
+    """Read what every server reads: no NaN, and no half of a surrogate pair."""
+    return from_json(text, allow_inf_nan=False)
 
 
 def _text(content: Any) -> str:

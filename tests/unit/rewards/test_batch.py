@@ -164,7 +164,7 @@ def test_no_more_rows_are_taken_than_the_bound_while_one_is_stuck(mine):
             taken += 1
             yield {"kind": "stuck" if number == 0 else "fine"}
 
-    results = score_rows(mine("trouble"), rows(), jobs=2, time_limit=1.0)
+    results = score_rows(mine("trouble"), rows(), jobs=2, time_limit=5.0)  # of which the others need nothing
     assert next(results).status is RewardStatus.LIMIT
     assert 1 < taken <= LOOK_AHEAD
     assert statuses(results) == ["graded"] * (3 * LOOK_AHEAD - 1)

@@ -111,6 +111,18 @@ async def test_malformed_arguments_are_told_to_the_model_and_not_run(play, serve
     assert "not a JSON object" in told[1]
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["NaN", "-Infinity", '"\\ud800"', '"\\udfff x"', "[" * 5000, "1" * 5000 + "e"],
+    ids=lambda text: text[:12],
+)
+async def test_values_that_no_server_reads_are_told_to_the_model(play, server, value):
+    attempt, _ = await play(said("", ("guess", f'{{"number": {value}}}')), said("", RIGHT))
+    assert (attempt.status, attempt.episode_return, attempt.steps) == (AttemptStatus.DONE, 1.0, 1)
+    told = [message["content"] for message in server.asked[-1]["messages"] if message["role"] == "tool"]
+    assert "are not JSON" in told[0]
+
+
 async def test_a_model_that_never_writes_json_ends_with_what_was_paid(play):
     attempt, _ = await play(*[said("", ("guess", "{"))] * 3)
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.DONE, "malformed_calls")
