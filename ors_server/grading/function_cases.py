@@ -11,7 +11,14 @@ import anyio
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
+from ors_server.grading.cases import (
+    LEAST_SECONDS,
+    CaseReport,
+    CaseResult,
+    FunctionCase,
+    TimeLimits,
+    name_cases,
+)
 from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, to_text
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
@@ -22,7 +29,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 WHOLE = 30.0
 """By default, all cases together get this many times one case's time."""
 _INLINE = 65_536
-_LEAST = 0.001
 _MAX_SHOWN = 200
 
 
@@ -133,7 +139,7 @@ class _Grader:
         return CaseResult(case.name, passed=True)
 
     async def _play(self, case: _Prepared) -> None:
-        if self._left <= 0:
+        if self._left < LEAST_SECONDS:
             raise _Failed("the time for all cases was over")
         if self._worker is None:
             await self._start()
@@ -165,7 +171,7 @@ class _Grader:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
         try:
-            text = await worker.ask(question, min(self._limit, max(_LEAST, self._left)))
+            text = await worker.ask(question, min(self._limit, max(LEAST_SECONDS, self._left)))
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
             raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None

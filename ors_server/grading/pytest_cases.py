@@ -18,7 +18,7 @@ from anyio.abc import Process
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
-from ors_server.grading.cases import CaseReport, CaseResult, TimeLimits
+from ors_server.grading.cases import LEAST_SECONDS, CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.evidence import Evidence
@@ -40,7 +40,6 @@ ENVIRONMENT = {
 """Of the hidden tests; they also get their own folder as `HOME` and `TMPDIR`."""
 _CASE_SHARE = 6.0
 _GRACE = 1.0
-_LEAST = 0.001
 _OUT_OF_TIME = "the time for all tests was over"
 _TESTS_GAVE_WAY = "the tests gave way over what the agent's code gave them"
 _PASSED = {0, 1}
@@ -343,7 +342,9 @@ class _Run:
     async def _ask(self, worker: AgentWorker, question: bytes) -> bytes:
         spent, limits = worker.spent_s, self._suite.limits
         try:
-            return await worker.ask(question, min(limits.case, max(_LEAST, limits.whole - self._agent_s)))
+            return await worker.ask(
+                question, min(limits.case, max(LEAST_SECONDS, limits.whole - self._agent_s))
+            )
         finally:
             self._agent_s += worker.spent_s - spent
 
@@ -359,9 +360,11 @@ class _Run:
             )
 
     async def _receive(self, time_limit: float) -> bytes:
-        if max(self._tests.spent_s, self._agent_s) >= time_limit:
+        if time_limit - max(self._tests.spent_s, self._agent_s) < LEAST_SECONDS:
             raise OutOfTimeError
-        return await self._tests.wait_for(self._read_message, max(_LEAST, time_limit - self._tests.spent_s))
+        return await self._tests.wait_for(
+            self._read_message, max(LEAST_SECONDS, time_limit - self._tests.spent_s)
+        )
 
     async def _read_message(self) -> bytes:
         length = payload_length(await self._read(HEADER_LENGTH))
