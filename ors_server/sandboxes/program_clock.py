@@ -111,7 +111,7 @@ class ProgramClock:
 
     async def _watch(self, limit: float) -> None:
         clock = self._clock
-        began = clock.monotonic()
+        began, had_spent = clock.monotonic(), self._total
         backstop = began + max(BACKSTOP_LEAST, BACKSTOP_FACTOR * limit)
         if not self._is_watched:
             await clock.sleep(max(0.0, min(_UNWATCHED, limit / 4) - self._unseen))
@@ -136,6 +136,8 @@ class ProgramClock:
                     f"a program got {spent:.1f} of its {limit:g} seconds of a processor within "
                     f"{self._counted - began:.0f} seconds: the machine is too busy"
                 )
+        # Where it slept before and computes now, the larger of all sleep and all computing grows by less.
+        self._before += max(0.0, had_spent + limit - self._total)
         await clock.sleep(_GRACE)
         raise OutOfTimeError("ran out of time")
 

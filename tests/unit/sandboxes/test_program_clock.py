@@ -128,6 +128,34 @@ async def test_a_wait_that_is_not_over_is_no_sleep() -> None:
     assert wall > BACKSTOP_LEAST
 
 
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_limit_that_ran_out_is_spent_whatever_was_done_before_it(
+    seed: int,
+) -> None:
+    draw = random.Random(seed)  # noqa: S311  (not a secret)
+    clock, used = FakeClock(), Usage(0.0, 0.0, {})
+    program = ProgramClock(lambda: used, clock)
+
+    async def pass_time(seconds: float) -> None:
+        nonlocal used
+        computes, is_ready, is_late = (
+            draw.random() < 0.5,
+            draw.random() < 0.5,
+            seconds < 1 and draw.random() < 0.3,
+        )
+        for _ in range(int(seconds * 20)):
+            delayed = used.delays.get(PROGRAM, 0.0) + 0.05 * is_late
+            used = Usage(used.processor_s + 0.05 * computes, 0.0, {PROGRAM: delayed}, computes and is_ready)
+            await clock.advance(0.05)
+
+    for _ in range(draw.randint(0, 3)):
+        await program.wait_for(lambda: pass_time(draw.uniform(0.1, 0.8)), 10)
+    before, limit = program.spent_s, draw.uniform(0.5, 2)
+    with pytest.raises(OutOfTimeError):
+        await program.wait_for(lambda: pass_time(100), limit)
+    assert program.spent_s > before + limit - 1e-9
+
+
 class LateServer(FakeClock):
     """A clock on which every sleeper is woken two seconds late."""
 
@@ -136,9 +164,7 @@ class LateServer(FakeClock):
         await super().sleep(seconds + 2)
 
 
-@pytest.mark.parametrize("seed", range(20))
-async def test_the_server_s_own_delay_is_not_the_program_s(seed: int) -> None:
-    random.seed(seed)  # it decides when the program is looked at, and so how the rest of its limit is rounded
+async def test_the_server_s_own_delay_is_not_the_program_s() -> None:
     machine = Machine()
     machine.clock = LateServer()
     outcome, _, wall = await machine.run(1)
