@@ -31,11 +31,7 @@ class ArgumentNames(dict[str, Meaning]):
     """Other names of parameters: what a model may write, and the parameter that it means."""
 
     def meaning(self, given: str) -> tuple[str, Callable[[Any], Any] | None]:
-        """Return the parameter that a name means, and how its value is read.
-
-        Args:
-            given: What the model wrote.
-        """
+        """Return the parameter that a name means, and how its value is read."""
         found = self.get(given, given)
         return (found, None) if isinstance(found, str) else found
 
@@ -56,22 +52,12 @@ def only_these_arguments(**aliases: Meaning) -> Callable[[_Function], _Function]
 
 
 def names_of(function: object) -> ArgumentNames | None:
-    """Return the other names that a function's arguments may have; `None` if it takes any name.
-
-    Args:
-        function: A tool's function.
-    """
+    """Return the other names that a function's arguments may have; `None` if it takes any name."""
     return read_mark(function, NAMES_MARK, ArgumentNames)
 
 
 def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> Callable[[JSONObject], Any]:
-    """Make the function that validates a tool's arguments.
-
-    Args:
-        tool: The tool's name, for errors.
-        model: The arguments' model.
-        names: Other names of the parameters.
-    """
+    """Make the function that validates a tool's arguments."""
     structured = {
         name: kind for name, field in model.model_fields.items() if (kind := _kind(field.annotation))
     }
@@ -122,21 +108,13 @@ def _parse(value: Any, kind: type | None) -> Any:
 
 
 def seconds_of(milliseconds: Any) -> Any:
-    """Read a time limit in milliseconds, as some models were trained to write it.
-
-    Args:
-        milliseconds: What the model wrote.
-    """
+    """Read a time limit in milliseconds, as some models were trained to write it."""
     is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
     return milliseconds / 1000 if is_number else milliseconds
 
 
 def shell_text_of(command: Any) -> Any:
-    """Read a command that is a list of words; `["bash", "-lc", script]` is the script.
-
-    Args:
-        command: What the model wrote.
-    """
+    """Read a command that is a list of words; `["bash", "-lc", script]` is the script."""
     try:
         words = _WORDS.validate_python(command)
     except ValidationError:

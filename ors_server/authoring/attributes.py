@@ -24,9 +24,6 @@ _NEAR = 0.82
 def check_attributes(cls: type[Environment]) -> None:
     """Check the attributes and the methods' forms of an environment's class.
 
-    Args:
-        cls: The author's class.
-
     Raises:
         EnvironmentDefinitionError: If one has another type or form than documented, or looks misspelt.
     """

@@ -32,11 +32,7 @@ MAX_ERROR_TEXT = 8_192
 
 
 def is_async(function: Function) -> bool:
-    """Return whether calling the function gives an awaitable at once.
-
-    Args:
-        function: A function or method, possibly wrapped by `functools.partial` or decorators.
-    """
+    """Return whether calling the function gives an awaitable at once."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(inspect.unwrap(function))
@@ -49,12 +45,8 @@ async def call_author(
 
     Args:
         function: The function; if it is not async but returns an awaitable, that is awaited here.
-        *args: Its positional arguments.
         thread: Gets the worker thread, so that the caller can wait for it after giving up on the call.
         on_loop: Whether the function is known to be async; `None` finds out.
-
-    Returns:
-        What the function returned.
 
     Raises:
         AuthorRaisedError: If it raised anything, or was cancelled by anybody but the server.
@@ -99,14 +91,6 @@ class AuthorRaisedError(AuthorError):
 
 async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringThread | None = None) -> Any:
     """Call an author's function whose failure means that the environment cannot go on.
-
-    Args:
-        function: The function.
-        *args: Its positional arguments.
-        thread: Gets the worker thread, so that the caller can wait for it after giving up.
-
-    Returns:
-        What the function returned.
 
     Raises:
         EnvironmentFailedError: If it raised; the message is `Type: message (file.py:12)`.

@@ -43,11 +43,7 @@ class AbilityError(AskError):
     code = "client_ability"
 
     def __init__(self, missing: frozenset[Ability]) -> None:
-        """Name what is missing.
-
-        Args:
-            missing: At least one ability.
-        """
+        """Name what is missing."""
         names = ", ".join(sorted(missing))
         super().__init__(f"the calling program does not offer {names}; catch this error to go on without it")
         self.missing = missing
@@ -124,21 +120,11 @@ class CallingClient(Protocol):
     """The program that made a call, as a tool sees it."""
 
     def can(self, ability: Ability) -> bool:
-        """Say whether the program offers an ability.
-
-        Args:
-            ability: What is needed.
-        """
+        """Say whether the program offers an ability."""
         ...
 
     async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
-        """Send the program a log line; nothing happens where it takes none.
-
-        Args:
-            level: How severe.
-            data: Any JSON value.
-            logger: Who speaks.
-        """
+        """Send the program a log line; nothing happens where it takes none."""
         ...
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
@@ -161,30 +147,13 @@ class NoClient:
     """A caller of whom nothing can be asked, such as an ORS client."""
 
     def can(self, ability: Ability) -> bool:
-        """Say no.
-
-        Args:
-            ability: What is needed.
-        """
+        """Say no."""
         del ability
         return False
 
     async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
-        """Do nothing.
-
-        Args:
-            level: Ignored.
-            data: Ignored.
-            logger: Ignored.
-        """
+        """Do nothing."""
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Refuse.
-
-        Args:
-            questions: What would have been asked.
-
-        Raises:
-            AbilityError: Always.
-        """
+        """Refuse."""
         raise AbilityError(frozenset(NEEDS[type(question)] for question in questions.values()))

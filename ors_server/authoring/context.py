@@ -73,8 +73,6 @@ class CallContext:
 
         Args:
             progress: How far, in the tool's own unit; it should only grow.
-            total: The value of `progress` at the end, if known.
-            message: A short text for a person.
         """
         for listener in list(self.listeners):
             try:
@@ -85,19 +83,13 @@ class CallContext:
                     self.listeners.remove(listener)
 
     def can(self, ability: Ability) -> bool:
-        """Say whether the calling program offers an ability.
-
-        Args:
-            ability: What a question would need.
-        """
+        """Say whether the calling program offers an ability."""
         return self.client.can(ability)
 
     async def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
         """Send the calling program a log line; where it takes none, nothing happens.
 
         Args:
-            level: How severe.
-            data: Any JSON value, most often a string.
             logger: Who speaks.
         """
         try:
@@ -124,7 +116,6 @@ class CallContext:
         """Put a form before the person behind the calling program.
 
         Args:
-            message: What the form is for.
             schema: JSON Schema of an object whose properties are strings, numbers, booleans or choices.
             key: Names the question; a second form in the same call needs another key.
 
@@ -143,8 +134,6 @@ class CallContext:
         """Ask the calling program's own model.
 
         Args:
-            prompt: What to ask.
-            max_tokens: Most tokens of the answer.
             system_prompt: Its instructions.
             key: Names the question; a second one in the same call needs another key.
 
@@ -159,9 +148,6 @@ class CallContext:
 
     async def list_roots(self, *, key: str = "roots") -> tuple[Root, ...]:
         """Ask which folders the calling program works on.
-
-        Args:
-            key: Names the question.
 
         Raises:
             AbilityError: If the program does not say.

@@ -152,11 +152,7 @@ class EnvironmentDefinition:
     """Least and greatest return of an episode, if the class declares them."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
-        """Return what the sandbox of a session may use; `None` if it needs none.
-
-        Args:
-            toolset: The toolset that the session's creator asked for.
-        """
+        """Return what the sandbox of a session may use; `None` if it needs none."""
         if self.sandbox is None and toolset is not None and toolset.needs_sandbox:
             return Limits()
         return self.sandbox
@@ -169,21 +165,12 @@ class EnvironmentDefinition:
         )
 
     def split_type(self, name: str) -> str | None:
-        """Return the type of a split, or `None` if there is no such split.
-
-        Args:
-            name: The split's name.
-        """
+        """Return the type of a split, or `None` if there is no such split."""
         return next((split.type for split in self.splits if split.name == name), None)
 
 
 def make_listing(tools: Mapping[str, ToolDefinition], *, supports_score_group: bool) -> ToolListing:
-    """Announce the shared tools, keeping the terminal one out of the agent's sight.
-
-    Args:
-        tools: All tools by name.
-        supports_score_group: Whether groups can be scored.
-    """
+    """Announce the shared tools, keeping the terminal one out of the agent's sight."""
     terminal = next((tool for tool in tools.values() if tool.terminal), None)
     return ToolListing(
         tools=[tool.spec for tool in tools.values() if tool.shared and not tool.terminal],
@@ -193,9 +180,5 @@ def make_listing(tools: Mapping[str, ToolDefinition], *, supports_score_group: b
 
 
 def announce_terminal(tool: ToolDefinition) -> TerminalToolSpec:
-    """Announce a terminal tool.
-
-    Args:
-        tool: The tool, marked `@terminal`.
-    """
+    """Announce a terminal tool."""
     return TerminalToolSpec(name=tool.name, arg=tool.terminal_arg, description=tool.spec.description)

@@ -32,11 +32,7 @@ class Docstring:
 
 
 def read_docstring(function: Callable[..., Any]) -> Docstring:
-    """Read a function's docstring; a function without one says nothing.
-
-    Args:
-        function: The function.
-    """
+    """Read a function's docstring; a function without one says nothing."""
     lines = (inspect.getdoc(function) or "").splitlines()
     starts = [position for position in range(len(lines)) if _begins_section(lines, position)]
     description = "\n".join(lines[: starts[0] if starts else len(lines)]).strip()

@@ -92,12 +92,7 @@ class Environment:
     _rng: Random | None = None
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
-        """Keep the task and the secrets; do slow work in `setup`.
-
-        Args:
-            task_spec: The task, a JSON object.
-            secrets: Secrets by name.
-        """
+        """Keep the task and the secrets; do slow work in `setup`."""
         self.task_spec = task_spec
         self.secrets: dict[str, str] = dict(secrets or {})
 
@@ -176,9 +171,6 @@ class Environment:
     def list_tasks(cls, split: str) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
         """Return all tasks of a split, in an order that never changes.
 
-        Args:
-            split: A name that `list_splits` gave.
-
         Raises:
             NotImplementedError: If tasks are addressed by index only.
         """
@@ -186,11 +178,7 @@ class Environment:
 
     @classmethod
     def num_tasks(cls, split: str) -> int | Awaitable[int]:
-        """Return how many tasks a split has.
-
-        Args:
-            split: A name that `list_splits` gave.
-        """
+        """Return how many tasks a split has."""
         raise NotImplementedError
 
     @classmethod
@@ -198,7 +186,6 @@ class Environment:
         """Return one task.
 
         Args:
-            split: A name that `list_splits` gave.
             index: From 0; negative ones count from the end.
 
         Raises:
@@ -210,13 +197,7 @@ class Environment:
     def get_task_range(
         cls, split: str, start: int | None = None, stop: int | None = None
     ) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
-        """Return a slice of a split's tasks, with Python's rules for slices.
-
-        Args:
-            split: A name that `list_splits` gave.
-            start: First index, inclusive.
-            stop: Last index, exclusive.
-        """
+        """Return a slice of a split's tasks, with Python's rules for slices."""
         raise NotImplementedError
 
     def setup(self) -> Awaitable[None] | None:
@@ -278,9 +259,6 @@ class Environment:
 
         Without it, the class's `reward` scores them, if it takes `rollouts`.
 
-        Args:
-            candidates: The rollouts.
-
         Returns:
             One score per candidate, in the same order.
         """
@@ -288,32 +266,18 @@ class Environment:
 
 
 def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
-    """Hand an environment the sandbox of its session.
-
-    Args:
-        environment: The session's instance.
-        sandbox: Ready to be used; its giver closes it.
-    """
+    """Hand an environment the sandbox of its session."""
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
 
 
 def rng_state(instance: object) -> object:
-    """Return where a session's source of chance stands; `None` if nothing was drawn from it.
-
-    Args:
-        instance: The session's environment object.
-    """
+    """Return where a session's source of chance stands; `None` if nothing was drawn from it."""
     rng = instance._rng if isinstance(instance, Environment) else None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
     return None if rng is None else rng.getstate()
 
 
 def restore_rng(instance: object, state: object) -> None:
-    """Bring a session's source of chance back to where it stood.
-
-    Args:
-        instance: The session's environment object.
-        state: What `rng_state` returned for an object with the same seed.
-    """
+    """Bring a session's source of chance back to where it stood."""
     if not isinstance(instance, Environment):
         return
     rng = None

@@ -45,11 +45,7 @@ _HOMES = ("openreward.environments", "ors.environment")
 
 
 def foreign_base(cls: type) -> type | None:
-    """Return the foreign `Environment` class that a class derives from, or `None`.
-
-    Args:
-        cls: Any class.
-    """
+    """Return the foreign `Environment` class that a class derives from, or `None`."""
     for base in cls.__mro__[1:]:
         if base.__name__ == "Environment" and any(base.__module__.startswith(home) for home in _HOMES):
             return base
@@ -58,10 +54,6 @@ def foreign_base(cls: type) -> type | None:
 
 def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     """Compute the definition of a foreign environment class.
-
-    Args:
-        cls: The author's class.
-        base: The foreign `Environment` class.
 
     Raises:
         EnvironmentDefinitionError: If it has no tools, no splits or no prompt.

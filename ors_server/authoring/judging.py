@@ -72,40 +72,24 @@ class OwnEpisode(Protocol):
 
 
 def own_episode(instance: Any) -> OwnEpisode | None:
-    """Return the episode that an instance plays, or `None` if it was made outside of a session.
-
-    Args:
-        instance: An environment object.
-    """
+    """Return the episode that an instance plays, or `None` if it was made outside of a session."""
     found: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
     return found
 
 
 def give_episode(instance: Any, episode: OwnEpisode) -> None:
-    """Hand an environment the episode of its session.
-
-    Args:
-        instance: The session's environment object.
-        episode: A view of its episode.
-    """
+    """Hand an environment the episode of its session."""
     vars(instance)[_ATTRIBUTE] = episode  # past whatever the author's class does with its attributes
 
 
 def take_episode(instance: Any) -> None:
-    """Take the episode away from an environment whose session has ended.
-
-    Args:
-        instance: The session's environment object.
-    """
+    """Take the episode away from an environment whose session has ended."""
     if _ATTRIBUTE in vars(instance):
         del vars(instance)[_ATTRIBUTE]
 
 
 def read_reward(cls: Any) -> Reward | None:
     """Read the reward that a class names.
-
-    Args:
-        cls: The author's class.
 
     Raises:
         EnvironmentDefinitionError: If it is no reward.
@@ -161,11 +145,6 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
 async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, Any]) -> RewardResult | None:
     """Ask the reward that a class names what its episode is worth in the end.
 
-    Args:
-        instance: The environment object.
-        final_response: What the agent handed in.
-        fields: Further fields.
-
     Returns:
         What it came to; a number that the episode's policy would refuse is an error. `None` if the class
         names no reward, or one of groups, which judges later.
@@ -185,11 +164,6 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
 
 async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object]) -> tuple[RewardResult, ...]:
     """Ask a group reward about rollouts of an instance's task.
-
-    Args:
-        instance: The environment object.
-        reward: A reward that takes `rollouts`.
-        rollouts: The group.
 
     Returns:
         One result per rollout, in order.

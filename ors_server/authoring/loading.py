@@ -52,9 +52,6 @@ RESERVED_NAMES = frozenset(
 def define(cls: type) -> EnvironmentDefinition:
     """Compute the definition of an environment class, native or foreign.
 
-    Args:
-        cls: A subclass of `Environment`, of `openreward`'s, or of the `ors-sdk`'s.
-
     Raises:
         EnvironmentDefinitionError: If it is none of these, its name is reserved, or it breaks a rule.
     """
@@ -98,9 +95,6 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
 
 def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     """Refuse environments that could not be told apart.
-
-    Args:
-        definitions: All environments of a server.
 
     Raises:
         EnvironmentDefinitionError: If two share a name.
@@ -172,9 +166,6 @@ def _package(point: EntryPoint) -> str:
 
 def find_classes(reference: str) -> list[type]:
     """Find the environment classes that a reference names, without defining them.
-
-    Args:
-        reference: As for `load_environments`.
 
     Raises:
         UnknownEnvironmentError: If it leads nowhere.

@@ -27,13 +27,7 @@ class Member(Generic[_Mark]):
 
 
 def read_mark(member: object, attribute: str, kind: type[_Mark]) -> _Mark | None:
-    """Return what a decorator left on a member, in whichever order it stands with `staticmethod`.
-
-    Args:
-        member: As the class holds it.
-        attribute: Under which the decorator leaves its mark.
-        kind: The mark's class.
-    """
+    """Return what a decorator left on a member, in whichever order it stands with `staticmethod`."""
     for holder in (member, getattr(member, "__func__", None)):
         found = getattr(holder, attribute, None)
         if isinstance(found, kind):
@@ -45,11 +39,6 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
     """Find the marked members of a class, in order of definition, base classes first.
 
     A name that a class sets to `None` is not inherited.
-
-    Args:
-        cls: The author's class.
-        attribute: Under which the decorator leaves its mark.
-        kind: The mark's class.
 
     Raises:
         EnvironmentDefinitionError: If something that cannot be called hides a marked member.

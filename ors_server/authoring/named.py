@@ -22,10 +22,6 @@ TOOLSETS = MappingProxyType(
 def find_toolset(item: type[Toolset] | str, where: str) -> type[Toolset]:
     """Return the class of a toolset.
 
-    Args:
-        item: The class, or one of the names.
-        where: Who asks, for the error.
-
     Raises:
         EnvironmentDefinitionError: If there is no toolset of that name.
     """

@@ -15,9 +15,6 @@ def name_code(definition: EnvironmentDefinition) -> EnvironmentDefinition:
     """Return a definition whose hooks and task methods run under their names.
 
     All but teardown and group scores are urgent: a client waits for them before it can play.
-
-    Args:
-        definition: The environment.
     """
     hooks, name = definition.hooks, definition.name
     named = replace(

@@ -56,14 +56,7 @@ SPLIT_TYPES = ("train", "validation", "test")
 
 
 def define_native(cls: type[Environment]) -> EnvironmentDefinition:
-    """Compute the definition of an `Environment` class.
-
-    Args:
-        cls: The author's class.
-
-    Raises:
-        EnvironmentDefinitionError: If the class breaks a rule; the message says which, and where.
-    """
+    """Compute the definition of an `Environment` class."""
     check_attributes(cls)
     tools = read_tools(cls)
     where = name_place(cls.__name__, cls)
@@ -106,11 +99,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
 
 
 def is_incomplete(cls: type[Environment]) -> bool:
-    """Return whether a class lacks splits, a prompt, or any tool: a base for others, or a mistake.
-
-    Args:
-        cls: The author's class.
-    """
+    """Return whether a class lacks splits, a prompt, or any tool: a base for others, or a mistake."""
     has_prompt = _overrides(cls, "get_prompt") or _overrides(cls, "get_messages")
     has_tools = bool(cls.toolsets or any(True for _ in marked_members(cls, MARK, ToolMarks)))
     return not (has_tools and has_prompt and _overrides(cls, "list_splits"))
@@ -130,9 +119,6 @@ def _sandbox_of(cls: type[Environment], toolsets: Sequence[ToolsetDefinition]) -
 
 def read_splits(cls: Any) -> tuple[Split, ...]:
     """Read and check the splits of a class.
-
-    Args:
-        cls: A class with `list_splits`.
 
     Raises:
         EnvironmentDefinitionError: If there are none, two share a name, or the method fails.
@@ -267,9 +253,6 @@ async def _load_state(instance: Environment, state: JSONObject) -> None:
 def copy_state(state: Any) -> JSONObject:
     """Copy what an instance remembers, so that nobody else changes it.
 
-    Args:
-        state: A JSON object.
-
     Raises:
         TypeError: If it is no object, or holds something that is not JSON.
         ValueError: If it holds NaN or an infinity.
@@ -325,11 +308,6 @@ def _check_messages(result: Any, where: str) -> list[Message]:
 
 def check_group_scores(result: Any, expected: int, where: str) -> list[GroupScore]:
     """Check what `score_group` returned.
-
-    Args:
-        result: Numbers or scores, native or foreign.
-        expected: How many candidates there were.
-        where: The class's name, for the error.
 
     Raises:
         EnvironmentFailedError: If the count differs, a score is not a finite number, or its metadata is not

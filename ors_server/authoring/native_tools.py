@@ -26,14 +26,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def read_tools(cls: type) -> dict[str, ToolDefinition]:
-    """Find the methods of a class that are marked as tools, in order of definition, base classes first.
-
-    Args:
-        cls: An environment or toolset class.
-
-    Raises:
-        EnvironmentDefinitionError: If a tool breaks a rule.
-    """
+    """Find the methods of a class that are marked as tools, in order of definition, base classes first."""
     found: dict[str, ToolDefinition] = {}
     for member in marked_members(cls, MARK, ToolMarks):
         if not (member.mark.is_tool or member.mark.terminal):
@@ -50,14 +43,7 @@ def read_tools(cls: type) -> dict[str, ToolDefinition]:
 
 
 def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
-    """Compute the definition of one marked method.
-
-    Args:
-        member: The method and its marks.
-
-    Raises:
-        EnvironmentDefinitionError: If the tool breaks a rule.
-    """
+    """Compute the definition of one marked method."""
     marks, where = member.mark, member.where
     check_tool_name(marks.name or member.name, where)
     function = inspect.unwrap(member.function)
@@ -102,10 +88,6 @@ def _validator(
 def define_task_tool(cls: type, item: Any) -> ToolDefinition:
     """Compute the definition of a tool that `list_task_tools` made for one task.
 
-    Args:
-        cls: The environment's class.
-        item: What `list_task_tools` gave.
-
     Raises:
         EnvironmentFailedError: If `tool_from_schema` did not make it, its schema is invalid, or the class has
             a tool of its name.
@@ -135,30 +117,14 @@ def _check_kind(function: Any, marks: ToolMarks, where: str) -> None:
 
 
 def check_tool_name(name: str, where: str) -> None:
-    """Refuse a tool name that an MCP host would refuse.
-
-    Args:
-        name: The tool's name.
-        where: How to name it in the error.
-
-    Raises:
-        EnvironmentDefinitionError: If the name is refused.
-    """
+    """Refuse a tool name that an MCP host would refuse."""
     if not TOOL_NAME.fullmatch(name):
         msg = f"{where}: tool name {name!r} must match [A-Za-z0-9_-]{{1,64}}, which is what MCP hosts accept"
         raise EnvironmentDefinitionError(msg)
 
 
 def terminal_argument(model: type[BaseModel] | None, where: str) -> str | None:
-    """Return the name of a terminal tool's one parameter.
-
-    Args:
-        model: The arguments' model.
-        where: How to name the tool in the error.
-
-    Raises:
-        EnvironmentDefinitionError: If it takes more than one.
-    """
+    """Return the name of a terminal tool's one parameter."""
     names = [] if model is None else list(model.model_fields)
     if len(names) > 1:
         listed = ", ".join(names)
@@ -171,11 +137,6 @@ def merge_tools(
     owner: str, own: Mapping[str, ToolDefinition], toolsets: Sequence[ToolsetDefinition]
 ) -> dict[str, ToolDefinition]:
     """Put an environment's own tools and those of its toolsets under one roof.
-
-    Args:
-        owner: The environment's class name, for errors.
-        own: Its own tools.
-        toolsets: Its toolsets.
 
     Raises:
         EnvironmentDefinitionError: If two tools share a name, or two are terminal.
@@ -195,14 +156,7 @@ def merge_tools(
 
 
 def define_toolset(cls: type[Toolset]) -> ToolsetDefinition:
-    """Compute the definition of a toolset class.
-
-    Args:
-        cls: The author's class.
-
-    Raises:
-        EnvironmentDefinitionError: If a tool breaks a rule.
-    """
+    """Compute the definition of a toolset class."""
     return ToolsetDefinition(make=cls, tools=read_tools(cls), needs_sandbox=cls.needs_sandbox)
 
 

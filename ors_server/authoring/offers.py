@@ -51,11 +51,7 @@ def prompt(
     Its parameters are strings, and optionally one `CallContext`. It returns text, blocks, or messages.
 
     Args:
-        function: The method, when used without parentheses.
         name: The prompt's name; the method's by default. `task` is taken by the task's own prompt.
-
-    Returns:
-        The method, marked; it can be called as before.
     """
 
     def mark(target: _Function) -> _Function:
@@ -73,10 +69,6 @@ def resource(uri: str, *, mime_type: str = "text/plain") -> Callable[[_Function]
 
     Args:
         uri: The resource's name, for instance `notes://today` or, for many resources, `notes://{day}`.
-        mime_type: The type of its content.
-
-    Returns:
-        A decorator that marks the method.
     """
 
     def mark(target: _Function) -> _Function:
@@ -129,9 +121,6 @@ class Offers:
     def find_resource(self, uri: str) -> tuple[ResourceOffer, Mapping[str, str]] | None:
         """Find who answers a URI.
 
-        Args:
-            uri: The whole URI.
-
         Returns:
             The resource and its method's arguments, or `None`.
         """
@@ -143,14 +132,7 @@ class Offers:
 
 
 def read_offers(cls: type) -> Offers:
-    """Collect what a class offers; done once, when it is loaded.
-
-    Args:
-        cls: An environment class.
-
-    Raises:
-        EnvironmentDefinitionError: If a prompt or resource breaks a rule.
-    """
+    """Collect what a class offers; done once, when it is loaded."""
     prompts: dict[str, PromptOffer] = {}
     for member in marked_members(cls, MARK, _PromptMark):
         offer = _define_prompt(member)

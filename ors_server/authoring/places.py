@@ -15,11 +15,7 @@ _BETWEEN = frozenset({"anyio", "pydantic"})
 
 
 def place_of(member: Any) -> str:
-    """Return where a function or a class is written; empty where that is not known.
-
-    Args:
-        member: A class, a function, or what a decorator made of one.
-    """
+    """Return where a function or a class is written; empty where that is not known."""
     member = getattr(member, "__func__", member)
     try:
         if inspect.isclass(member):
@@ -31,12 +27,7 @@ def place_of(member: Any) -> str:
 
 
 def name_place(name: str, member: Any) -> str:
-    """Return a name with its place, for instance `Quiz.guess (quiz.py:12)`.
-
-    Args:
-        name: The name.
-        member: What it names, or what holds it.
-    """
+    """Return a name with its place, for instance `Quiz.guess (quiz.py:12)`."""
     place = place_of(member)
     return f"{name} ({place})" if place else name
 

@@ -16,7 +16,6 @@ def audio_block(data: str, mime_type: str, text: str = "[audio]") -> TextBlock:
 
     Args:
         data: The sound in base64.
-        mime_type: For instance `audio/wav`.
         text: What is read where sound cannot be played; a transcript is best.
     """
     return TextBlock(text=text, detail={RICH_KEY: {"type": "audio", "data": data, "mimeType": mime_type}})
@@ -28,9 +27,6 @@ def resource_block(
     """Make a block that embeds a whole resource, such as a file.
 
     Args:
-        uri: The resource's name, a URI.
-        mime_type: The type of its content.
-        text: The content, if it is text.
         data: The content in base64, if it is not text.
 
     Raises:

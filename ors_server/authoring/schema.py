@@ -49,8 +49,6 @@ def read_signature(
     """Read a method's parameters.
 
     Args:
-        function: The undecorated method.
-        where: How to name it in errors.
         takes_self: Whether its first parameter is the object or the class, which no agent gives.
         is_closed: Whether arguments of other names are refused.
 
@@ -111,9 +109,6 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
 
     Some clients send null for every optional parameter that the model left out; for these names it means
     absence.
-
-    Args:
-        schema: An object schema, or `None`.
     """
     if schema is None:
         return frozenset()
@@ -131,7 +126,6 @@ def make_parser(
 
     Args:
         validate: Raises pydantic's `ValidationError`; without it, whatever comes is ignored.
-        schema: The arguments' JSON Schema.
     """
     if validate is None:
         return lambda _arguments: None

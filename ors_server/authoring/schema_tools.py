@@ -28,9 +28,6 @@ MAX_PROBLEMS = 5
 def define_schema_tool(member: Member[ToolMarks]) -> ToolDefinition:
     """Compute the definition of a tool that was made with `tool_from_schema`.
 
-    Args:
-        member: The function and its marks, which hold the schema.
-
     Raises:
         EnvironmentDefinitionError: If the schema is invalid, or not an object's.
     """

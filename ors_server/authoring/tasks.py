@@ -25,9 +25,7 @@ class ClassTasks:
         """Find out which methods the author wrote.
 
         Args:
-            cls: The author's class.
             base: The class whose methods do not count as written.
-            splits: Names of the splits.
         """
         self._cls = cls
         self._where = name_place(cls.__name__, cls)
@@ -44,9 +42,6 @@ class ClassTasks:
 
     async def list_tasks(self, split: str) -> list[JSONObject]:
         """Return all tasks of a split.
-
-        Args:
-            split: A known split.
 
         Raises:
             UnknownSplitError: If there is no such split.
@@ -66,15 +61,7 @@ class ClassTasks:
         return tasks
 
     async def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has.
-
-        Args:
-            split: A known split.
-
-        Raises:
-            UnknownSplitError: If there is no such split.
-            EnvironmentFailedError: If the author's method raised.
-        """
+        """Return how many tasks a split has."""
         self._check_split(split)
         if "num_tasks" in self._written:
             return self._check_count(await self._call("num_tasks", split))
@@ -88,13 +75,10 @@ class ClassTasks:
         """Return one task.
 
         Args:
-            split: A known split.
             index: From 0; negative ones count from the end.
 
         Raises:
-            UnknownSplitError: If there is no such split.
             UnknownTaskError: If there is no such index.
-            EnvironmentFailedError: If the author's method raised.
         """
         self._check_split(split)
         if "get_task" not in self._written:
@@ -117,17 +101,7 @@ class ClassTasks:
             raise UnknownTaskError(_no_task(split, index)) from failed
 
     async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
-        """Return a slice of a split's tasks, with Python's rules for slices.
-
-        Args:
-            split: A known split.
-            start: First index, inclusive.
-            stop: Last index, exclusive.
-
-        Raises:
-            UnknownSplitError: If there is no such split.
-            EnvironmentFailedError: If the author's method raised.
-        """
+        """Return a slice of a split's tasks, with Python's rules for slices."""
         self._check_split(split)
         if "get_task_range" in self._written:
             return self._check_tasks(await self._call("get_task_range", split, start, stop))

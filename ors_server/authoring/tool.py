@@ -73,15 +73,11 @@ def tool(
     section describes the parameters. A method that is not async runs in a worker thread.
 
     Args:
-        function: The method, when used without parentheses.
         name: The tool's name; the method's by default. Matches `[A-Za-z0-9_-]{1,64}`.
         shared: Whether every task offers it; otherwise `list_task_tools` names it where it is wanted.
         concurrent: Whether it may run beside other calls of the session; without it one call runs at a time.
         exclusive: Whether it waits until no other call runs and holds new ones back; for tools that grade.
         time_limit: Seconds that one call may take, at most the policy's; `None` leaves it to the policy.
-
-    Returns:
-        The method, marked; it can be called as before.
 
     Raises:
         ValueError: If `concurrent` and `exclusive` are both set, or the time limit is not positive.
@@ -122,23 +118,13 @@ def terminal(function: _Function) -> _Function:
 
     Use it together with `@tool`, in either order. The tool takes one parameter, which gets the message, or
     none.
-
-    Args:
-        function: The method.
-
-    Returns:
-        The method, marked.
     """
     setattr(function, MARK, replace(marks_of(function), terminal=True, exclusive=True))
     return function
 
 
 def marks_of(function: object) -> ToolMarks:
-    """Return the marks of a function; unmarked ones get the defaults.
-
-    Args:
-        function: Anything.
-    """
+    """Return the marks of a function; unmarked ones get the defaults."""
     return read_mark(function, MARK, ToolMarks) or ToolMarks()
 
 
@@ -167,14 +153,7 @@ def tool_from_schema(
     Args:
         function: A function of (self, arguments), with arguments that fit the schema as a JSON object; it may
             also take a `CallContext`, and returns a `ToolOutput` or a string.
-        name: The tool's name.
-        description: What the agent reads.
         schema: JSON Schema (draft 2020-12) of an object.
-        shared: As for `tool`.
-        concurrent: As for `tool`.
-
-    Returns:
-        The function, marked.
     """
     _check_target(function)
     marks = ToolMarks(
@@ -193,9 +172,6 @@ class Toolset:
     """Tools that several environments share; an environment names the class in `toolsets`.
 
     One instance is made per session, with the environment's instance.
-
-    Attributes:
-        environment: The environment instance that the toolset serves.
     """
 
     needs_sandbox: ClassVar[bool] = False
@@ -205,29 +181,14 @@ class Toolset:
     def check_environment(cls, environment: type) -> None:
         """Refuse an environment that the toolset cannot serve; called once, when the class is loaded.
 
-        Args:
-            environment: The author's class.
-
         Raises:
             EnvironmentDefinitionError: If it lacks something.
         """
 
     def __init__(self, environment: Any) -> None:
-        """Keep the environment.
-
-        Args:
-            environment: The environment instance that the toolset serves.
-        """
+        """Keep the environment."""
         self.environment = environment
 
     async def grade(self, reward: object = None, /, **fields: Any) -> RewardResult:
-        """Ask a reward about the episode so far, as `Environment.grade` does.
-
-        Args:
-            reward: A reward, a class of one, or any callable; that of the environment's class by default.
-            **fields: Further fields; they win over those of the episode.
-
-        Raises:
-            RewardDefinitionError: If it is no reward, or there is none to ask.
-        """
+        """Ask a reward about the episode so far, as `Environment.grade` does."""
         return await ask_reward(self.environment, reward, fields)

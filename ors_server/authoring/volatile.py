@@ -10,9 +10,6 @@ from ors_server.errors import EnvironmentDefinitionError
 def read_volatile(cls: Any) -> tuple[str, ...]:
     """Read the patterns of what may differ between two plays of the same calls.
 
-    Args:
-        cls: The author's class, native or foreign; one that declares nothing has none.
-
     Raises:
         EnvironmentDefinitionError: If they are no sequence of regular expressions, or one of them matches the
             empty text.
@@ -29,9 +26,6 @@ def read_volatile(cls: Any) -> tuple[str, ...]:
 
 def check_patterns(patterns: Sequence[object]) -> tuple[str, ...]:
     """Check that patterns can tell something from everything else.
-
-    Args:
-        patterns: What was given as regular expressions.
 
     Raises:
         ValueError: If one is no regular expression, or matches the empty text and so every place of a text.

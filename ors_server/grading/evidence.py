@@ -68,7 +68,6 @@ class Evidence:
         """Read a file of the work dir, as `Sandbox.read_file` does.
 
         Raises:
-            GradingError: The evidence has expired.
             SandboxFileError: It is missing, not a plain file, or larger than `most` bytes.
         """
         self._require_valid()
@@ -78,9 +77,6 @@ class Evidence:
         """Return whether a file or a folder is at a path of the work dir.
 
         Anything else counts as nothing: a pipe, a broken link, a link out of the work dir.
-
-        Raises:
-            GradingError: The evidence has expired.
         """
         self._require_valid()
         try:
@@ -104,7 +100,6 @@ class Evidence:
         """List a folder of the work dir, as `Sandbox.list_files` does.
 
         Raises:
-            GradingError: The evidence has expired.
             SandboxFileError: It is missing, or not a folder.
         """
         self._require_valid()
@@ -129,7 +124,6 @@ class Evidence:
             time_limit: Seconds that the program may spend (docs/limits.md), above 0.
 
         Raises:
-            GradingError: The evidence has expired.
             SandboxStarvedError: The machine was too busy for it, twice.
             SandboxError: It could not be started.
         """
@@ -161,7 +155,6 @@ class Evidence:
                 it reads and prints nothing more, as if it had ended. None if the caller measures its time.
 
         Raises:
-            GradingError: The evidence has expired.
             SandboxError: It could not be started.
         """
         self._require_valid()

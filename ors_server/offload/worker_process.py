@@ -34,11 +34,7 @@ class WorkerCall:
     """One call: what to run, within which limits; any thread may cancel it."""
 
     def __init__(self, path: str, arguments: tuple[Any, ...], limits: OffloadLimits) -> None:
-        """Keep what to run.
-
-        Args:
-            path: Of a function, as `module:function`.
-        """
+        """Keep what to run."""
         self.path = path
         self.arguments = arguments
         self.limits = limits

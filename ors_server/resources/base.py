@@ -48,12 +48,7 @@ class Resource(ABC):
 
     @abstractmethod
     async def reset(self, *args: Any, **kwargs: Any) -> Any:
-        """Bring it back to its beginning; called without arguments before another holder gets it.
-
-        Args:
-            *args: What the wrapped thing takes.
-            **kwargs: The same, by name.
-        """
+        """Bring it back to its beginning; called without arguments before another holder gets it."""
 
     @abstractmethod
     async def get_status(self) -> ResourceStatus:
@@ -65,13 +60,7 @@ class Resource(ABC):
 
     @abstractmethod
     async def control(self, command: str, *args: Any, **kwargs: Any) -> Any:
-        """Do something that is named by a string.
-
-        Args:
-            command: The name.
-            *args: What it takes.
-            **kwargs: The same, by name.
-        """
+        """Do something that is named by a string."""
 
     @abstractmethod
     async def end(self) -> None:
@@ -91,10 +80,6 @@ class ResourceBackend(Protocol):
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
         """Make a resource that has not started. Does no work that could take long.
-
-        Args:
-            spec: What it is to be.
-            resource_id: Its id.
 
         Raises:
             ResourceUseError: The backend does not know specs of this class.

@@ -147,11 +147,7 @@ class Context:
         return resource
 
     def is_spec_acquired(self, spec: ResourceSpec) -> bool:
-        """Whether the context holds a resource of a spec, in whatever scope.
-
-        Args:
-            spec: The spec, or the name of one.
-        """
+        """Whether the context holds a resource of a spec, in whatever scope."""
         return any(self._is_of(holding, spec) for holding in self._holdings.values())
 
     async def release_resource(
@@ -163,7 +159,6 @@ class Context:
         """Let go of what was acquired in a scope; others may get it, reset, once nobody holds it.
 
         Args:
-            scope: The scope.
             spec: This one only; everything in the scope by default.
             id: As for `acquire_resource`; needs `spec`.
 
@@ -181,16 +176,7 @@ class Context:
         spec: ResourceSpec | None = None,
         id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
-        """Let go of what was acquired in a scope, and end it once nobody holds it.
-
-        Args:
-            scope: The scope.
-            spec: This one only; everything in the scope by default.
-            id: As for `acquire_resource`; needs `spec`.
-
-        Raises:
-            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
-        """
+        """Let go of what was acquired in a scope, and end it once nobody holds it."""
         for key, _ in self._chosen(scope, spec, id):
             await self._let_go(key, end=True)
 
@@ -200,25 +186,12 @@ class Context:
         spec: ResourceSpec | None = None,
         id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
-        """Bring what was acquired in a scope back to its beginning; it stays held.
-
-        Args:
-            scope: The scope.
-            spec: This one only; everything in the scope by default.
-            id: As for `acquire_resource`; needs `spec`.
-
-        Raises:
-            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
-        """
+        """Bring what was acquired in a scope back to its beginning; it stays held."""
         for _, holding in self._chosen(scope, spec, id):
             await holding.resource.reset()
 
     def bind_resource(self, name: NamedResourceSpec, spec: ResourceSpec) -> None:
         """Say what stands behind a name, for everybody who shares the pool; the same again does nothing.
-
-        Args:
-            name: The spec that tools and rewards acquire.
-            spec: What they get.
 
         Raises:
             ResourceUseError: Something else stands behind it already.

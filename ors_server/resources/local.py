@@ -26,12 +26,7 @@ class LocalEnvResource(Resource):
     """
 
     def __init__(self, spec: LocalEnvResourceSpec, resource_id: str) -> None:
-        """Take a spec; nothing is started.
-
-        Args:
-            spec: What is to be made.
-            resource_id: The resource's id.
-        """
+        """Take a spec; nothing is started."""
         self.resource_id = resource_id
         self.category = spec.category
         self._spec = spec
@@ -61,10 +56,6 @@ class LocalEnvResource(Resource):
 
     async def step(self, *args: Any, **kwargs: Any) -> Any:
         """Call the environment's own `step`.
-
-        Args:
-            *args: What it takes.
-            **kwargs: The same, by name.
 
         Raises:
             ResourceClosedError: It has ended, or a call in it was given up.
@@ -158,10 +149,6 @@ class LocalBackend:
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
         """Make one that has not started.
-
-        Args:
-            spec: A `LocalEnvResourceSpec`.
-            resource_id: Its id.
 
         Raises:
             ResourceUseError: It is another kind of spec.

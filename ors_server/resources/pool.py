@@ -60,7 +60,6 @@ class ResourcePool:
 
         Args:
             backends: Who makes resources, by name, beside `local`.
-            bindings: What stands behind names, as `bind` takes it.
 
         Raises:
             ResourceUseError: A binding is illegal.
@@ -84,7 +83,6 @@ class ResourcePool:
         """Say what stands behind a name.
 
         Args:
-            name: The spec that tools and rewards acquire.
             spec: What they get; its limits count. `name.local(...)` makes one with the name's limits.
 
         Raises:
@@ -97,10 +95,6 @@ class ResourcePool:
 
     def resolve(self, spec: ResourceSpec, backend: str) -> tuple[str, ResourceSpec]:
         """Return by what resources of a spec are pooled.
-
-        Args:
-            spec: The spec, or a name that is bound.
-            backend: Who makes them.
 
         Raises:
             UnboundResourceError: Nothing stands behind the name.
@@ -134,15 +128,12 @@ class ResourcePool:
 
         Args:
             claim: Whose it is to be.
-            spec: What it is.
             holder: Who has to let go of it; the last of a claim's holders gives it back.
-            backend: Who makes it.
             time_limit: Seconds for waiting and starting together.
 
         Raises:
             ResourceTimeoutError: No place became free, or it did not start, in time.
             ResourceStartError: It raised when it was started.
-            ResourceClosedError: The pool is closed.
             ResourceUseError: The spec or the backend is wrong.
         """
         key = self.resolve(spec, backend)
@@ -168,10 +159,6 @@ class ResourcePool:
         logged.
 
         Args:
-            claim: Whose it is.
-            spec: What it is.
-            holder: Who lets go.
-            backend: Who made it.
             end: Whether it must end.
         """
         key = self.resolve(spec, backend)
@@ -186,11 +173,6 @@ class ResourcePool:
 
     async def start(self, spec: ResourceSpec, size: int, *, backend: str = "local") -> None:
         """Start resources before anybody asks: all of them, or none.
-
-        Args:
-            spec: What they are.
-            size: How many.
-            backend: Who makes them.
 
         Raises:
             ResourceUseError: So many are more than the spec allows; or spec or backend is wrong.

@@ -60,19 +60,12 @@ class Shelf:
         return ticket
 
     def withdraw(self, ticket: Ticket) -> None:
-        """Take back a claim that was not granted; one that was dismissed is none any more.
-
-        Args:
-            ticket: The claim.
-        """
+        """Take back a claim that was not granted; one that was dismissed is none any more."""
         if ticket in self.queue:
             self.queue.remove(ticket)
 
     def reserve(self, size: int) -> list[Slot]:
         """Take empty places at once.
-
-        Args:
-            size: How many.
 
         Raises:
             ResourceUseError: There are not so many.
@@ -87,11 +80,7 @@ class Shelf:
         return [Slot() for _ in range(size)]
 
     def put_back(self, slot: Slot) -> None:
-        """Take in a resource that nobody holds any more.
-
-        Args:
-            slot: Its place.
-        """
+        """Take in a resource that nobody holds any more."""
         self.idle.append(slot)
         self._grant()
 

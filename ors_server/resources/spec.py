@@ -146,12 +146,7 @@ class NamedResourceSpec(ResourceSpec):
     """
 
     def local(self, env_cls: EnvClass, init_kwargs: Mapping[str, Any] | None = None) -> LocalEnvResourceSpec:
-        """Return a spec of an environment in this process that has this one's name and limits.
-
-        Args:
-            env_cls: Its class, or the place of it.
-            init_kwargs: What the class is called with.
-        """
+        """Return a spec of an environment in this process that has this one's name and limits."""
         limits = {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
         return LocalEnvResourceSpec(env_cls, init_kwargs or {}, **limits)
 

@@ -20,11 +20,6 @@ _log = get_logger("ors_server.resources.upkeep")
 async def start_in(slot: Slot, spec: ResourceSpec, make: Callable[[], Resource]) -> None:
     """Make a resource in an empty slot and start it. If that fails, what is in the slot is to be ended.
 
-    Args:
-        slot: The slot.
-        spec: What it is.
-        make: Makes it.
-
     Raises:
         ResourceUseError: The spec cannot be started at all.
         ResourceStartError: It raised.
@@ -63,12 +58,7 @@ async def end_in(slot: Slot) -> None:
 
 
 async def is_fit(resource: Resource, time_limit: float) -> bool:
-    """Look at an idle resource and bring it back to its beginning; whether both went well.
-
-    Args:
-        resource: The resource.
-        time_limit: Seconds for both.
-    """
+    """Look at an idle resource and bring it back to its beginning; whether both went well."""
     with anyio.move_on_after(time_limit), suppress(Exception):
         if await resource.is_healthy():
             await resource.reset()
@@ -77,12 +67,7 @@ async def is_fit(resource: Resource, time_limit: float) -> bool:
 
 
 async def is_used_up(spec: ResourceSpec, slot: Slot) -> bool:
-    """Look whether a resource that comes back is not to be handed out again.
-
-    Args:
-        spec: Its spec, with the limits.
-        slot: Where it is, with the number of its holders.
-    """
+    """Look whether a resource that comes back is not to be handed out again."""
     resource = slot.resource
     if resource is None or (spec.max_uses is not None and slot.uses >= spec.max_uses):
         return True

@@ -65,7 +65,6 @@ class BashTools(SandboxToolset):
         output is shown with its middle left out. What background jobs print comes with a later call.
 
         Args:
-            context: The call.
             command: What bash shall run; any number of lines.
             time_limit: Seconds after which the command is stopped; the shell is kept. Leave it out for the
                 default.

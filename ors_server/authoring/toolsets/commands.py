@@ -97,21 +97,13 @@ class CommandPattern:
         return cls(text, words[0], rest, frozenset("".join(sets).replace("-", "")))
 
     def may_occur(self, script: str) -> bool:
-        """Say whether a script may hold the command's name at all; cheap, and never wrongly no.
-
-        Args:
-            script: Any text.
-        """
+        """Say whether a script may hold the command's name at all; cheap, and never wrongly no."""
         if set(self.name) & set("*?[") or "$'" in script or {"{", ","} <= set(script):
             return True
         return self.name.translate(_SYNTAX) in script.translate(_SYNTAX)
 
     def matches(self, words: Words) -> bool:
-        """Say whether a command is what the pattern forbids.
-
-        Args:
-            words: The command; the name is the last component of its path.
-        """
+        """Say whether a command is what the pattern forbids."""
         if not fnmatchcase(words[0], self.name):
             return False
         end = words.index("--") if "--" in words else len(words)
@@ -128,9 +120,6 @@ def _is_flag_set(word: str) -> bool:
 def parse_patterns(texts: Sequence[str]) -> tuple[CommandPattern, ...]:
     """Read the patterns of a policy.
 
-    Args:
-        texts: `EpisodePolicy.forbidden_commands`.
-
     Raises:
         ValueError: One of them is not a pattern; the message says why.
     """
@@ -139,10 +128,6 @@ def parse_patterns(texts: Sequence[str]) -> tuple[CommandPattern, ...]:
 
 async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
     """Look for a forbidden command in a script, in bounded time and without blocking the event loop.
-
-    Args:
-        patterns: What is forbidden.
-        script: Any text.
 
     Returns:
         The first command found that matches, or `None`.
@@ -155,15 +140,7 @@ async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Vio
 
 
 def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
-    """Look for a forbidden command in a script, here and now: not for the server's own process.
-
-    Args:
-        patterns: What is forbidden.
-        script: Any text.
-
-    Raises:
-        UncheckableError: It is nested too deeply.
-    """
+    """Look for a forbidden command in a script, here and now: not for the server's own process."""
     for words in every_command(script):
         for pattern in patterns:
             if pattern.matches(words):
@@ -172,14 +149,7 @@ def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
 
 
 def every_command(script: str) -> Iterator[Words]:
-    """Yield every command that a script would run as far as its text tells, those of wrappers included.
-
-    Args:
-        script: Any text.
-
-    Raises:
-        UncheckableError: It is nested too deeply.
-    """
+    """Yield every command that a script would run as far as its text tells, those of wrappers included."""
     pending: list[tuple[int, str | Found]] = [(0, script)]
     seen: set[str] = set()
     while pending:
@@ -227,15 +197,8 @@ async def _search_apart(patterns: list[str], script: str) -> Violation | None:
 def search_texts(patterns: list[str], script: str) -> tuple[str | None, str]:
     """Look for a forbidden command, in a worker process.
 
-    Args:
-        patterns: Texts of patterns.
-        script: Any text.
-
     Returns:
         The pattern that matches and the command; None and nothing where none does.
-
-    Raises:
-        UncheckableError: It is nested too deeply.
     """
     found = search(parse_patterns(patterns), script)
     return (None, "") if found is None else (found.rule, found.command)

@@ -34,9 +34,7 @@ class EditHistory:
         """Remember an edit.
 
         Args:
-            key: The file.
             before: Its old content; `None` if it was new.
-            after: Its new content.
         """
         self._edits.append(Edit(key, before, _fingerprint(after)))
         self._bytes += len(before or b"")
@@ -47,13 +45,6 @@ class EditHistory:
         """Return the newest edit that left a file as it is now.
 
         Edits that something else has overwritten (a command, a restored snapshot) are passed over.
-
-        Args:
-            key: The file.
-            now: Its content.
-
-        Raises:
-            ToolError: There is none; the message says why.
         """
         wanted = _fingerprint(now)
         edits = [edit for edit in self._edits if edit.key == key]
@@ -68,11 +59,7 @@ class EditHistory:
         )
 
     def forget(self, edit: Edit) -> None:
-        """Forget an edit and the later ones of its file.
-
-        Args:
-            edit: One that `find` returned.
-        """
+        """Forget an edit and the later ones of its file."""
         at = self._edits.index(edit)
         gone = [other for place, other in enumerate(self._edits) if place >= at and other.key == edit.key]
         self._edits = deque(other for other in self._edits if other not in gone)

@@ -15,8 +15,6 @@ async def read_meant(sandbox: Sandbox, path: str, most: int | None = None) -> tu
     """Return a file's path as the file system has it, and its content.
 
     Args:
-        sandbox: Where the file is.
-        path: As the agent wrote it.
         most: Bytes above which the file is refused.
 
     Raises:
@@ -42,11 +40,7 @@ def refusals() -> Generator[None]:
 
 @contextmanager
 def too_much(what: str) -> Generator[None]:
-    """Tell the agent that the work took too much.
-
-    Args:
-        what: The file, or what else is too large.
-    """
+    """Tell the agent that the work took too much."""
     try:
         yield
     except OverLimitError as error:
@@ -54,20 +48,12 @@ def too_much(what: str) -> Generator[None]:
 
 
 def same_place(sandbox: Sandbox, path: str) -> str:
-    """Return one text for every way to write a path of the work dir.
-
-    Args:
-        sandbox: Where the file is.
-        path: Relative to the work dir, or absolute.
-    """
+    """Return one text for every way to write a path of the work dir."""
     return posixpath.normpath(posixpath.join(sandbox.work_dir, path))
 
 
 def encode(text: str) -> bytes:
     """Return a text in UTF-8.
-
-    Args:
-        text: From the agent.
 
     Raises:
         ToolError: UTF-8 cannot express it.

@@ -24,7 +24,6 @@ def show_file(content: bytes, view_range: Sequence[int] | None) -> str | None:
     """Return a text file's lines with their numbers; `None` for what is not text.
 
     Args:
-        content: The whole file.
         view_range: First and last line, from 1; everything without it.
 
     Raises:
@@ -35,17 +34,7 @@ def show_file(content: bytes, view_range: Sequence[int] | None) -> str | None:
 
 
 def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edited:
-    """Replace a piece that occurs once.
-
-    Args:
-        name: The file, as it is shown.
-        content: The whole file.
-        old_str: The piece.
-        new_str: What stands there afterwards.
-
-    Raises:
-        ToolError: It cannot be done; the message says why.
-    """
+    """Replace a piece that occurs once."""
     file = _read(name, content)
     old, new = file.adapt(old_str), file.adapt(new_str)
     at = _only_place(file, old, name)
@@ -60,13 +49,7 @@ def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edit
     """Insert lines after a line.
 
     Args:
-        name: The file, as it is shown.
-        content: The whole file.
         insert_line: From 1; 0 is before the first.
-        text: The lines.
-
-    Raises:
-        ToolError: It cannot be done; the message says why.
     """
     file = _read(name, content)
     total = file.line_count

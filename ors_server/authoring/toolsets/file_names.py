@@ -21,11 +21,7 @@ def show_name(path: str) -> str:
 
 
 def read_name(path: str) -> str:
-    r"""Return the path that an agent means if its `\xNN` are bytes.
-
-    Args:
-        path: As the agent wrote it.
-    """
+    r"""Return the path that an agent means if its `\xNN` are bytes."""
     parts = _ESCAPED.split(path)
     content = b"".join(
         bytes([int(part, 16)]) if place % 2 else part.encode(errors="surrogatepass")

@@ -21,15 +21,7 @@ _AROUND = 4
 
 
 def check_range(wanted: Sequence[int] | None, total: int) -> tuple[int, int]:
-    """Return the first and the last line to show, from 1.
-
-    Args:
-        wanted: What the agent asked for; everything without it.
-        total: Lines of the file.
-
-    Raises:
-        ToolError: It is no range of the file's lines.
-    """
+    """Return the first and the last line to show, from 1."""
     if wanted is None:
         return 1, total
     if len(wanted) != 2:  # noqa: PLR2004  (first, last)
@@ -43,13 +35,7 @@ def check_range(wanted: Sequence[int] | None, total: int) -> tuple[int, int]:
 
 
 def show_lines(file: TextFile, first: int, last: int) -> str:
-    """Return lines with their numbers, and in words what is left out or unusual.
-
-    Args:
-        file: The file.
-        first: Number of the first line, from 1.
-        last: Number of the last one.
-    """
+    """Return lines with their numbers, and in words what is left out or unusual."""
     total = file.line_count
     if not total:
         return "[the file is empty]"
@@ -88,12 +74,7 @@ def _remarks(file: TextFile, last: int, total: int) -> list[str]:
 
 
 def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
-    """Return a listing, one entry a line.
-
-    Args:
-        entries: Sorted by path.
-        folder: What was asked for.
-    """
+    """Return a listing, one entry a line."""
     if not entries:
         return "[the folder is empty]"
     shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
@@ -119,14 +100,7 @@ def _row(entry: Entry) -> str:
 
 
 def show_edit(name: str, file: TextFile, first: int, last: int) -> str:
-    """Return what an edited file looks like around the edit.
-
-    Args:
-        name: The file, as it is shown.
-        file: The file afterwards.
-        first: First line of the edit, from 1.
-        last: Last line of it.
-    """
+    """Return what an edited file looks like around the edit."""
     total = file.line_count
     around = show_lines(file, max(1, first - _AROUND), min(total, last + _AROUND))
     return f"Edited {name}, which now has {count_lines(file.text)}:\n{around}"
@@ -137,7 +111,6 @@ def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> st
 
     Args:
         matches: Path, number of the line from 1, and the line.
-        is_cut: Whether there are more.
     """
     rows = [f"{show_name(path)}:{number}: {line}" for path, number, line in matches]
     if is_cut:
@@ -146,10 +119,6 @@ def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> st
 
 
 def count_lines(text: str) -> str:
-    """Return how many lines a text has, in words.
-
-    Args:
-        text: Any text.
-    """
+    """Return how many lines a text has, in words."""
     number = TextFile(text).line_count
     return "1 line" if number == 1 else f"{number} lines"

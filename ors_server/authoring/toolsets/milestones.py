@@ -67,11 +67,7 @@ class FileExists:
     path: str
 
     async def __call__(self, evidence: Evidence) -> bool:
-        """Look.
-
-        Args:
-            evidence: The work dir as the agent left it.
-        """
+        """Look."""
         return await evidence.exists(self.path)
 
 
@@ -100,9 +96,6 @@ class FileMatches:
 
     async def __call__(self, evidence: Evidence) -> bool:
         """Look.
-
-        Args:
-            evidence: The work dir as the agent left it.
 
         Raises:
             EnvironmentFailedError: The pattern is none.
@@ -161,9 +154,6 @@ class CommandSucceeds:
     async def __call__(self, evidence: Evidence) -> bool:
         """Run it.
 
-        Args:
-            evidence: The work dir as the agent left it.
-
         Raises:
             EnvironmentFailedError: The sandbox has no such program.
         """
@@ -176,9 +166,6 @@ class CommandSucceeds:
 
 def check_milestones(environment: type) -> None:
     """Refuse milestones that cannot be told apart.
-
-    Args:
-        environment: The author's class.
 
     Raises:
         EnvironmentDefinitionError: Something in `milestones` is none, or two share a name.
@@ -196,10 +183,6 @@ def check_milestones(environment: type) -> None:
 
 async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
     """Add the rewards of the milestones that are reached for the first time.
-
-    Args:
-        environment: The environment instance.
-        output: What the tool would return.
 
     Returns:
         The output, with `metadata.progress` if the environment has milestones: all names that are `reached`,
@@ -225,22 +208,13 @@ async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
 
 
 def reached_milestones(environment: Any) -> list[str]:
-    """Return the names of the milestones that were paid already, for whoever copies a session.
-
-    Args:
-        environment: The environment instance.
-    """
+    """Return the names of the milestones that were paid already, for whoever copies a session."""
     names: Sequence[str] = getattr(environment, _STATE, ())
     return list(names)
 
 
 def load_reached_milestones(environment: Any, names: Sequence[str]) -> None:
-    """Take over which milestones were paid already.
-
-    Args:
-        environment: The environment instance.
-        names: What `reached_milestones` returned for the session that is copied.
-    """
+    """Take over which milestones were paid already."""
     setattr(environment, _STATE, tuple(names))
 
 

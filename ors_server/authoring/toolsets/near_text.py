@@ -20,13 +20,7 @@ _WORD = re.compile(r"\w{2,}")
 
 
 def explain_missing(file: TextFile, old: str, name: str) -> str:
-    """Return why a text is not in a file: line ends, white space, or what stands there instead.
-
-    Args:
-        file: The file.
-        old: What was looked for.
-        name: The file, as it is shown.
-    """
+    """Return why a text is not in a file: line ends, white space, or what stands there instead."""
     said = f"old_str was not found in {name}; it must match exactly, white space included"
     lines = file.text.replace("\r\n", "\n").split("\n")
     wanted = old.replace("\r\n", "\n").split("\n")
@@ -72,7 +66,6 @@ def find_nearest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 
     Args:
         lines: Of the file; the place is counted from 0.
-        wanted: The lines that were looked for.
     """
     offset, longest = max(enumerate(wanted), key=lambda item: len(item[1].strip()))
     longest = longest.strip()[:MOST_LETTERS]

@@ -21,8 +21,6 @@ def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
     Encoding, byte order mark, line ends and a missing last newline stay as they are.
 
     Args:
-        name: The file, as it is shown.
-        content: The whole file.
         change: Its hunks, which go from top to bottom and do not overlap.
 
     Raises:

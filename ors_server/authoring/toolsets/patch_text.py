@@ -63,9 +63,6 @@ class FileChange:
 def read_patch(patch: str) -> list[FileChange]:
     """Return what a patch changes, file by file.
 
-    Args:
-        patch: The whole patch, from its first line to its last.
-
     Raises:
         ToolError: It is no such patch; the message names the line and what was expected there.
     """

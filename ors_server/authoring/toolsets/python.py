@@ -51,11 +51,7 @@ class PythonTools(SandboxToolset):
     """One interpreter per session."""
 
     def __init__(self, environment: Any) -> None:
-        """Keep the environment; nothing is started before the first call.
-
-        Args:
-            environment: The environment instance.
-        """
+        """Keep the environment; nothing is started before the first call."""
         super().__init__(environment)
         self._folder: str | None = None
         self._was_started = False
@@ -82,7 +78,6 @@ class PythonTools(SandboxToolset):
         middle left out.
 
         Args:
-            context: The call.
             code: Python code; any number of lines.
             time_limit: Seconds after which the code is interrupted; variables are kept if it lets itself be
                 interrupted. Leave it out for the default.

@@ -20,8 +20,6 @@ def clamp_time_limit(wanted: float | None, limits: Limits, call_limit: float | N
     """Return the seconds that a command gets, so that it ends before its call does.
 
     Args:
-        wanted: What the agent asked for; the sandbox's default without it.
-        limits: The sandbox's.
         call_limit: Seconds that the whole call has. What ending a command may take is left of it, or half of
             it where that is not enough.
 
@@ -37,12 +35,7 @@ def clamp_time_limit(wanted: float | None, limits: Limits, call_limit: float | N
 
 
 def stream_block(output: Output, stream: str) -> TextBlock:
-    """Return a block that shows one stream.
-
-    Args:
-        output: What is left of it.
-        stream: Its name, for the block's `detail`.
-    """
+    """Return a block that shows one stream."""
     return TextBlock(text=output.text, detail={"stream": stream})
 
 
@@ -50,7 +43,6 @@ def result_blocks(result: ExecResult, notes: Iterable[str]) -> list[TextBlock]:
     """Return what an agent sees of a result: each stream and the notes where there are any; never nothing.
 
     Args:
-        result: The result.
         notes: What happened beyond the output, one sentence each.
     """
     streams = {"stdout": result.stdout, "stderr": result.stderr, "background": result.background}
@@ -62,12 +54,7 @@ def result_blocks(result: ExecResult, notes: Iterable[str]) -> list[TextBlock]:
 
 
 def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:
-    """Return what a trainer reads of a result.
-
-    Args:
-        result: The result.
-        restarted: Whether the shell is new for any reason.
-    """
+    """Return what a trainer reads of a result."""
     return {
         "exit_code": result.exit_code,
         "timed_out": result.timed_out,
@@ -82,13 +69,7 @@ def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:
 
 
 def describe_end(result: ExecResult, time_limit: float, limits: Limits) -> list[str]:
-    """Return sentences about how a command ended, for a model that sees text only.
-
-    Args:
-        result: The result.
-        time_limit: Seconds that it had.
-        limits: The sandbox's.
-    """
+    """Return sentences about how a command ended, for a model that sees text only."""
     if result.killed is Killed.TIME_LIMIT:
         said = [f"The command was stopped after its time limit of {seconds(time_limit)} seconds."]
     elif result.killed is Killed.OUTPUT_LIMIT:
@@ -115,9 +96,5 @@ def describe_status(status: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """Render seconds without needless digits.
-
-    Args:
-        value: Seconds.
-    """
+    """Render seconds without needless digits."""
     return f"{value:g}" if math.isfinite(value) else "unlimited"

@@ -94,9 +94,6 @@ def find_commands(script: str) -> Iterator[Found]:
 
     The grammar's time can grow with the square of the length, and a text may crash it: a caller does this in
     a process that it can lose.
-
-    Args:
-        script: Any text.
     """
     yield from _parsed(script)
     joined = _BROKEN_WORD.sub(r"\1", script)
@@ -193,11 +190,7 @@ def _text(node: "Node", source: bytes) -> str:
 
 
 def expand_braces(word: str) -> list[str]:
-    """Return the words that the shell makes of `{a,b}` in a word, at most `MOST_EXPANDED`; quoted ones stay.
-
-    Args:
-        word: As it stands in the script.
-    """
+    """Return the words that the shell makes of `{a,b}`, at most `MOST_EXPANDED`; quoted braces stay."""
     done: list[str] = []
     waiting = [word]
     while waiting:
@@ -232,11 +225,7 @@ def _outer_group(word: str) -> tuple[int, int, list[str]] | None:
 
 
 def resolve(word: str) -> str:
-    """Return a word as the shell would pass it on, with `UNKNOWN` for what cannot be known.
-
-    Args:
-        word: As it stands in the script.
-    """
+    """Return a word as the shell would pass it on, with `UNKNOWN` for what cannot be known."""
     pieces: list[str] = []
     at = 0
     while at < len(word) and (match := _PIECE.match(word, at)):
@@ -289,11 +278,7 @@ def _decode_ansi(match: re.Match[str]) -> str:
 
 
 def cut_roughly(script: str) -> Iterator[Words]:
-    """Yield the commands of a script that the grammar does not understand, as far as words and signs tell.
-
-    Args:
-        script: Any text.
-    """
+    """Yield the commands of a script that the grammar does not understand, as far as words and signs tell."""
     plain = _BRACED.sub(lambda match: " ".join(expand_braces(match[0])), script.replace("\\\n", ""))
     lexer = shlex.shlex(plain, posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"

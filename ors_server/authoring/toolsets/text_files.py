@@ -38,9 +38,6 @@ class TextFile:
         """Take a file's content apart; `None` for what is not text.
 
         What has no mark is UTF-8, or else Latin-1, which gives every byte a character.
-
-        Args:
-            content: The whole file.
         """
         for mark, encoding in _MARKS:
             if content.startswith(mark):
@@ -54,9 +51,6 @@ class TextFile:
 
     def with_text(self, text: str) -> bytes:
         """Return the content of the file with another text.
-
-        Args:
-            text: The new text.
 
         Raises:
             UnicodeEncodeError: The file's encoding cannot express it.
@@ -74,11 +68,7 @@ class TextFile:
         return "\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     def adapt(self, text: str) -> str:
-        """Return a text with the line ends that the file uses.
-
-        Args:
-            text: To be put into the file, or looked for in it.
-        """
+        """Return a text with the line ends that the file uses."""
         return text.replace("\r\n", "\n").replace("\n", "\r\n") if self.uses_crlf else text
 
     @property
@@ -101,11 +91,7 @@ class TextFile:
 
 
 def image_type(content: bytes) -> str | None:
-    """Return the MIME type of a PNG, JPEG, GIF or WebP image, told by its first bytes; `None` for others.
-
-    Args:
-        content: A file's content.
-    """
+    """Return the MIME type of a PNG, JPEG, GIF or WebP image, told by its first bytes; `None` for others."""
     return next((mime_type for magic, mime_type in _IMAGES if magic.match(content)), None)
 
 

@@ -111,11 +111,7 @@ def look_inside(words: Words) -> Inner:
 
 
 def reads_script_from_stdin(words: Words) -> bool:
-    """Say whether a command is a shell that takes its commands from standard input.
-
-    Args:
-        words: The command; the name is the last component of its path.
-    """
+    """Say whether a command is a shell that takes its commands from standard input."""
     if words[0] == "parallel":
         return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
@@ -124,20 +120,12 @@ def reads_script_from_stdin(words: Words) -> bool:
 
 
 def reads_script_from_file(words: Words) -> bool:
-    """Say whether a command takes commands from a file, which may be what another command writes.
-
-    Args:
-        words: The command; the name is the last component of its path.
-    """
+    """Say whether a command takes commands from a file, which may be what another command writes."""
     return words[0] in {"source", "."} or (words[0] in SHELLS and not _has_c(words))
 
 
 def base_name(name: str) -> str:
-    """Return the last component of a path.
-
-    Args:
-        name: A command's name as it was written.
-    """
+    """Return the last component of a path."""
     return name.rstrip("/").rpartition("/")[2] or name
 
 
@@ -287,11 +275,7 @@ _SPECIAL: Mapping[str, Callable[[Words], Inner]] = MappingProxyType(
 
 
 def written_by(words: Words) -> Sequence[str]:
-    """Return the texts that an `echo` or `printf` would write, roughly; other commands write nothing known.
-
-    Args:
-        words: The command; the name is the last component of its path.
-    """
+    """Return roughly what an `echo` or `printf` would write; nothing for other commands."""
     if words[0] not in {"echo", "printf"}:
         return ()
     texts = [

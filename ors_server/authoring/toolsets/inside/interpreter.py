@@ -293,16 +293,7 @@ def evaluate(descriptor: int) -> None:
 
 
 def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, bool]:
-    """Run a piece of code; the value of a last expression is shown as the interactive interpreter shows it.
-
-    Args:
-        code: The text.
-        name: Its file name in tracebacks.
-        variables: Those of the module that it is part of.
-
-    Returns:
-        Status, and whether the code asked the interpreter to exit.
-    """
+    """Run code; the value of a last expression is shown as the interactive interpreter shows it."""
     lines = code.splitlines(keepends=True)
     linecache.cache[name] = (len(code), None, lines, name)
     try:

@@ -46,11 +46,7 @@ def search(request: dict[str, str]) -> dict[str, object]:
 
 
 def walk(start: str) -> "list[str]":
-    """Return the plain files at or below a path, sorted; links are not followed.
-
-    Args:
-        start: A file or a folder.
-    """
+    """Return the plain files at or below a path, sorted; links are not followed."""
     if not os.path.isdir(start):
         return [start]
     found: list[str] = []
@@ -60,22 +56,12 @@ def walk(start: str) -> "list[str]":
 
 
 def is_named(name: str, glob: str) -> bool:
-    """Say whether a file is meant: by its whole path if the pattern has a slash, else by its last component.
-
-    Args:
-        name: Relative to the work dir.
-        glob: The pattern.
-    """
+    """Return whether a glob matches: the whole path if it has a slash, else the last component."""
     return fnmatch.fnmatchcase(name if "/" in glob else os.path.basename(name), glob)
 
 
 def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, str]]":
-    """Return the lines of a text file in which the pattern is found, with their numbers from 1.
-
-    Args:
-        pattern: What to look for.
-        path: Anything; only plain files of some size are read.
-    """
+    """Return the lines of a text file in which the pattern is found, with their numbers from 1."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
