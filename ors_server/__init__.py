@@ -88,14 +88,14 @@ if TYPE_CHECKING:
         ProductReward,
     )
     from ors_server.rewards.define import BaseReward, Reward, reward
-    from ors_server.rewards.errors import RewardError
     from ors_server.rewards.group import score_group_with
     from ors_server.rewards.judged import llm_judge_reward
     from ors_server.rewards.learned import LearnedReward
-    from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
+    from ors_server.rewards.result_output import graded_output
+    from ors_server.rewards.reward_errors import RewardError
+    from ors_server.rewards.reward_trajectory import Step, Trajectory
     from ors_server.rewards.scoring import score
-    from ors_server.rewards.trajectory import Step, Trajectory
     from ors_server.sandboxes.base import Entry, EntryKind, ExecResult, Sandbox
     from ors_server.sandboxes.base import Limits as SandboxLimits
     from ors_server.sandboxes.fresh import FreshRun
@@ -289,7 +289,7 @@ _HOMES = {
     "ResourcePool": "ors_server.resources.pool",
     "ResourceSpec": "ors_server.resources.spec",
     "Reward": "ors_server.rewards.define",
-    "RewardError": "ors_server.rewards.errors",
+    "RewardError": "ors_server.rewards.reward_errors",
     "RewardResult": "ors_server.rewards.result",
     "RewardStatus": "ors_server.rewards.result",
     "Root": "ors_server.authoring.client",
@@ -304,7 +304,7 @@ _HOMES = {
     "Settings": "ors_server.settings",
     "Split": "ors_server.wire",
     "StdioCase": "ors_server.grading.cases",
-    "Step": "ors_server.rewards.trajectory",
+    "Step": "ors_server.rewards.reward_trajectory",
     "Submission": "ors_server.authoring.toolsets.submit",
     "SubmitTools": "ors_server.authoring.toolsets.submit",
     "TextBlock": "ors_server.wire",
@@ -315,7 +315,7 @@ _HOMES = {
     "ToolOutput": "ors_server.wire",
     "ToolResultBlock": "ors_server.wire",
     "Toolset": "ors_server.authoring.tool",
-    "Trajectory": "ors_server.rewards.trajectory",
+    "Trajectory": "ors_server.rewards.reward_trajectory",
     "Visibility": "ors_server.visibility",
     "WebShopSpec": "ors_server.resources.spec",
     "alfworld_episode_reward": "ors_server.rewards.agentfly.stateful",
@@ -330,7 +330,7 @@ _HOMES = {
     "grade_functions": "ors_server.grading.function_cases",
     "grade_pytest": "ors_server.grading.pytest_cases",
     "grade_stdio": "ors_server.grading.stdio_cases",
-    "graded_output": "ors_server.rewards.output",
+    "graded_output": "ors_server.rewards.result_output",
     "list_rewards": "ors_server.rewards.catalogue",
     "llm_judge_reward": "ors_server.rewards.judged",
     "math_equal_reward": "ors_server.rewards.agentfly.answers",

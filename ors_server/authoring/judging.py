@@ -16,11 +16,11 @@ from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward, as_reward
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, failure, gather_fields
-from ors_server.rewards.trajectory import Trajectory, read_trajectory
 
 OF_THE_EPISODE = frozenset(
     {"trajectory", "final_response", "metadata", "context", "step", "output", "rollouts"}

@@ -35,8 +35,8 @@ from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import takes_group
-from ors_server.rewards.output import describe_result
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.result_output import describe_result
 from ors_server.sandboxes.base import Limits
 from ors_server.visibility import Visibility
 from ors_server.wire import (

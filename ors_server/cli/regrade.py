@@ -70,7 +70,7 @@ def regrade(options: RegradeOptions) -> None:
     """
     import anyio
 
-    from ors_server.rewards.errors import BatchError
+    from ors_server.rewards.reward_errors import BatchError
 
     summary = RegradeSummary()
 

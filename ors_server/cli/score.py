@@ -73,7 +73,7 @@ def score(options: ScoreOptions) -> None:
     was judged, 1 if some could not be, 2 if the command makes no sense.
     """
     from ors_server.rewards.batch.scoring import BatchScorer
-    from ors_server.rewards.errors import BatchError
+    from ors_server.rewards.reward_errors import BatchError
 
     keywords = dict(read_option(text) for text in options.option or ())
     summary = ScoreSummary()

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
         ProductReward,
     )
     from ors_server.rewards.define import BaseReward, Reward, as_reward, reward
-    from ors_server.rewards.errors import RewardError
     from ors_server.rewards.group import evaluate_group, score_group_with
     from ors_server.rewards.judged import llm_judge_reward
     from ors_server.rewards.learned import LearnedReward
-    from ors_server.rewards.output import graded_output
     from ors_server.rewards.result import RewardResult, RewardStatus
+    from ors_server.rewards.result_output import graded_output
+    from ors_server.rewards.reward_errors import RewardError
+    from ors_server.rewards.reward_trajectory import Step, Trajectory
     from ors_server.rewards.scoring import calculate_reward, evaluate, score
-    from ors_server.rewards.trajectory import Step, Trajectory
 
 __all__ = [
     "BaseReward",
@@ -82,17 +82,17 @@ _HOMES = {
     "MinReward": "composite",
     "ProductReward": "composite",
     "Reward": "define",
-    "RewardError": "errors",
+    "RewardError": "reward_errors",
     "RewardResult": "result",
     "RewardStatus": "result",
-    "Step": "trajectory",
-    "Trajectory": "trajectory",
+    "Step": "reward_trajectory",
+    "Trajectory": "reward_trajectory",
     "as_reward": "define",
     "calculate_reward": "scoring",
     "evaluate": "scoring",
     "evaluate_group": "group",
     "find_reward": "catalogue",
-    "graded_output": "output",
+    "graded_output": "result_output",
     "list_rewards": "catalogue",
     "reward": "define",
     "score": "scoring",

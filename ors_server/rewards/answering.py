@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from ors_server.rewards.reading.answer_text import AnswerFrom, FoundAnswer, Place, find_answer, read_source
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import is_conversation, last_message
+from ors_server.rewards.reward_trajectory import is_conversation, last_message
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from ors_server.rewards.define import reward
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.text.matches import found_words
-from ors_server.rewards.text.numerals import read_number
-from ors_server.rewards.trajectory import Trajectory
+from ors_server.rewards.text.numeric_match import read_number
 
 ERROR_COST = 0.25
 """What each failed step costs in `code_execution_reward` (ARISE's reward page)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ors_server.importing import import_file
 from ors_server.rewards.define import FunctionReward, Reward, as_reward
-from ors_server.rewards.errors import UnknownRewardError
+from ors_server.rewards.reward_errors import UnknownRewardError
 
 _HOMES = MappingProxyType(
     {
@@ -57,9 +57,9 @@ _HOMES = MappingProxyType(
             "regex_match_reward",
             "strict_answer_match_reward",
         ),
-        "ors_server.rewards.text.numerals": ("numeric_match_reward", "gsm8k_reward"),
-        "ors_server.rewards.text.choices": ("multiple_choice_reward",),
-        "ors_server.rewards.text.formats": (
+        "ors_server.rewards.text.numeric_match": ("numeric_match_reward", "gsm8k_reward"),
+        "ors_server.rewards.text.multiple_choice": ("multiple_choice_reward",),
+        "ors_server.rewards.text.response_format": (
             "think_format_reward",
             "answer_format_reward",
             "code_format_reward",
@@ -91,7 +91,11 @@ _HOMES = MappingProxyType(
         "ors_server.rewards.structures.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
         "ors_server.rewards.sql.reward": ("sql_match_reward",),
         "ors_server.rewards.structures.states": ("state_match_reward",),
-        "ors_server.rewards.evidence.files": ("file_match_reward", "files_unchanged_reward", "diff_reward"),
+        "ors_server.rewards.evidence.file_rewards": (
+            "file_match_reward",
+            "files_unchanged_reward",
+            "diff_reward",
+        ),
         "ors_server.rewards.structures.points": ("gui_point_reward", "gui_box_reward"),
         "ors_server.rewards.text.instructions": ("instruction_reward",),
         "ors_server.rewards.evidence.code": (

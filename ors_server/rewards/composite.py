@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from ors_server.rewards.define import Reward, RewardFunction, as_reward
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.result import Range, RewardResult, RewardStatus, check_range
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.signature import RewardSignature
 
 Combination: TypeAlias = Generator[int, float | None, float | None]

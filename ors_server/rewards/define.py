@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias, cast, overload
 import anyio
 from typing_extensions import override
 
-from ors_server.rewards.errors import NoRewardError, RewardDefinitionError, RewardFieldError
 from ors_server.rewards.result import KEY, Range, RewardResult, check_range
+from ors_server.rewards.reward_errors import NoRewardError, RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory, fields_of_trajectory
 from ors_server.rewards.signature import RewardSignature, read_reward_signature
-from ors_server.rewards.trajectory import Trajectory, fields_of_trajectory
 
 DirectCall: TypeAlias = Literal["mapping", "number"]
 """What a direct call gives: AgentFly's mapping with `reward` and the extras, or ARISE's bare number."""

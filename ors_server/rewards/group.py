@@ -11,12 +11,12 @@ from typing import Any, cast
 from typing_extensions import override
 
 from ors_server.rewards.define import Reward, RewardFunction, as_reward
-from ors_server.rewards.errors import RewardFieldError, RewardValueError
-from ors_server.rewards.record import trajectory_of_candidate
+from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
+from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, cut, read_trajectory
 from ors_server.rewards.scoring import evaluate, failure, score
 from ors_server.rewards.signature import RewardSignature
-from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, Trajectory, cut, read_trajectory
 from ors_server.wire import GroupCandidate
 
 ROLLOUTS = "rollouts"

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.completion import JudgeModel
 from ors_server.rewards.judges.endpoint import EndpointJudge
@@ -17,7 +16,8 @@ from ors_server.rewards.judges.hardening import fence, is_degenerate
 from ors_server.rewards.judges.replies import SCORE_FORM, SCORE_SCHEMA, ReadScore, read_score
 from ors_server.rewards.judges.rubric_judge import CLOSING, PREAMBLE
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.trajectory import Step, Trajectory, cut
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Step, Trajectory, cut
 
 STEP_CHARACTERS = 200
 """Of a step's result that the judge is shown (arise-ai 0.2.1)."""

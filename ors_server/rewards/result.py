@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, cast
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 Range: TypeAlias = tuple[float, float]
 """Least and greatest reward, inclusive."""

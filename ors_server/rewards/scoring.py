@@ -9,10 +9,10 @@ import anyio
 
 from ors_server.errors import OrsServerError
 from ors_server.rewards.define import Reward, as_reward
-from ors_server.rewards.errors import RewardFieldError
-from ors_server.rewards.recorded import fields_of_row
+from ors_server.rewards.recorded_fields import fields_of_row
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Trajectory, cut, fields_of_trajectory, read_trajectory
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory, cut, fields_of_trajectory, read_trajectory
 from ors_server.workers import LingeringThread, current_workers
 
 MAX_REASON = 2_000

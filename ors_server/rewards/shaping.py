@@ -13,7 +13,7 @@ potentials are refused.
 import math
 from dataclasses import dataclass
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 _FARMED = (
     "with a discount below 1, a potential times its scale is at least 0: staying where it is negative would "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
 
 ALIASES = {"outcome": "final_response", "completion": "final_response", "response": "final_response"}
 """Names under which rewards of other packages take the final response."""

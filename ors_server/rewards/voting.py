@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.math import grade_math
 from ors_server.rewards.reading.answer_text import AnswerFrom, find_answer, read_source
 from ors_server.rewards.reading.option_words import check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.text.texts import UnparsedAnswerError, normalise_text
-from ors_server.rewards.trajectory import Trajectory
 
 Sameness: TypeAlias = Literal["text", "math"]
 """When two answers are one: their normal forms are equal, or they are mathematically equal."""

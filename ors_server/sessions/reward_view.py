@@ -8,9 +8,9 @@ from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
 from ors_server.resources.context import Context
 from ors_server.rewards.define import Reward
-from ors_server.rewards.output import graded_output
-from ors_server.rewards.record import trajectory_of
-from ors_server.rewards.trajectory import Trajectory
+from ors_server.rewards.recorded_trajectory import trajectory_of
+from ors_server.rewards.result_output import graded_output
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.wire import TextBlock, ToolOutput
 

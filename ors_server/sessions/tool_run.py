@@ -15,7 +15,7 @@ from ors_server.call_clock import CallClock
 from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
-from ors_server.rewards.output import has_result, numeric_extras
+from ors_server.rewards.result_output import has_result, numeric_extras
 from ors_server.sessions.checked_output import check_output, make_error_output
 from ors_server.sessions.episode_recorder import EndedCall
 from ors_server.wire import TextBlock, ToolOutput

@@ -11,7 +11,7 @@ from ors_server.errors import CapacityError, OrsServerError, StartingError, Stor
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
 from ors_server.resources import errors as resources
-from ors_server.rewards import errors as rewards
+from ors_server.rewards import reward_errors as rewards
 from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.transports.control_operations import (
     MalformedBodyError,

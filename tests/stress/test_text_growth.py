@@ -5,8 +5,8 @@ import time
 import pytest
 
 from ors_server.rewards.catalogue import find_reward, list_rewards
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Trajectory
 
 pytestmark = pytest.mark.stress
 

@@ -14,8 +14,8 @@ from ors_server.authoring.tool import Toolset, tool
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.policy import EpisodePolicy
-from ors_server.rewards.output import graded_output, has_result
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.result_output import graded_output, has_result
 from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxPathError
 from ors_server.wire import ToolOutput

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.errors import RewardFieldError
-from ors_server.rewards.trajectory import Message, Trajectory, from_messages, last_message
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Message, Trajectory, from_messages, last_message
 
 
 def as_messages(value: object, role: str) -> list[Message]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import FunctionReward, Reward, RewardFunction, as_reward
-from ors_server.rewards.errors import NoRewardError, RewardFieldError
 from ors_server.rewards.result import Range, RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import NoRewardError, RewardFieldError
 
 
 def own_reward(reward: object) -> Reward:

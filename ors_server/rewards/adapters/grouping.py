@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.group import evaluate_group, is_group_reward, score_group_with
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import RewardDefinitionError
 
 Row = Mapping[str, Any]
 

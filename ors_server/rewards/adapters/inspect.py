@@ -15,9 +15,9 @@ from ors_server.rewards.adapters.foreign import adapt, name_of, own_reward, take
 from ors_server.rewards.adapters.grouping import demand_single
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import RewardFieldError, RewardValueError
-from ors_server.rewards.reading.plain import plain
+from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import Range, RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
 
 GRADES = MappingProxyType({"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0})
 """What Inspect's letters are worth, as its own metrics count them; any other text is no reward here."""

@@ -14,11 +14,11 @@ from ors_server.rewards.adapters.conversation import conversation_fields
 from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, own_reward, read_number
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.group import evaluate_group, is_group_reward
-from ors_server.rewards.reading.plain import plain
+from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import Range, RewardResult
-from ors_server.rewards.trajectory import Message
+from ors_server.rewards.reward_errors import RewardValueError
+from ors_server.rewards.reward_trajectory import Message
 
 Package: TypeAlias = Literal["openreward.environments", "ors", "ors_server"]
 """Where `ToolOutput` and `TextBlock` are taken from."""

@@ -13,10 +13,10 @@ from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_rewa
 from ors_server.rewards.adapters.grouping import evaluate_groups, score_groups
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.metrics import summarise_extras
 from ors_server.rewards.result import Range, RewardResult
+from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.scoring import score
 
 TRLReward = Callable[..., Any]

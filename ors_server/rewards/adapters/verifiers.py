@@ -24,9 +24,9 @@ from ors_server.rewards.adapters.foreign import (
 from ors_server.rewards.adapters.grouping import evaluate_groups
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import NoRewardError
 from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.result import Range, RewardResult
+from ors_server.rewards.reward_errors import NoRewardError
 
 _NAMES = ("prompt", "completion", "answer", "state", "info", "task", "trace")
 _SIGNATURE = inspect.Signature(

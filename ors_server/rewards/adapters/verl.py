@@ -19,8 +19,8 @@ from ors_server.rewards.adapters.foreign import (
 from ors_server.rewards.adapters.grouping import demand_single
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.result import Range, RewardResult
+from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.scoring import score
 
 VerlReward = Callable[..., Any]

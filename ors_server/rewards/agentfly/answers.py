@@ -16,7 +16,7 @@ from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.options import MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
 
 TOOL_USED = 0.1
 """What a wrong answer earns in the `_tool` rewards if a tool was used (AgentFly's documentation)."""

@@ -14,7 +14,7 @@ from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.qa import MAX_ANSWER
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
 
 WELL_FORMED = 0.1
 """What a wrong answer earns in `qa_em_format_reward` if its form is right (AgentFly at 1256586)."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
 
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2

@@ -13,7 +13,7 @@ from typing import Any, cast
 from ors_server.resources import ALFWorldSpec, Context, PythonEnvSpec, ScienceWorldSpec, WebShopSpec
 from ors_server.resources.spec import NamedResourceSpec
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardValueError
+from ors_server.rewards.reward_errors import RewardValueError
 
 SOLVED = 10.0
 """What `scienceworld_reward` pays for a task that is done (AgentFly at 1256586)."""

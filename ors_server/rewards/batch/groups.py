@@ -7,7 +7,7 @@ from typing import cast
 from typing_extensions import override
 
 from ors_server.rewards.batch.rows import MAX_ROW, Row, Source
-from ors_server.rewards.recorded import find_in_row
+from ors_server.rewards.recorded_fields import find_in_row
 
 
 @dataclass(slots=True)

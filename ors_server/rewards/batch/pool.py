@@ -11,8 +11,8 @@ from typing import Any
 
 from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, BatchOptions, BatchWorker, QueuedRow
 from ors_server.rewards.batch.rows import Row, Source
-from ors_server.rewards.errors import BatchError
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import BatchError
 
 LOOK_AHEAD = 1024
 """Number of rows, or groups, that are taken ahead of the oldest result that was not yielded yet."""

@@ -21,8 +21,8 @@ from ors_server.rewards.batch.pool import BatchPool
 from ors_server.rewards.batch.process import BatchOptions
 from ors_server.rewards.batch.rows import LineSource, MappingSource, Source
 from ors_server.rewards.define import Reward, as_reward
-from ors_server.rewards.errors import BatchError
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import BatchError
 from ors_server.rewards.scoring import evaluate, failure, gather_fields
 
 TIME_LIMIT = 30.0

@@ -25,13 +25,13 @@ import anyio.to_thread
 from ors_server.rewards.batch.progress import NO_ROW, PROGRESS, open_progress
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward
-from ors_server.rewards.errors import BatchError, RewardFieldError
 from ors_server.rewards.group import evaluate_group, score_group_with, takes_group
-from ors_server.rewards.reading.plain import plain
-from ors_server.rewards.recorded import fields_of_row
+from ors_server.rewards.reading.plain_json import plain
+from ors_server.rewards.recorded_fields import fields_of_row
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import BatchError, RewardFieldError
+from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, cut
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
-from ors_server.rewards.trajectory import OUTCOME_CHARACTERS, cut
 
 PIECE = 2**16
 """Bytes that are read at once."""

@@ -1,6 +1,6 @@
 """What can go wrong with a judge. A judge that could not judge never gives a number."""
 
-from ors_server.rewards.errors import NOTHING, JudgeBudgetError, JudgeError, JudgeSettingsError
+from ors_server.rewards.reward_errors import NOTHING, JudgeBudgetError, JudgeError, JudgeSettingsError
 
 __all__ = ["NOTHING", "JudgeBudgetError", "JudgeError", "JudgeSettingsError", "UnusableReplyError"]
 

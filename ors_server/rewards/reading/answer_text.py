@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.reward_errors import RewardFieldError
 
 Place: TypeAlias = Literal["answer", "text", "tag", "box", "last_line", "raw"]
 """Where the answer is. `answer`: in the last answer element, or else the text. `text`: all but the reasoning.

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from ors_server import offload
 from ors_server.offload import OffloadLimits, OverLimitError
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
 
 Mode: TypeAlias = Literal["search", "fullmatch"]
 

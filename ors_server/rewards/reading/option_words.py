@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeAlias, get_args
 
-from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.reward_errors import RewardFieldError
 
 Pays: TypeAlias = Literal["all", "fraction"]
 """Whether 1 is paid for everything and 0 for less, or the part that is right."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from ors_server.rewards.sql.text import unfolding
+from ors_server.rewards.sql.query_text import unfolding
 
 Row: TypeAlias = tuple[Any, ...]
 Database: TypeAlias = str | bytes | Path

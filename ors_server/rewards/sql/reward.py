@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias, cast
 from ors_server import offload
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.fences import fenced_blocks
 from ors_server.rewards.reading.option_words import check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.sql.engine import (
     Database,
     DatabaseError,
@@ -21,8 +21,8 @@ from ors_server.rewards.sql.engine import (
     open_copy,
     run_query,
 )
-from ors_server.rewards.sql.rows import RowRules
-from ors_server.rewards.sql.text import is_ordered
+from ors_server.rewards.sql.query_text import is_ordered
+from ors_server.rewards.sql.row_rules import RowRules
 
 WORK_LIMIT = 20_000_000
 """Steps of SQLite's virtual machine for one query: one or two seconds."""

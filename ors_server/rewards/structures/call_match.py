@@ -12,7 +12,7 @@ from ors_server.rewards.reading.json_values import (
     is_array,
     is_object,
 )
-from ors_server.rewards.structures.calls import ToolCall
+from ors_server.rewards.structures.episode_calls import ToolCall
 
 MAX_ARGUMENT_CHARACTERS = 1_000_000
 """Characters of all arguments of an episode's calls."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.json_values import is_array
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError
 
 RADIUS = 0.15
 """Distance, in parts of the screen, beyond which nothing is paid (NeMo Gym)."""

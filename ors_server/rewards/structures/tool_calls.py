@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.structures.bfcl import loosen, loosen_name
 from ors_server.rewards.structures.call_match import (
     BadCallsError,
@@ -20,8 +21,7 @@ from ors_server.rewards.structures.call_match import (
     read_made,
     read_wanted,
 )
-from ors_server.rewards.structures.calls import ToolCall, read_calls
-from ors_server.rewards.trajectory import Trajectory
+from ors_server.rewards.structures.episode_calls import ToolCall, read_calls
 
 MAX_CALLS = 500
 """Calls of an agent's that are compared; an episode with more has not made the wanted ones."""

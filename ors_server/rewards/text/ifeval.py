@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.text.sentences import count_sentences, split_words
 
 Check: TypeAlias = Callable[[str], bool]

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.math import grade_math
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.text.texts import read_response, shown
-from ors_server.rewards.trajectory import Trajectory
 
 MAX_TOKENS: Final = 1_000_000
 """Tokens in which repetition is looked for."""

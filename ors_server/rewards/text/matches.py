@@ -11,11 +11,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTimeoutError
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.text.numerals import numeric_match_reward
+from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.text.numeric_match import numeric_match_reward
 from ors_server.rewards.text.texts import (
     MAX_RESPONSE,
     BadGoldError,

@@ -11,9 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text import porter
 from ors_server.rewards.text.texts import (
     BadGoldError,

@@ -8,9 +8,9 @@ from typing import Final
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.text import porter
 from ors_server.rewards.text.overlap import STEMMED_CHARACTERS, BleuTokenizer, Smoothing
 from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, with_statuses

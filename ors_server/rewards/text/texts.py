@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardFieldError
 
 MAX_RESPONSE = 300_000
 """Characters of an answer that are read where that costs more than a comparison; a longer one is wrong."""

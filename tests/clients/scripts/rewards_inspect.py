@@ -19,8 +19,8 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, exact, f1, match, scorer
 
 from ors_server.rewards.adapters.inspect import as_inspect, from_inspect
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.scoring import score
 
 

@@ -17,7 +17,7 @@ os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
 sys.path.insert(0, sys.argv[1])
 
 from ors_server.rewards.adapters.openreward import as_openreward, as_score_group, from_openreward
-from ors_server.rewards.errors import NoRewardError
+from ors_server.rewards.reward_errors import NoRewardError
 from ors_server.rewards.scoring import score
 
 PACKAGE: Any = sys.argv[2]

@@ -19,7 +19,7 @@ from ors_server import (
     reward,
     tool,
 )
-from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, asking, ending
 

@@ -9,8 +9,8 @@ import pytest
 from ors_server.errors import StoreError
 from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.regrading import Regraded, RegradeWish, paid_by_tools, regrade
-from ors_server.rewards.errors import BatchError
 from ors_server.rewards.result import RewardStatus
+from ors_server.rewards.reward_errors import BatchError
 from ors_server.trajectory import StepStatus
 
 LIMIT = 60.0

@@ -18,8 +18,13 @@ from ors_server.rewards.adapters.trl import as_trl, from_trl
 from ors_server.rewards.adapters.verifiers import as_verifiers, from_verifiers
 from ors_server.rewards.adapters.verl import as_verl, from_verl
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import NoRewardError, RewardFieldError, RewardValueError, UnknownRewardError
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import (
+    NoRewardError,
+    RewardFieldError,
+    RewardValueError,
+    UnknownRewardError,
+)
 from ors_server.rewards.scoring import score
 
 

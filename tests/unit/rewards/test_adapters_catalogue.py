@@ -12,8 +12,8 @@ from ors_server.rewards.adapters.trl import as_trl
 from ors_server.rewards.adapters.verifiers import as_verifiers
 from ors_server.rewards.adapters.verl import as_verl
 from ors_server.rewards.catalogue import find_reward, list_rewards
-from ors_server.rewards.errors import NoRewardError, RewardDefinitionError
 from ors_server.rewards.group import is_group_reward
+from ors_server.rewards.reward_errors import NoRewardError, RewardDefinitionError
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.lengths import length_group_rewards
 from tests.fixtures.reward_fields import Kit, fields_of, reward_of

@@ -12,8 +12,8 @@ from ors_server.rewards.agentfly.exact import (
     tagged_answer,
 )
 from ors_server.rewards.result import RewardStatus
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Step, Trajectory
 
 THOUGHT = {"role": "assistant", "content": "<think>t</think>"}
 TOOL = {"role": "tool", "content": "r"}

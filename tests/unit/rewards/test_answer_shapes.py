@@ -7,11 +7,11 @@ import pytest
 
 from ors_server.rewards.adapters.trl import as_trl
 from ors_server.rewards.catalogue import find_reward, list_rewards
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.reading.answer_text import AnswerSource, cut_reasoning, find_answer, read_source
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import exact_match_reward, word_match_reward
-from ors_server.rewards.trajectory import Trajectory
 
 THOUGHT = "Maybe {right}? Or {wrong}? <answer>{wrong}</answer> Answer: {wrong}, \\boxed{{{wrong}}}\n#### 71\n"
 TAGGED = {

@@ -13,9 +13,9 @@ from ors_server.rewards.batch.rows import LineSource
 from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, count_cores, score_rows
 from ors_server.rewards.batch.worker import MAX_RESULT, read_fields, write_result
 from ors_server.rewards.catalogue import find_reward
-from ors_server.rewards.errors import BatchError, RewardFieldError
-from ors_server.rewards.reading.plain import plain
+from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import BatchError, RewardFieldError
 from ors_server.rewards.scoring import MAX_REASON, score
 
 REWARDS = '''

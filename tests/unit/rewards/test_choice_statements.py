@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.choices import multiple_choice_reward
+from ors_server.rewards.text.multiple_choice import multiple_choice_reward
 
 CHOICES = ["one side", "two sides", "three sides", "none of these"]
 LABELS = "ABCD"

@@ -9,17 +9,17 @@ import pytest
 from ors_server.rewards.catalogue import find_reward, list_rewards
 from ors_server.rewards.composite import ClippedReward, GatedReward, MinReward, ProductReward
 from ors_server.rewards.define import BaseReward, as_reward, reward
-from ors_server.rewards.errors import (
+from ors_server.rewards.recorded_trajectory import trajectory_of
+from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import (
     RewardDefinitionError,
     RewardFieldError,
     RewardValueError,
     UnknownRewardError,
 )
-from ors_server.rewards.record import trajectory_of
-from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, score
 from ors_server.rewards.shaping import PotentialShaping
-from ors_server.rewards.trajectory import Trajectory, read_trajectory
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
 from ors_server.wire import TextBlock
 

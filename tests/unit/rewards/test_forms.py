@@ -8,15 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server.rewards.composite import GatedReward
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.group import score_group_with
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.formats import (
-    answer_format_reward,
-    reasoning_steps_reward,
-    tag_count_reward,
-    think_format_reward,
-)
 from ors_server.rewards.text.lengths import (
     cosine_length_reward,
     latency_cost_reward,
@@ -35,7 +30,12 @@ from ors_server.rewards.text.overlap import (
     rouge_l_reward,
     rouge_n_reward,
 )
-from ors_server.rewards.trajectory import Step, Trajectory
+from ors_server.rewards.text.response_format import (
+    answer_format_reward,
+    reasoning_steps_reward,
+    tag_count_reward,
+    think_format_reward,
+)
 
 FORMATS = (think_format_reward, answer_format_reward, tag_count_reward, reasoning_steps_reward)
 OVERLAPS = (edit_similarity_reward, rouge_n_reward, rouge_l_reward, bleu_reward, chrf_reward)

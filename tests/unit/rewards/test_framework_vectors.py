@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from ors_server.rewards.define import BaseReward, as_mapping, as_reward, reward
-from ors_server.rewards.errors import RewardFieldError, RewardValueError
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
 from ors_server.rewards.scoring import score
 
 TOLD = re.compile(r"(direct call|calculate_reward): (.+?) (\{.*\})")

@@ -7,12 +7,12 @@ import pytest
 
 from ors_server.rewards.arise import task_success
 from ors_server.rewards.deviations import DEVIATIONS, deviations_of
-from ors_server.rewards.errors import RewardValueError
 from ors_server.rewards.judged import llm_as_judge_reward, llm_judge_reward
 from ors_server.rewards.judges import ScriptedJudge
 from ors_server.rewards.learned import LearnedReward
+from ors_server.rewards.reward_errors import RewardValueError
+from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Trajectory, read_trajectory
 
 VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 ERRORS = {"RuntimeError": RuntimeError, "ValueError": ValueError}

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from ors_server.rewards.composite import CompositeReward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.judged import describe_steps, llm_as_judge_reward, llm_judge_reward
 from ors_server.rewards.judges import JudgeError, JudgeOptions, JudgeSettingsError, ScriptedJudge
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Step, Trajectory
 
 
 def reply(value):

@@ -7,11 +7,11 @@ import threading
 import anyio
 import pytest
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
 from ors_server.rewards.judges import ScriptedJudge
 from ors_server.rewards.learned import FILE, LearnedReward
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Step, Trajectory
 
 WRITERS, EACH = 4, 15
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.choices import multiple_choice_reward
-from ors_server.rewards.text.numerals import gsm8k_reward, last_number, numeric_match_reward, read_number
+from ors_server.rewards.text.multiple_choice import multiple_choice_reward
+from ors_server.rewards.text.numeric_match import gsm8k_reward, last_number, numeric_match_reward, read_number
 
 MILLION = 1_000_000
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server import RewardResult, RewardStatus, TextBlock, graded_output
-from ors_server.rewards.output import describe_result, has_result, numeric_extras
+from ors_server.rewards.result_output import describe_result, has_result, numeric_extras
 from ors_server.wire import ToolOutput
 
 NO_NUMBER = [RewardStatus.BAD_GOLD, RewardStatus.ERROR, RewardStatus.LIMIT]

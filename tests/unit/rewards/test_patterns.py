@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ors_server.rewards import RewardStatus, score
-from ors_server.rewards.errors import RewardDefinitionError, RewardValueError
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 from ors_server.rewards.shaping import PotentialShaping
 from ors_server.testing import play
 

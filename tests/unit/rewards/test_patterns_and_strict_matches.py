@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from ors_server.rewards.arise import answer_match_reward, task_success
-from ors_server.rewards.errors import MissingPackageError, RewardDefinitionError, RewardFieldError
-from ors_server.rewards.reading.packages import load_package
+from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.reward_errors import MissingPackageError, RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text import matches, texts
 from ors_server.rewards.text.matches import (
@@ -18,7 +19,6 @@ from ors_server.rewards.text.texts import (
     normalise_golds,
     read_golds,
 )
-from ors_server.rewards.trajectory import Trajectory
 
 
 def paid(reward, response, gold, **options):

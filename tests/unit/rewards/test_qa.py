@@ -9,8 +9,8 @@ import pytest
 
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, normalise_answer, score_answer
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.trajectory import Trajectory
 
 WORDS = (
     "a",

@@ -10,9 +10,8 @@ from ors_server import Environment, EpisodePolicy, ToolOutput, terminal, tool
 from ors_server.errors import RecordError
 from ors_server.rewards.batch.worker import read_group
 from ors_server.rewards.define import as_reward
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.group import score_group_with
-from ors_server.rewards.recorded import (
+from ors_server.rewards.recorded_fields import (
     fields_of_episode,
     fields_of_row,
     find_in_row,
@@ -20,6 +19,7 @@ from ors_server.rewards.recorded import (
     is_recorded,
     write_recorded,
 )
+from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.scoring import score
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.client import CallRefusedError, open_environment

@@ -9,8 +9,8 @@ import pytest
 from ors_server.rewards import arise
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import as_reward
-from ors_server.rewards.errors import RewardDefinitionError
 from ors_server.rewards.qa import QAOptions, normalise_answer, score_answer
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.scoring import gather_fields, score
 
 SQUAD = "qa_squad"

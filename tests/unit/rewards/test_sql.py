@@ -9,8 +9,8 @@ import pytest
 from ors_server.rewards.scoring import score
 from ors_server.rewards.sql import engine as sql_engine
 from ors_server.rewards.sql.engine import QueryError, QueryLimitError, open_copy, run_query
+from ors_server.rewards.sql.query_text import is_ordered, unfolding
 from ors_server.rewards.sql.reward import sql_match_reward
-from ors_server.rewards.sql.text import is_ordered, unfolding
 
 DUMP = """
 CREATE TABLE city (name TEXT, country TEXT, people INTEGER, area REAL);

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ors_server.grading.evidence import gather_evidence
-from ors_server.rewards.evidence.files import (
+from ors_server.rewards.evidence.file_rewards import (
     diff_reward,
     file_match_reward,
     files_unchanged_reward,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.rewards.errors import RewardDefinitionError, RewardFieldError
+from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.formats import code_format_reward
 from ors_server.rewards.text.overlap import bleu_reward
+from ors_server.rewards.text.response_format import code_format_reward
 from ors_server.rewards.text.summaries import corpus_bleu, rouge_lsum_reward
 
 DATA = Path(__file__).parents[2] / "data" / "rewards"

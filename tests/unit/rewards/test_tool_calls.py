@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
-from ors_server.rewards.structures.calls import ToolCall, read_calls
+from ors_server.rewards.structures.episode_calls import ToolCall, read_calls
 from ors_server.rewards.structures.tool_calls import distinct_tool_use_reward, tool_call_match_reward
-from ors_server.rewards.trajectory import Step, Trajectory
 
 WEATHER = {"name": "weather", "arguments": {"city": "Oslo", "days": 3}}
 TIME = {"name": "time", "arguments": {}}

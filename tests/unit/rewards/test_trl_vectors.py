@@ -7,13 +7,13 @@ import pytest
 
 from ors_server.rewards.deviations import deviations_of
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.formats import think_format_reward
 from ors_server.rewards.text.lengths import (
     cosine_length_reward,
     repetition_penalty_reward,
     soft_overlong_reward,
 )
 from ors_server.rewards.text.overlap import rouge_l_reward, rouge_n_reward
+from ors_server.rewards.text.response_format import think_format_reward
 
 VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 TRL = {

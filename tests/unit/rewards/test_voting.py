@@ -2,9 +2,9 @@
 
 import pytest
 
-from ors_server.rewards.errors import RewardFieldError
 from ors_server.rewards.group import score_group_with
-from ors_server.rewards.trajectory import Trajectory
+from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.voting import MAX_ANSWER, group_rank_reward, majority_vote_reward, rank_scores
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
-from ors_server.rewards.trajectory import Message, Trajectory, text_of
+from ors_server.rewards.reward_trajectory import Message, Trajectory, text_of
 
 
 @dataclass(frozen=True, slots=True)

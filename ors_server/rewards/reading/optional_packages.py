@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from ors_server.rewards.errors import MissingPackageError
+from ors_server.rewards.reward_errors import MissingPackageError
 
 
 def load_package(name: str) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
-from ors_server.rewards.errors import RewardFieldError
+from ors_server.rewards.reward_errors import RewardFieldError
 
 OUTCOME_CHARACTERS = 1000
 """Characters of the final response that `outcome` keeps (ARISE's documentation of `Trajectory`)."""

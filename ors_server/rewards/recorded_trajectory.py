@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ors_server.rewards.trajectory import (
+from ors_server.rewards.reward_trajectory import (
     OUTCOME_CHARACTERS,
     RESULT_CHARACTERS,
     Message,

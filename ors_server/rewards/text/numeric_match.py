@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError
+from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text.texts import (
     MAX_GOLDS,
     MAX_RESPONSE,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ors_server.recording import RECORD, STEP
-from ors_server.rewards.errors import RewardFieldError
-from ors_server.rewards.record import trajectory_of
+from ors_server.rewards.recorded_trajectory import trajectory_of
+from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.wire import ImageBlock, TextBlock
 

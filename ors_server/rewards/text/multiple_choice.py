@@ -1,7 +1,7 @@
 r"""A reward for multiple choice: which of the task's choices a response picks.
 
-The final statement of the response decides (`ors_server.rewards.text.statements`). A letter inside a sentence
-never counts, so the article "A" is no choice; a denied choice and a list of choices pick none.
+The final statement of the response decides (`ors_server.rewards.text.stated_choices`). A letter inside a
+sentence never counts, so the article "A" is not a choice; a denied choice and a list of choices pick none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.errors import RewardDefinitionError
-from ors_server.rewards.text.statements import Choices, boxes, cues, last_statement, pick, stated_choice
+from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.text.stated_choices import Choices, boxes, cues, last_statement, pick, stated_choice
 from ors_server.rewards.text.texts import (
     MAX_GOLD,
     MAX_RESPONSE,
