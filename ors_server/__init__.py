@@ -11,7 +11,8 @@ from ors_server._version import __version__
 
 if TYPE_CHECKING:
     from ors_server.app import create_app
-    from ors_server.authoring.client import (
+    from ors_server.authoring.call_context import CallContext
+    from ors_server.authoring.calling_client import (
         Ability,
         AbilityError,
         AskError,
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
         Sample,
         Sampled,
     )
-    from ors_server.authoring.context import CallContext
     from ors_server.authoring.environment import Environment, Prompt
     from ors_server.authoring.offers import prompt, resource
-    from ors_server.authoring.rich import audio_block, resource_block
+    from ors_server.authoring.rich_blocks import audio_block, resource_block
     from ors_server.authoring.tool import (
         ForbiddenActionError,
         ToolError,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         tool_from_schema,
     )
     from ors_server.authoring.toolsets.bash import BashTools
-    from ors_server.authoring.toolsets.files import FileTools
+    from ors_server.authoring.toolsets.file_tools import FileTools
     from ors_server.authoring.toolsets.milestones import CommandSucceeds, FileExists, FileMatches, Milestone
     from ors_server.authoring.toolsets.patch import PatchTools
     from ors_server.authoring.toolsets.python import PythonTools
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from ors_server.offload import OffloadLimits, OverLimitError
     from ors_server.offload import run as run_offloaded
     from ors_server.policy import EpisodePolicy, PenaltyCause
-    from ors_server.resources.context import Context
-    from ors_server.resources.pool import ResourcePool
+    from ors_server.resources.resource_context import Context
+    from ors_server.resources.resource_pool import ResourcePool
     from ors_server.resources.spec import (
         ALFWorldSpec,
         LocalEnvResourceSpec,
@@ -237,21 +237,21 @@ __all__ = [
 
 _HOMES = {
     "ALFWorldSpec": "ors_server.resources.spec",
-    "Ability": "ors_server.authoring.client",
-    "AbilityError": "ors_server.authoring.client",
-    "AskError": "ors_server.authoring.client",
+    "Ability": "ors_server.authoring.calling_client",
+    "AbilityError": "ors_server.authoring.calling_client",
+    "AskError": "ors_server.authoring.calling_client",
     "BaseReward": "ors_server.rewards.define",
     "BashTools": "ors_server.authoring.toolsets.bash",
     "BatchScorer": "ors_server.rewards.batch.scoring",
-    "CallContext": "ors_server.authoring.context",
+    "CallContext": "ors_server.authoring.call_context",
     "CaseReport": "ors_server.grading.cases",
     "CaseResult": "ors_server.grading.cases",
     "ClippedReward": "ors_server.rewards.composite",
     "CommandSucceeds": "ors_server.authoring.toolsets.milestones",
     "CompositeReward": "ors_server.rewards.composite",
-    "Context": "ors_server.resources.context",
-    "Elicit": "ors_server.authoring.client",
-    "Elicited": "ors_server.authoring.client",
+    "Context": "ors_server.resources.resource_context",
+    "Elicit": "ors_server.authoring.calling_client",
+    "Elicited": "ors_server.authoring.calling_client",
     "Entry": "ors_server.sandboxes.base",
     "EntryKind": "ors_server.sandboxes.base",
     "Environment": "ors_server.authoring.environment",
@@ -260,7 +260,7 @@ _HOMES = {
     "ExecResult": "ors_server.sandboxes.base",
     "FileExists": "ors_server.authoring.toolsets.milestones",
     "FileMatches": "ors_server.authoring.toolsets.milestones",
-    "FileTools": "ors_server.authoring.toolsets.files",
+    "FileTools": "ors_server.authoring.toolsets.file_tools",
     "ForbiddenActionError": "ors_server.authoring.tool",
     "FreshRun": "ors_server.sandboxes.fresh",
     "FunctionCase": "ors_server.grading.cases",
@@ -271,7 +271,7 @@ _HOMES = {
     "ImageBlock": "ors_server.wire",
     "JSONObject": "ors_server.wire",
     "LearnedReward": "ors_server.rewards.learned",
-    "ListRoots": "ors_server.authoring.client",
+    "ListRoots": "ors_server.authoring.calling_client",
     "LocalEnvResourceSpec": "ors_server.resources.spec",
     "Message": "ors_server.wire",
     "Milestone": "ors_server.authoring.toolsets.milestones",
@@ -286,16 +286,16 @@ _HOMES = {
     "PythonProgram": "ors_server.grading.stdio_cases",
     "PythonTools": "ors_server.authoring.toolsets.python",
     "ReasoningBlock": "ors_server.wire",
-    "ResourcePool": "ors_server.resources.pool",
+    "ResourcePool": "ors_server.resources.resource_pool",
     "ResourceSpec": "ors_server.resources.spec",
     "Reward": "ors_server.rewards.define",
     "RewardError": "ors_server.rewards.reward_errors",
     "RewardResult": "ors_server.rewards.result",
     "RewardStatus": "ors_server.rewards.result",
-    "Root": "ors_server.authoring.client",
-    "RootList": "ors_server.authoring.client",
-    "Sample": "ors_server.authoring.client",
-    "Sampled": "ors_server.authoring.client",
+    "Root": "ors_server.authoring.calling_client",
+    "RootList": "ors_server.authoring.calling_client",
+    "Sample": "ors_server.authoring.calling_client",
+    "Sampled": "ors_server.authoring.calling_client",
     "Sandbox": "ors_server.sandboxes.base",
     "SandboxFileError": "ors_server.sandboxes.sandbox_errors",
     "SandboxFileMissingError": "ors_server.sandboxes.sandbox_errors",
@@ -321,7 +321,7 @@ _HOMES = {
     "alfworld_episode_reward": "ors_server.rewards.agentfly.stateful",
     "answer_match_reward": "ors_server.rewards.arise",
     "ascore_rows": "ors_server.rewards.batch.scoring",
-    "audio_block": "ors_server.authoring.rich",
+    "audio_block": "ors_server.authoring.rich_blocks",
     "code_execution_reward": "ors_server.rewards.arise",
     "create_app": "ors_server.app",
     "efficiency_reward": "ors_server.rewards.arise",
@@ -339,7 +339,7 @@ _HOMES = {
     "qa_f1_reward": "ors_server.rewards.agentfly.answers",
     "qa_f1_reward_tool": "ors_server.rewards.agentfly.answers",
     "resource": "ors_server.authoring.offers",
-    "resource_block": "ors_server.authoring.rich",
+    "resource_block": "ors_server.authoring.rich_blocks",
     "reward": "ors_server.rewards.define",
     "run_offloaded": "ors_server.offload:run",
     "scienceworld_reward": "ors_server.rewards.agentfly.stateful",

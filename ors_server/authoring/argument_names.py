@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from ors_server.authoring.members import read_mark
+from ors_server.authoring.marked_members import read_mark
 from ors_server.wire import JSONObject
 
 NAMES_MARK = "__ors_argument_names__"

@@ -8,8 +8,8 @@ from types import FunctionType
 from typing import Any, TypeGuard, cast
 
 from ors_server.authoring.environment import Environment
-from ors_server.authoring.members import read_mark
-from ors_server.authoring.places import name_place
+from ors_server.authoring.marked_members import read_mark
+from ors_server.authoring.source_places import name_place
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset
 from ors_server.authoring.toolsets.milestones import Milestone
 from ors_server.errors import EnvironmentDefinitionError

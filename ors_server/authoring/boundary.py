@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from ors_server.authoring.places import place_of_error
+from ors_server.authoring.source_places import place_of_error
 from ors_server.call_clock import call_clock
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.event_loops import (

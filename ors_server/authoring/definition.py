@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.offers import Offers
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.define import Reward

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Self, TypeAlias, cast, overload
 
-from ors_server.authoring.judging import ask_reward, own_episode
+from ors_server.authoring.episode_rewards import ask_reward, own_episode
 from ors_server.authoring.tool import Toolset
 from ors_server.authoring.toolsets.milestones import Milestone
 from ors_server.authoring.toolsets.submit import Judged, Submission
 from ors_server.policy import EpisodePolicy
-from ors_server.resources.context import Context
+from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox

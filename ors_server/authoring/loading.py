@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 from ors_server.authoring.boundary import describe_authors
+from ors_server.authoring.code_names import name_code
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
-from ors_server.authoring.foreign import define_foreign, foreign_base
-from ors_server.authoring.naming import name_code
+from ors_server.authoring.foreign_environments import define_foreign, foreign_base
 from ors_server.authoring.native import define_native, is_incomplete
-from ors_server.authoring.places import name_place
+from ors_server.authoring.source_places import name_place
 from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
 from ors_server.logs import get_logger

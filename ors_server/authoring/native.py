@@ -21,16 +21,16 @@ from ors_server.authoring.definition import (
     make_listing,
 )
 from ors_server.authoring.environment import Environment
-from ors_server.authoring.judging import grade_group, read_reward
-from ors_server.authoring.members import marked_members
-from ors_server.authoring.named import find_toolset
+from ors_server.authoring.episode_rewards import grade_group, read_reward
+from ors_server.authoring.marked_members import marked_members
 from ors_server.authoring.native_tools import define_task_tool, define_toolset, merge_tools, read_tools
 from ors_server.authoring.offers import read_offers
-from ors_server.authoring.packages import packages_of
-from ors_server.authoring.places import name_place
-from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.package_versions import packages_of
+from ors_server.authoring.prompt_blocks import flatten_messages
+from ors_server.authoring.source_places import name_place
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset
+from ors_server.authoring.toolset_names import find_toolset
 from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.rewards.define import Reward

@@ -14,7 +14,7 @@ from ors_server.authoring.argument_names import ArgumentNames, names_of, read_ar
 from ors_server.authoring.boundary import is_async
 from ors_server.authoring.definition import ToolDefinition, ToolsetDefinition
 from ors_server.authoring.docstrings import read_docstring
-from ors_server.authoring.members import Member, marked_members, read_mark
+from ors_server.authoring.marked_members import Member, marked_members, read_mark
 from ors_server.authoring.schema import Signature, make_parser, read_signature
 from ors_server.authoring.schema_tools import define_schema_tool
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset

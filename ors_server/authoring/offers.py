@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from ors_server.authoring.boundary import call_author
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.docstrings import read_docstring
-from ors_server.authoring.members import Member, marked_members
+from ors_server.authoring.marked_members import Member, marked_members
 from ors_server.authoring.schema import Signature, read_signature
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, InvalidRequestError
 from ors_server.wire import ImageBlock, JSONObject, Message, TextBlock, as_blocks

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationE
 from pydantic_core import SchemaError as PatternError
 
 from ors_server.authoring.boundary import is_async
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.definition import ToolDefinition
-from ors_server.authoring.members import Member
+from ors_server.authoring.marked_members import Member
 from ors_server.authoring.schema import make_parser
 from ors_server.authoring.tool import ToolMarks
 from ors_server.errors import EnvironmentDefinitionError, ToolOutputError

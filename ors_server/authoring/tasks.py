@@ -5,7 +5,7 @@ from typing import Any, cast
 import anyio
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, listed
-from ors_server.authoring.places import name_place
+from ors_server.authoring.source_places import name_place
 from ors_server.errors import (
     EnvironmentFailedError,
     TasksNotListableError,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, overload
 
-from ors_server.authoring.judging import ask_reward
-from ors_server.authoring.members import read_mark
+from ors_server.authoring.episode_rewards import ask_reward
+from ors_server.authoring.marked_members import read_mark
 from ors_server.rewards.result import RewardResult
 from ors_server.wire import JSONObject
 

@@ -17,7 +17,7 @@ Blocks: TypeAlias = tuple[TextBlock | ImageBlock, ...]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 _CALL = re.compile(r"\[tool_call (?P<name>\S+)\] (?P<input>\{.*\})", re.DOTALL)
-"""How `authoring.prompts` writes a recorded call of a conversation prompt."""
+"""How `authoring.prompt_blocks` writes a recorded call of a conversation prompt."""
 _RAN = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
@@ -89,7 +89,7 @@ def result_of(step: Step) -> Blocks:
 def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTurn]:
     """Read a prompt's blocks as messages.
 
-    A conversation prompt is recorded as blocks with a mark before each message (`authoring.prompts`). Text
+    A conversation prompt is recorded as blocks with a mark before each message (`prompt_blocks`). Text
     after a tool's result belongs to the result, since the record does not mark its end. Any other prompt is
     one message of the user.
     """

@@ -21,11 +21,11 @@ START_LIMIT = 30.0
 """Seconds within which an interpreter must answer after its start."""
 _END_LIMIT = 1.0
 _LAST_WORDS = 500
-_SENT = ("channel", "encoding", "handles", "operations", "worker")
+_SENT = ("channel", "encoding", "handles", "operations", "agent_program")
 _MAIN = b"""\
 import sys
 sys.path.insert(0, sys.argv[1])
-from ors_server.grading.worker import main
+from ors_server.grading.agent_program import main
 del sys.path[0]
 main()
 """

@@ -1,8 +1,9 @@
 """Resources that a rollout's tools and rewards share: specs, pools, and the context that leads to them."""
 
-from ors_server.resources.base import Resource, ResourceBackend, ResourceStatus
-from ors_server.resources.context import Context, Scope
-from ors_server.resources.errors import (
+from ors_server.resources.local_resource import LocalBackend, LocalEnvResource
+from ors_server.resources.resource import Resource, ResourceBackend, ResourceStatus
+from ors_server.resources.resource_context import Context, Scope
+from ors_server.resources.resource_errors import (
     ResourceClosedError,
     ResourceError,
     ResourceStartError,
@@ -10,8 +11,7 @@ from ors_server.resources.errors import (
     ResourceUseError,
     UnboundResourceError,
 )
-from ors_server.resources.local import LocalBackend, LocalEnvResource
-from ors_server.resources.pool import ResourcePool
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.resources.spec import (
     ALFWorldSpec,
     LocalEnvResourceSpec,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ors_server.resources.base import Resource
-from ors_server.resources.errors import ResourceUseError
+from ors_server.resources.resource import Resource
+from ors_server.resources.resource_errors import ResourceUseError
 from ors_server.resources.spec import ResourceSpec
 
 

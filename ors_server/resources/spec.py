@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from ors_server.resources.errors import ResourceUseError
+from ors_server.resources.resource_errors import ResourceUseError
 
 EnvClass: TypeAlias = str | Callable[..., Any]
 """A class, another callable that gives an environment, or the place of one: `module:name`, `module.name`."""

@@ -6,8 +6,8 @@ from contextlib import suppress
 import anyio
 
 from ors_server.logs import get_logger
-from ors_server.resources.base import Resource, ResourceStatus
-from ors_server.resources.errors import ResourceStartError, ResourceTimeoutError, ResourceUseError
+from ors_server.resources.resource import Resource, ResourceStatus
+from ors_server.resources.resource_errors import ResourceStartError, ResourceTimeoutError, ResourceUseError
 from ors_server.resources.slots import Slot
 from ors_server.resources.spec import ResourceSpec
 

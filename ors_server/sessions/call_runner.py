@@ -9,7 +9,7 @@ from typing import TypeAlias
 import anyio
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
-from ors_server.authoring.context import CallContext, running_call
+from ors_server.authoring.call_context import CallContext, running_call
 from ors_server.call_clock import CallClock, counting, make_scope
 from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import EnvironmentFailedError, OrsServerError, ShuttingDownError

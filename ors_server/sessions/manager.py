@@ -7,8 +7,8 @@ from types import MappingProxyType
 import anyio
 
 from ors_server.admission import Admission
-from ors_server.authoring.client import CallingClient
-from ors_server.authoring.context import ProgressListener
+from ors_server.authoring.call_context import ProgressListener
+from ors_server.authoring.calling_client import CallingClient
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import CallCancelledError, SessionNotFoundError, UnknownEnvironmentError

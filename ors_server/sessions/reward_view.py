@@ -1,12 +1,12 @@
 """An episode as its own rewards see it, read from the recorder and the store."""
 
-from ors_server.authoring.context import running_call
+from ors_server.authoring.call_context import running_call
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Instance
 from ors_server.authoring.environment import Environment
-from ors_server.authoring.judging import give_episode, grade_ending, take_episode
+from ors_server.authoring.episode_rewards import give_episode, grade_ending, take_episode
 from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
-from ors_server.resources.context import Context
+from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.recorded_trajectory import trajectory_of
 from ors_server.rewards.result_output import graded_output

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 
-from ors_server.authoring.client import CallingClient
-from ors_server.authoring.context import CallContext, ProgressListener
+from ors_server.authoring.call_context import CallContext, ProgressListener
+from ors_server.authoring.calling_client import CallingClient
 from ors_server.authoring.definition import (
     Blocks,
     EnvironmentDefinition,
@@ -15,7 +15,7 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
 )
 from ors_server.authoring.environment import restore_rng
-from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason

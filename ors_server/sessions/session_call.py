@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import anyio
 
-from ors_server.authoring.client import CallingClient, NoClient
-from ors_server.authoring.context import ProgressListener
+from ors_server.authoring.call_context import ProgressListener
+from ors_server.authoring.calling_client import CallingClient, NoClient
 from ors_server.errors import CallCancelledError, CallIdReusedError, CapacityError, OrsServerError, StoreError
 from ors_server.wire import GroupScore, JSONObject, ToolOutput
 

@@ -9,7 +9,7 @@ from ors_server.admission import Admission
 from ors_server.clock import Clock
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopWatch
-from ors_server.resources.pool import ResourcePool
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes

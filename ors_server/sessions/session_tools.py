@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.authoring.boundary import call_hook
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.definition import (
     EnvironmentDefinition,
     Instance,

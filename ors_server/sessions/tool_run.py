@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from ors_server.authoring.boundary import describe, describe_authors, text_of
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.call_clock import CallClock

@@ -6,11 +6,11 @@ from typing import TypedDict
 
 from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
-from ors_server.authoring.client import AbilityError, AskError
+from ors_server.authoring.calling_client import AbilityError, AskError
 from ors_server.errors import CapacityError, OrsServerError, StartingError, StoreError
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
-from ors_server.resources import errors as resources
+from ors_server.resources import resource_errors as resources
 from ors_server.rewards import reward_errors as rewards
 from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.transports.control_operations import (

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.client import AsyncClient, ClientOptions, Patience
 from tests.fixtures.single_task import SingleTask
 

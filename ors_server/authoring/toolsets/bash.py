@@ -5,21 +5,21 @@ from functools import cache
 from typing_extensions import override
 
 from ors_server.authoring.argument_names import only_these_arguments, seconds_of, shell_text_of
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.tool import ForbiddenActionError, ToolError, tool
-from ors_server.authoring.toolsets.commands import (
-    UncheckableError,
-    find_violation,
-    parse_patterns,
-)
-from ors_server.authoring.toolsets.file_access import encode
-from ors_server.authoring.toolsets.milestones import pay_progress
-from ors_server.authoring.toolsets.results import (
+from ors_server.authoring.toolsets.command_results import (
     clamp_time_limit,
     describe_end,
     result_blocks,
     result_metadata,
 )
+from ors_server.authoring.toolsets.file_access import encode
+from ors_server.authoring.toolsets.forbidden_commands import (
+    UncheckableError,
+    find_violation,
+    parse_patterns,
+)
+from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause

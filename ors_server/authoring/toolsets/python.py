@@ -14,11 +14,11 @@ from secrets import token_hex
 from typing import Any, cast
 
 from ors_server.authoring.argument_names import only_these_arguments, seconds_of
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.tool import ToolError, tool
+from ors_server.authoring.toolsets.command_results import clamp_time_limit, result_blocks, result_metadata
+from ors_server.authoring.toolsets.command_results import seconds as shown_seconds
 from ors_server.authoring.toolsets.milestones import pay_progress
-from ors_server.authoring.toolsets.results import clamp_time_limit, result_blocks, result_metadata
-from ors_server.authoring.toolsets.results import seconds as shown_seconds
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentFailedError
 from ors_server.policy import PenaltyCause

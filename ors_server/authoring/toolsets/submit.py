@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
-from ors_server.authoring.judging import grade_ending, own_episode
+from ors_server.authoring.episode_rewards import grade_ending, own_episode
 from ors_server.authoring.tool import Toolset, tool
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.grading.evidence import Evidence, gather_evidence

@@ -12,7 +12,7 @@ import mcp_types as types
 from pydantic import ValidationError
 from typing_extensions import override
 
-from ors_server.authoring.client import (
+from ors_server.authoring.calling_client import (
     NEEDS,
     Ability,
     AbilityError,

@@ -14,7 +14,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from typing_extensions import override
 
-from ors_server.authoring.client import Answer, AskError, Question
+from ors_server.authoring.calling_client import Answer, AskError, Question
 from ors_server.errors import ShuttingDownError
 from ors_server.transports.mcp.calling_clients import ASK_LIMIT, McpCallingClient, answer_of, wire_request_of
 from ors_server.transports.mcp.sdk import Context, MCPError, Result

@@ -6,7 +6,7 @@ from typing import get_args
 
 import mcp_types as types
 
-from ors_server.authoring.client import LogLevel
+from ors_server.authoring.calling_client import LogLevel
 from ors_server.transports.mcp.sdk import Context, is_modern
 
 _LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)

@@ -10,8 +10,8 @@ from typing import Any
 
 import mcp_types as types
 
-from ors_server.authoring.client import AbilityError, AskError
-from ors_server.authoring.rich import RICH_KEY
+from ors_server.authoring.calling_client import AbilityError, AskError
+from ors_server.authoring.rich_blocks import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
 from ors_server.transports.faults import extra_headers, look_up, pending_fields

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from ors_server import CallContext, audio_block, prompt, resource, resource_block
-from ors_server.authoring.client import Ability, AbilityError, ListRoots
+from ors_server.authoring.calling_client import Ability, AbilityError, ListRoots
 from ors_server.authoring.offers import read_offers
-from ors_server.authoring.rich import RICH_KEY
+from ors_server.authoring.rich_blocks import RICH_KEY
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.export.conversation import ToolUse, read_conversation, read_prompt, result_of, text_of
 from ors_server.wire import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from tests.fixtures.recorded_episodes import (

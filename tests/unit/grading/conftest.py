@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from ors_server.grading import pytest_cases
+from ors_server.grading.agent_program import Worker
 from ors_server.grading.channel import NO_TAG, Channel, frame
 from ors_server.grading.encoding import from_text, to_text
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.grading.remote_agent import Agent
-from ors_server.grading.worker import Worker
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.server_state import ServerState
 

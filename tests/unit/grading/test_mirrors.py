@@ -243,7 +243,7 @@ def test_other_things_of_the_test_come_back_as_they_were(mirror):
 
 def test_what_is_printed_arrives_where_the_test_is(mirror, capsys, monkeypatch):
     agent = mirror("import sys\ndef say(x): print(x); sys.stdout.buffer.write(b'raw')\n")
-    from ors_server.grading import worker  # noqa: PLC0415 # only this test needs it
+    from ors_server.grading import agent_program as worker  # noqa: PLC0415 # only this test needs it
 
     printed = worker._Printed()
     printed.write("said\n")

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy
-from ors_server.authoring.context import CallContext
+from ors_server.authoring.call_context import CallContext
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend, silent
 from ors_server.sandboxes.server_state import ServerState

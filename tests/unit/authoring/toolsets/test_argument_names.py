@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from ors_server import tool
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.loading import define
-from ors_server.authoring.named import TOOLSETS, find_toolset
 from ors_server.authoring.native_tools import read_tools
+from ors_server.authoring.toolset_names import TOOLSETS, find_toolset
 from ors_server.testing import CallRefusedError, play
 from tests.fixtures.single_task import SingleTask
 

@@ -8,7 +8,7 @@ import pytest
 from ors_server import Environment, EpisodePolicy
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.authoring.toolsets.bash import BashTools
-from ors_server.authoring.toolsets.results import clamp_time_limit
+from ors_server.authoring.toolsets.command_results import clamp_time_limit
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import PenaltyCause
 from ors_server.sandboxes.base import Killed, Limits

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.authoring.toolsets.commands import parse_patterns, search
+from ors_server.authoring.toolsets.forbidden_commands import parse_patterns, search
 from ors_server.authoring.toolsets.shell_text import expand_braces, resolve
 
 RM = parse_patterns(["rm -rf"])

@@ -15,7 +15,7 @@ from ors_server import (
 )
 from ors_server.authoring.toolsets import milestones as milestones_module
 from ors_server.authoring.toolsets.bash import BashTools
-from ors_server.authoring.toolsets.files import FileTools
+from ors_server.authoring.toolsets.file_tools import FileTools
 from ors_server.authoring.toolsets.milestones import (
     check_milestones,
     load_reached_milestones,

@@ -19,9 +19,9 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import anyio
 
-from ors_server.resources.base import Resource
-from ors_server.resources.errors import ResourceClosedError, ResourceUseError
-from ors_server.resources.pool import ACQUIRE_LIMIT, Claim, ResourcePool
+from ors_server.resources.resource import Resource
+from ors_server.resources.resource_errors import ResourceClosedError, ResourceUseError
+from ors_server.resources.resource_pool import ACQUIRE_LIMIT, Claim, ResourcePool
 from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
 
 Scope: TypeAlias = Literal["rollout", "group", "global"]

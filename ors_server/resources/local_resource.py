@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from ors_server.resources.base import Resource, ResourceStatus
-from ors_server.resources.errors import ResourceClosedError, ResourceError, ResourceUseError
+from ors_server.resources.resource import Resource, ResourceStatus
+from ors_server.resources.resource_errors import ResourceClosedError, ResourceError, ResourceUseError
 from ors_server.resources.spec import LocalEnvResourceSpec, ResourceSpec
 
 

@@ -23,8 +23,8 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.native import check_group_scores, read_splits
 from ors_server.authoring.native_tools import merge_tools, terminal_argument
-from ors_server.authoring.packages import packages_of
-from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.package_versions import packages_of
+from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.authoring.schema import make_parser, read_signature
 from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.volatile import read_volatile

@@ -11,7 +11,7 @@ TOOLSETS = MappingProxyType(
     {
         "bash": "ors_server.authoring.toolsets.bash:BashTools",
         "python": "ors_server.authoring.toolsets.python:PythonTools",
-        "files": "ors_server.authoring.toolsets.files:FileTools",
+        "files": "ors_server.authoring.toolsets.file_tools:FileTools",
         "patch": "ors_server.authoring.toolsets.patch:PatchTools",
         "submit": "ors_server.authoring.toolsets.submit:SubmitTools",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.authoring.places import place_of, place_of_error
+from ors_server.authoring.source_places import place_of, place_of_error
 from ors_server.cli.main import main
 
 QUIZ = """\
@@ -78,8 +78,8 @@ def test_the_line_is_the_innermost_of_the_author_s_own():
     except ValueError as error:
         place = place_of_error(error)
     line = outer.__code__.co_firstlineno + 1
-    assert place.endswith(f"test_places.py:{line}")
-    assert place_of(outer).endswith(f"test_places.py:{line - 1}")
+    assert place.endswith(f"test_source_places.py:{line}")
+    assert place_of(outer).endswith(f"test_source_places.py:{line - 1}")
 
 
 def test_what_has_no_place_is_said_to_have_none():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ors_server.authoring.places import name_place
+from ors_server.authoring.source_places import name_place
 from ors_server.errors import EnvironmentDefinitionError
 
 _Mark = TypeVar("_Mark")

@@ -8,9 +8,9 @@ import pytest
 
 from ors_server import OffloadLimits
 from ors_server.authoring.tool import ToolError
-from ors_server.authoring.toolsets import files as files_module
+from ors_server.authoring.toolsets import file_tools as files_module
 from ors_server.authoring.toolsets.edit_history import MOST_BYTES, MOST_EDITS
-from ors_server.authoring.toolsets.files import MOST_IMAGE_BYTES, FileTools
+from ors_server.authoring.toolsets.file_tools import MOST_IMAGE_BYTES, FileTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxFileError

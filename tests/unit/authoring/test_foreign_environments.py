@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ors_server.authoring.context import CallContext
-from ors_server.authoring.foreign import foreign_base
+from ors_server.authoring.call_context import CallContext
+from ors_server.authoring.foreign_environments import foreign_base
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.wire import GroupCandidate

@@ -14,7 +14,7 @@ from ors_server.authoring.boundary import AuthorRaisedError, call_author, descri
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
 from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
-from ors_server.resources.context import Context
+from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.result import RewardResult, RewardStatus

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ors_server.authoring.client import (
+from ors_server.authoring.calling_client import (
     Ability,
     Answer,
     AskError,

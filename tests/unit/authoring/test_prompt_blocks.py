@@ -1,7 +1,7 @@
 """A conversation as plain blocks, in the words of the reference implementation."""
 
 from ors_server import ImageBlock, Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from ors_server.authoring.prompts import flatten_messages
+from ors_server.authoring.prompt_blocks import flatten_messages
 
 IMAGE = ImageBlock(data="", mimeType="image/png")
 

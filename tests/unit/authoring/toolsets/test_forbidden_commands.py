@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.authoring.toolsets import commands
-from ors_server.authoring.toolsets.commands import (
+from ors_server.authoring.toolsets import forbidden_commands as commands
+from ors_server.authoring.toolsets.forbidden_commands import (
     CommandPattern,
     UncheckableError,
     every_command,

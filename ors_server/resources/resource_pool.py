@@ -14,15 +14,15 @@ from typing import Any, Self, TypeAlias
 
 import anyio
 
-from ors_server.resources.base import Resource, ResourceBackend
-from ors_server.resources.errors import (
+from ors_server.resources.local_resource import LocalBackend
+from ors_server.resources.resource import Resource, ResourceBackend
+from ors_server.resources.resource_errors import (
     ResourceClosedError,
     ResourceError,
     ResourceTimeoutError,
     ResourceUseError,
     UnboundResourceError,
 )
-from ors_server.resources.local import LocalBackend
 from ors_server.resources.slots import Shelf, Slot
 from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
 from ors_server.resources.upkeep import end_in, is_fit, is_used_up, start_in
