@@ -107,7 +107,6 @@ class Admission:
             capacity: Places in all, from 1.
             share: Most permits that one key has at once, from 1; all by default.
             reserve: Places that only urgent requests may take, below the capacity.
-            clock: The source of time.
 
         Raises:
             ValueError: A number is out of its range.
@@ -134,13 +133,7 @@ class Admission:
     async def permit(
         self, key: Hashable, *, urgent: bool = False, ahead: bool = False
     ) -> AsyncGenerator[Permit, None]:
-        """Wait for a permit and hold it.
-
-        Args:
-            key: Whose turn and share it counts in.
-            urgent: Whether it may take from the reserve, and goes before those that may not.
-            ahead: Whether it goes before those of its key that wait already.
-        """
+        """Wait for a permit and hold it."""
         permit = await self.take(key, urgent=urgent, ahead=ahead)
         try:
             yield permit
@@ -183,12 +176,7 @@ class Admission:
         return waiter.permit
 
     def take_now(self, key: Hashable, *, urgent: bool = False) -> Permit | None:
-        """Take a permit that is free, which has to be released; return `None` if one has to wait.
-
-        Args:
-            key: Whose turn and share it counts in.
-            urgent: Whether it may take from the reserve.
-        """
+        """Take a permit that is free, which has to be released; return `None` if one has to wait."""
         if key in (self._urgent if urgent else self._usual) or not self._is_free(key, urgent=urgent):
             return None
         return self._give(key, 0.0, urgent=urgent)
@@ -230,8 +218,8 @@ class Admission:
         )
 
     def _is_free(self, key: Hashable, *, urgent: bool) -> bool:
-        has_room = self._held < self.capacity and (urgent or self._held_ordinary < self._ordinary)
-        return has_room and self._running.get(key, 0) < self._share
+        has_space = self._held < self.capacity and (urgent or self._held_ordinary < self._ordinary)
+        return has_space and self._running.get(key, 0) < self._share
 
     def _give(self, key: Hashable, waited: float, *, urgent: bool) -> Permit:
         self._held += 1
@@ -265,9 +253,5 @@ class Gate:
     key: Hashable
 
     async def take(self, *, ahead: bool = False) -> Permit:
-        """Wait for a permit, which has to be released.
-
-        Args:
-            ahead: Whether it goes before those of its key that wait already.
-        """
+        """Wait for a permit, which has to be released."""
         return await self.admission.take(self.key, ahead=ahead)

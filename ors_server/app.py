@@ -49,13 +49,13 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """How an application runs that only clients of this process call; it has no MCP."""
+    """Options of an application that only clients in this process call; it has no MCP."""
 
     options: SessionOptions | None = None
-    """In place of what the settings say."""
+    """Used instead of the settings."""
     sandboxes: BackendRequest | Sandboxes | None = None
-    """Which isolation is wanted, or one that was prepared already and is not closed here; the strongest that
-    works here by default."""
+    """The isolation to open, or one that is open already and not closed here; by default the strongest that
+    works on this machine."""
 
 
 class App:
@@ -73,9 +73,6 @@ class App:
         """Check the settings; nothing runs yet.
 
         Args:
-            definitions: The environments, the default one first.
-            settings: The settings.
-            clock: The source of time.
             store: Where the record is kept, instead of where the settings say.
             in_process: Given if only clients of this process call it.
 
@@ -95,12 +92,12 @@ class App:
         self._store = store
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
-        """Called when an admin wishes the server to stop, if set before it runs; must return at once."""
+        """Called when an admin stops the server, if set before it runs; must return at once."""
         self.failure: Exception | None = None
         """Why it could not start, or not end in order."""
         self.sandboxes = NO_SANDBOXES
         """What isolates the commands of agents, once the application runs."""
-        self._engine: SessionManager | None = None
+        self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
         self._doors: dict[str, http.Application] = {}
@@ -110,26 +107,23 @@ class App:
         )
 
     @property
-    def engine(self) -> SessionManager:
-        """The engine, while the application runs.
+    def manager(self) -> SessionManager:
+        """The session manager, while the application runs.
 
         Raises:
             ShuttingDownError: If it does not run.
         """
-        if self._engine is None:
+        if self._manager is None:
             raise ShuttingDownError("the server does not run; enter its lifespan first")
-        return self._engine
+        return self._manager
 
     def agent_token(self, session_id: str) -> str:
         """Make the token with which an agent plays a live session.
 
-        Args:
-            session_id: The session.
-
         Raises:
             SessionNotFoundError: If no live session has the id.
         """
-        episode_id = self.engine.episode_of(session_id)
+        episode_id = self.manager.episode_of(session_id)
         if episode_id is None:
             raise SessionNotFoundError(f"no live session has the id {session_id!r}")
         return self.keyring.mint(session_id, episode_id)
@@ -159,49 +153,49 @@ class App:
             )
             self._store = store
             stack.push_async_callback(store.aclose)
-            engine = await stack.enter_async_context(
+            manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
-                    (self._in_process and self._in_process.options) or engine_options(settings),
+                    (self._in_process and self._in_process.options) or session_options(settings),
                     clock=self._clock,
                     store=store,
                     sandboxes=self.sandboxes,
                 )
             )
             if self._in_process is None:
-                await self._open_mcp(engine, stack)
+                await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
             self._doors[CONTROL_ROOT] = ControlApp(
-                engine,
+                manager,
                 self.keyring,
                 settings,
                 episodes=self._episodes,
                 shutdown=self.on_shutdown,
             )
             self._ors = OrsApp(
-                engine,
+                manager,
                 self.keyring,
                 max_body_bytes=settings.max_body_bytes,
                 ping_seconds=settings.sse_ping_seconds,
             )
-            self._engine = engine
+            self._manager = manager
             try:
                 yield self
             finally:
-                self._engine = None
+                self._manager = None
                 self._ors = None
                 self._doors = {}
 
     def _open_sandboxes(self) -> AbstractAsyncContextManager[Sandboxes]:
-        wanted = sandbox_wish(self.settings) if self._in_process is None else self._in_process.sandboxes
-        if isinstance(wanted, Sandboxes):
-            return nullcontext(wanted)
-        return open_sandboxes(self._definitions, wanted, self._clock)
+        requested = sandbox_request(self.settings) if self._in_process is None else self._in_process.sandboxes
+        if isinstance(requested, Sandboxes):
+            return nullcontext(requested)
+        return open_sandboxes(self._definitions, requested, self._clock)
 
-    async def _open_mcp(self, engine: SessionManager, stack: AsyncExitStack) -> None:
+    async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.transports.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
 
-        mcp = self._mcp = McpApp(engine, self.keyring, self.settings)
+        mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 
@@ -214,8 +208,8 @@ class App:
 
     async def end_sessions(self) -> None:
         """End every session, so that each request that still waits for one is answered."""
-        if self._engine is not None:
-            await self._engine.end_sessions()
+        if self._manager is not None:
+            await self._manager.end_sessions()
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one ASGI connection."""
@@ -293,12 +287,6 @@ async def open_in_process(
 ) -> AsyncGenerator[App]:
     """Run environments for clients of this process, whatever the settings say: `app.client()` plays them.
 
-    Args:
-        definitions: The environments, the default one first.
-        in_process: How.
-        clock: The source of time.
-        store: Where the record is kept, and closed in the end; memory by default.
-
     Raises:
         EnvironmentDefinitionError: If two environments share a name.
         SandboxUnavailableError: If the isolation that was asked for does not work here.
@@ -320,9 +308,6 @@ def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDef
 def make_keyring(settings: Settings) -> Keyring:
     """Read the keys, and refuse to serve strangers without any.
 
-    Args:
-        settings: The settings.
-
     Raises:
         SettingsError: If the address is not loopback and no key is configured, or keys cannot be read.
     """
@@ -339,12 +324,8 @@ def make_keyring(settings: Settings) -> Keyring:
     return keyring
 
 
-def engine_options(settings: Settings) -> SessionOptions:
-    """Take from the settings what an engine needs.
-
-    Args:
-        settings: The settings.
-    """
+def session_options(settings: Settings) -> SessionOptions:
+    """Take from the settings what a session manager needs."""
     return SessionOptions(
         limits=SessionLimits(
             sessions=settings.max_sessions,
@@ -363,11 +344,7 @@ def engine_options(settings: Settings) -> SessionOptions:
 
 
 def store_options(settings: Settings) -> StoreOptions:
-    """Take from the settings how the record is written and what is kept of it.
-
-    Args:
-        settings: The settings.
-    """
+    """Take from the settings how the record is written and what is kept of it."""
     return StoreOptions(
         durability=Durability(settings.durability),
         blob_bytes=settings.store_blob_bytes,
@@ -377,12 +354,8 @@ def store_options(settings: Settings) -> StoreOptions:
     )
 
 
-def sandbox_wish(settings: Settings) -> BackendRequest:
-    """Take from the settings which isolation is wanted.
-
-    Args:
-        settings: The settings.
-    """
+def sandbox_request(settings: Settings) -> BackendRequest:
+    """Take from the settings which isolation is requested."""
     return BackendRequest(
         choice=BackendChoice(settings.sandbox),
         allow_unsandboxed=settings.allow_unsandboxed,

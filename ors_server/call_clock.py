@@ -31,12 +31,7 @@ class Start:
     __slots__ = ("_now", "_watch", "at", "late")
 
     def __init__(self, now: Callable[[], float], watch: LoopWatch | None) -> None:
-        """Nothing has begun.
-
-        Args:
-            now: Seconds from any origin.
-            watch: Says how late the event loop has been.
-        """
+        """Wait for the first moment of a thread's function."""
         self._now = now
         self._watch = watch
         self.at: float | None = None
@@ -78,13 +73,7 @@ class CallClock:
         watch: LoopWatch | None = None,
         now: Callable[[], float] = _monotonic,
     ) -> None:
-        """Start to count.
-
-        Args:
-            seconds: Time limit; `None` for none.
-            watch: Says how late the event loop has been.
-            now: Seconds from any origin; the same as the watch's.
-        """
+        """Start to count, in the time of the watch; `None` seconds for no limit."""
         self.limit = math.inf if seconds is None else seconds
         self.watch = watch
         self._now = now if watch is None else watch.now
@@ -155,11 +144,7 @@ class CallClock:
         return start  # it may begin at any moment, so that the time may be up as early as it would be now
 
     def hold(self, seconds: float) -> None:
-        """Count seconds for which the call's own code held the event loop, so that the loop was late.
-
-        Args:
-            seconds: At most what the loop was late meanwhile.
-        """
+        """Count seconds for which the call's own code held the event loop, so that the loop was late."""
         self._counted += seconds
         self._held += seconds
 
@@ -167,9 +152,6 @@ class CallClock:
         """Return a scope that is cancelled when the time is up, until `stop`.
 
         The clock was just started. The scope's deadline is kept up to date, for code that plans by it.
-
-        Args:
-            shield: Whether a cancellation from outside waits.
         """
         if self.limit == math.inf or self._pauses:
             self._scope = make_scope(shield=shield)
@@ -258,10 +240,6 @@ def make_scope(*, deadline: float = math.inf, shield: bool = False) -> anyio.Can
     """Make a cancel scope; anyio would look its class up anew for each, which costs more than the scope.
 
     Only for code that runs on an event loop.
-
-    Args:
-        deadline: When it is cancelled, in the loop's time.
-        shield: Whether a cancellation from outside waits.
     """
     return _scope_class()(deadline=deadline, shield=shield)
 
@@ -271,11 +249,7 @@ call_clock: ContextVar[CallClock | None] = ContextVar("call_clock", default=None
 
 
 def start_clock(seconds: float | None) -> CallClock:
-    """Make a clock that knows how late the running event loop is.
-
-    Args:
-        seconds: Time limit; `None` for none.
-    """
+    """Make a clock that knows how late the running event loop is."""
     return CallClock(seconds, watch=current_watch.get())
 
 
@@ -315,8 +289,6 @@ def counting(
     Afterwards the clock's `is_up` says whether that happened.
 
     Args:
-        clock: That was just started.
-        shield: Whether a cancellation from outside waits.
         is_armed: Whether the timer is set at once; without, the code inside calls `arm` before it waits.
     """
     return _Counting(clock, shield=shield, is_armed=is_armed)

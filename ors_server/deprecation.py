@@ -14,14 +14,8 @@ def deprecated_names(module: str, names: Mapping[str, str], *, removed_in: str) 
     """Make a lookup of old names, for the `__getattr__` of a public module.
 
     Args:
-        module: The public module's name, which warnings show.
         names: The new place of each old name, as `package.module:Name`.
         removed_in: The version that removes the old names, as `major.minor`: a test fails when it comes.
-
-    Returns:
-        A function that the module's `__getattr__` calls. It gives an old name's value with a
-        `DeprecationWarning` that points at the line which uses the name.
-        It raises `AttributeError` for any other name.
     """
 
     def find(name: str) -> Any:

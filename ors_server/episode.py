@@ -233,9 +233,6 @@ def move(
     """Apply one event of the table.
 
     Args:
-        state: The state before.
-        event: What happened.
-        now: Seconds from the clock's origin.
         stop_reason: Why the episode ended, for events that end it; the first reason is kept.
 
     Raises:
@@ -257,13 +254,7 @@ def move(
 
 
 def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeState:
-    """End the episode if its time is up, at the moment when it was; otherwise return it as it is.
-
-    Args:
-        state: The state before.
-        policy: The episode's rules.
-        now: Seconds from the clock's origin.
-    """
+    """End the episode if its time is up, at the moment when it was; otherwise return it as it is."""
     if policy.time_limit is None or state.started_at is None or state.phase not in PLAYABLE:
         return state
     deadline = state.started_at + policy.time_limit + state.waived
@@ -271,13 +262,7 @@ def lapse(state: EpisodeState, policy: EpisodePolicy, now: float) -> EpisodeStat
 
 
 def remaining_time(state: EpisodeState, policy: EpisodePolicy, now: float) -> float | None:
-    """Return the seconds of play that are left, at least 0; `None` without a limit or before play begins.
-
-    Args:
-        state: The episode's state.
-        policy: The episode's rules.
-        now: Seconds from the clock's origin.
-    """
+    """Return the seconds of play that are left, at least 0; `None` without a limit or before play begins."""
     if policy.time_limit is None or state.started_at is None:
         return None
     return max(0.0, state.started_at + policy.time_limit + state.waived - now)
@@ -288,18 +273,12 @@ def apply_outcome(
 ) -> tuple[EpisodeState, StepReward]:
     """Count one call: number the step, charge penalties, decide whether the episode ends, move every sum.
 
-    Under `emit="final"` what a step comes to is held, and the step that ends the episode pays all of it. A
-    step that ends it by a fault has an answer without room for a number, so that nothing is paid and what was
-    held stays held.
+    Under `emit="final"` each step's reward is held, and the step that ends the episode pays all of them. A
+    step that ends it by a fault has an answer without a number: nothing is paid then, and what was held stays
+    held.
 
     Args:
         state: The state before; its phase must be playable.
-        policy: The episode's rules.
-        outcome: What the call came to.
-        now: Seconds from the clock's origin.
-
-    Returns:
-        The state after the step, and what the step pays.
 
     Raises:
         IllegalMoveError: If the episode's phase allows no step.

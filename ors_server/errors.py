@@ -102,7 +102,7 @@ class SessionNotFoundError(ClientError):
 
 
 class SessionExpiredError(SessionNotFoundError):
-    """The session was ended because nobody used it for too long."""
+    """The session was ended because it was idle for too long."""
 
     code = "session_expired"
 
@@ -245,12 +245,7 @@ class CapacityError(MachineryError):
     code = "capacity"
 
     def __init__(self, message: str, *, retry_after: int = 5) -> None:
-        """Keep the message and the advice.
-
-        Args:
-            message: What limit was reached.
-            retry_after: Seconds after which a repeat is sensible.
-        """
+        """Keep the message and the advice."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -271,12 +266,7 @@ class StartingError(MachineryError):
     code = "starting"
 
     def __init__(self, message: str, *, retry_after: int = 2) -> None:
-        """Keep the message and the advice.
-
-        Args:
-            message: What is still starting.
-            retry_after: Seconds after which a repeat is sensible.
-        """
+        """Keep the message and the advice."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -292,12 +282,7 @@ class StoreError(MachineryError):
     code = "store_unavailable"
 
     def __init__(self, message: str, *, pending_call: str | None = None) -> None:
-        """Keep the message and the call.
-
-        Args:
-            message: What went wrong.
-            pending_call: Id of the call that ran.
-        """
+        """Keep the message and the call."""
         super().__init__(message)
         self.pending_call = pending_call
 

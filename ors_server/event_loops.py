@@ -37,7 +37,6 @@ async def take_back_cancellations(task: Task | None, count: int) -> None:
     """Undo requests to cancel the running task that came from outside of every cancel scope.
 
     Args:
-        task: The running task.
         count: How many requests it had before.
     """
     if task is None or task.cancelling() <= count or is_scope_cancelled():

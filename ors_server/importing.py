@@ -1,7 +1,7 @@
-"""Imports a Python file that is named by its path; what a file is good for is its reader's business.
+"""Imports a Python file by its path.
 
-Such a file imports what stands beside it as a program does that is run from its folder. A file inside a
-package is imported as the package's module, so that it may import its package by name or with dots.
+Such a file can import its neighbours, like a program that is run from its folder. A file inside a package is
+imported as the package's module, so that it may import its package by name or with dots.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 _folders: list[str] = []
-"""Folders of the files that were imported: what stands in them can be imported by its name."""
+"""Folders of the imported files; the modules in them can be imported by name."""
 
 
 class NotAPythonFileError(ImportError):
@@ -29,7 +29,6 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
     """Import a file under a name, or return what was imported under it before.
 
     Args:
-        file: The file.
         name: The module's name, which no other file has.
         search: Folders of its submodules, where it is a package.
 
@@ -91,9 +90,9 @@ def _leads_to(dotted: str, file: Path) -> bool:
 
 @contextmanager
 def _neighbours(folder: str, file: str) -> Generator[set[str]]:
-    """Let imports find what stands in a folder: before installed packages now, behind them later.
+    """Let imports find a folder's modules: before installed packages now, behind them later.
 
-    Gives the names that files of other folders have taken.
+    Yields the names that files of other folders have taken.
     """
     hidden = _take_out_others(folder)
     is_new = folder not in sys.path

@@ -1,9 +1,8 @@
 """Structured logs: silent in a library, one handler in a program; never secrets, keys or answers.
 
 Modules take their logger from [`get_logger`][ors_server.logs.get_logger]. Its events travel through the
-standard library's `logging`, so a program that embeds the server decides what becomes of them; without a
-decision nothing is printed. What must not be logged is taken out before an event leaves this module, whoever
-handles it.
+standard library's `logging`, so a program that embeds the server configures where they go; by default nothing
+is printed. Secrets are removed before an event leaves this module, whatever the handler.
 """
 
 import logging
@@ -68,7 +67,7 @@ def get_logger(name: str) -> BoundLogger:
 
 
 class _Quiet(BoundLogger):
-    """Spends next to nothing on a debug event that nobody wants: there is one per call."""
+    """Makes a disabled debug event, of which each call has one, cost next to nothing."""
 
     @override
     def debug(self, event: str | None = None, *args: Any, **fields: Any) -> Any:
@@ -83,7 +82,6 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
     Args:
         form: `console` for people, `json` for one object per line.
         level: Least severity of our own events; other packages' begin at `warning`.
-        stream: Where to; standard error by default.
     """
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
@@ -98,13 +96,7 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
 
 
 def redact(logger: Any, method: str, event: _EventDict) -> _EventDict:
-    """Take out of an event what must not be logged: by the names of its fields, and credentials inside texts.
-
-    Args:
-        logger: Not used.
-        method: Not used.
-        event: The event.
-    """
+    """Blank the fields of an event whose names are secret, and credentials inside texts."""
     del logger, method
     return {name: _clean(name, value) for name, value in event.items()}
 

@@ -87,13 +87,7 @@ def running(code: AuthorCode) -> AbstractContextManager[None]:
 
 
 def running_code(environment: str, part: str, *, is_urgent: bool = False) -> AbstractContextManager[None]:
-    """Name the author's code that runs in this context.
-
-    Args:
-        environment: The environment's name.
-        part: For instance `tool 'look'` or `setup`.
-        is_urgent: Whether a client waits for it before play can begin.
-    """
+    """Name the author's code that runs in this context."""
     return _RunningCode(AuthorCode(environment, part, is_urgent))
 
 
@@ -176,11 +170,7 @@ class LoopWatch:
     """Measures one event loop; everything but its own thread's look happens on that loop."""
 
     def __init__(self, now: Callable[[], float] = _now) -> None:
-        """Watch nothing yet.
-
-        Args:
-            now: Seconds from any origin, also while the loop is held.
-        """
+        """Watch nothing yet; `now` also runs while the loop is held."""
         self.now = now
         self._due = math.inf
         self._late = 0.0
@@ -232,13 +222,8 @@ class LoopWatch:
         """Await something and note under a name each step of it that holds the loop.
 
         Args:
-            awaitable: What an author's function gave.
-            name: Of the code.
             on_hold: Gets the seconds that the loop was late because of a step.
             on_wait: Called once, before it waits for the first time.
-
-        Returns:
-            What the awaitable came to; its errors pass through.
         """
         steps: Any = awaitable.__await__()
         step: Callable[[Any], Any] = getattr(steps, "send", None) or _plain_step(steps)

@@ -43,9 +43,6 @@ class TomlFile:
     def read(cls, path: Path) -> "TomlFile":
         """Read a file.
 
-        Args:
-            path: Where it is.
-
         Raises:
             SettingsError: If it cannot be read or is not TOML; the message has its path and the line.
         """
@@ -94,10 +91,6 @@ def _describe(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
 def check_keys(file: TomlFile, known: Collection[str]) -> None:
     """Refuse a file with a key that is no setting.
 
-    Args:
-        file: The file.
-        known: Names of settings.
-
     Raises:
         SettingsError: For the first such key, with its line and the nearest setting.
     """
@@ -110,10 +103,6 @@ def check_keys(file: TomlFile, known: Collection[str]) -> None:
 
 def check_variables(names: Iterable[str], known: Collection[str]) -> None:
     """Refuse environment variables that begin with `ORS_` and mean nothing.
-
-    Args:
-        names: Of all environment variables.
-        known: Names of settings.
 
     Raises:
         SettingsError: For the first such variable, with the nearest one that there is.

@@ -7,7 +7,7 @@ class Visibility(StrEnum):
     """How much of the numbers reaches an agent; its end reaches it in words, whatever the setting."""
 
     NEGOTIATED = "negotiated"
-    """Beside the content, in `_meta`, for MCP callers that asked for it and for nobody else."""
+    """Beside the content, in `_meta`, only for MCP callers that request it."""
     META = "meta"
     """Beside the content, for every MCP caller; some hosts show it to the model."""
     VISIBLE = "visible"

@@ -208,7 +208,6 @@ class ToolOutput(WireModel):
         Args:
             *content: Blocks for the agent, in order; a string becomes a text block.
             reward: A finite number, or `None` for no judgement.
-            metadata: Free data for the trainer.
 
         Raises:
             ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
@@ -224,7 +223,6 @@ class ToolOutput(WireModel):
         Args:
             *content: Blocks for the agent, in order; a string becomes a text block.
             reward: A finite number; `None` must be written out and says that the episode could not be graded.
-            metadata: Free data for the trainer.
 
         Raises:
             ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
@@ -234,10 +232,6 @@ class ToolOutput(WireModel):
 
 def check_number(value: Any, what: str) -> Any:
     """Refuse what would silently become a number: a truth value, or text.
-
-    Args:
-        value: What was given.
-        what: How to name it.
 
     Raises:
         ValueError: If it is one of these.
@@ -257,11 +251,7 @@ def _holds_text(value: object) -> bool:
 
 
 def as_blocks(content: Sequence[str | TextBlock | ImageBlock]) -> list[TextBlock | ImageBlock]:
-    """Turn strings and blocks into blocks, keeping the order.
-
-    Args:
-        content: Strings become text blocks; blocks stay as they are.
-    """
+    """Turn strings and blocks into blocks, keeping the order."""
     return [TextBlock(text=item) if isinstance(item, str) else item for item in content]
 
 

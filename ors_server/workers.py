@@ -83,9 +83,7 @@ class Workers:
 
         Args:
             threads: Most at once.
-            environments: How many environments share them.
             queue_limit: Seconds that code waits for one.
-            clock: The source of time of the figures.
         """
         reserve = min(math.ceil(threads * RESERVED), threads - 1)
         share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004  (a single environment has all threads)
@@ -101,12 +99,8 @@ class Workers:
         The clock of the running call counts from the function's first moment.
 
         Args:
-            function: Takes nothing.
             thread: Its `ended` is set when the thread has returned.
             permit: From `take`; `None` waits for one.
-
-        Returns:
-            What the function returned; what it raises is raised.
 
         Raises:
             CapacityError: If no thread was free for too long.

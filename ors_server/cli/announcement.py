@@ -68,7 +68,7 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
     name = _WILDCARDS.get(host, host)
     url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     environments: list[Served] = []
-    for definition in app.engine.environments.values():
+    for definition in app.manager.environments.values():
         splits: dict[str, int | None] = {split.name: None for split in definition.splits}
         with anyio.move_on_after(COUNT_SECONDS):
             for split in splits:

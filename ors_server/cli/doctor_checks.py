@@ -123,13 +123,13 @@ def environments(settings: "Settings") -> list[Finding]:
 
 async def sandbox(settings: "Settings") -> Finding:
     """Find out what would isolate agents' commands, and what would isolate them better."""
-    from ors_server.app import sandbox_wish
+    from ors_server.app import sandbox_request
     from ors_server.sandboxes.choose import choose
     from ors_server.sandboxes.isolation_report import Strength
 
     strongest = int(max(Strength))
     try:
-        chosen = await choose(sandbox_wish(settings))
+        chosen = await choose(sandbox_request(settings))
     except OrsServerError as error:
         outcome = Outcome.MISSING if settings.sandbox == "auto" else Outcome.PROBLEM
         text = f"none, level 0 of {strongest}: {error}"

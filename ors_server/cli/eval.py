@@ -138,7 +138,7 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
 
 @asynccontextmanager
 async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "AsyncGenerator[Target]":
-    from ors_server.app import sandbox_wish, store_options
+    from ors_server.app import sandbox_request, store_options
     from ors_server.cli.eval_serving import open_served_target
     from ors_server.evaluation.local_target import choose_definition, open_local_target
     from ors_server.settings import load_settings
@@ -153,7 +153,7 @@ async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "Asy
             opened = open_served_target(definition, wish.target or "", settings, store)
         else:
             opened = open_local_target(
-                definition, name=wish.target, store=store, sandbox=sandbox_wish(settings)
+                definition, name=wish.target, store=store, sandbox=sandbox_request(settings)
             )
         yield await stack.enter_async_context(opened)
 

@@ -141,13 +141,13 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
                 f"--against is a server's URL, such as http://127.0.0.1:8080, not {options.against!r}."
             )
         return open_server_stage(options.against, api_key=api_key(), environment=options.environment)
-    from ors_server.app import sandbox_wish
+    from ors_server.app import sandbox_request
     from ors_server.authoring.loading import load_environments
     from ors_server.replaying.stage import open_local_stage
     from ors_server.settings import load_settings
 
     definitions = [] if options.environment is None else load_environments([options.environment])
-    return open_local_stage(definitions, wanted=sandbox_wish(load_settings()))
+    return open_local_stage(definitions, wanted=sandbox_request(load_settings()))
 
 
 def _show(found: "EpisodeReplay", *, as_json: bool) -> None:

@@ -48,6 +48,6 @@ def serve_over_stdio(app: "App", episode: str | None) -> None:
 
     async def run() -> None:
         async with app.running():
-            await serve_stdio(app.engine, app.keyring, order)
+            await serve_stdio(app.manager, app.keyring, order)
 
     anyio.run(run)

@@ -9,7 +9,7 @@ from typing_extensions import override
 from ors_server.clock import Clock
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import FreshEndedError
 
@@ -41,7 +41,7 @@ class TimedProcess(FreshProcess):
         return self._process.stderr
 
     @override
-    def usage(self) -> Usage | None:
+    def usage(self) -> ProcessorUsage | None:
         return self._process.usage()
 
     @override

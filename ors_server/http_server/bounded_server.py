@@ -32,7 +32,7 @@ REPORT_TICKS = 100
 
 
 class Application(Protocol):
-    """An ASGI application that can be told that the server stops."""
+    """An ASGI application that learns beforehand that the server stops."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one ASGI connection."""

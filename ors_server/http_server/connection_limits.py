@@ -48,11 +48,7 @@ class Connections:
     """Counts open connections, in all and by network."""
 
     def __init__(self, limits: ConnectionLimits, *, files: int | None = None) -> None:
-        """Start without connections.
-
-        Args:
-            files: Descriptors that the process may open; `None` for no limit.
-        """
+        """Start without connections; `files` is how many descriptors the process may open."""
         self._limit = limits.connections
         if files is not None:
             self._limit = max(1, min(self._limit, files - min(SPARE_FILES, files // 2)))

@@ -222,7 +222,6 @@ class Sandbox(ABC):
         """Create or replace a file of the work dir, with the folders above it; an old file keeps its mode.
 
         Args:
-            path: Relative to the work dir, or absolute below it.
             content: The whole new content, at most `read_bytes`.
 
         Raises:
@@ -246,7 +245,6 @@ class Sandbox(ABC):
         """List a folder of the work dir, sorted by path; at most `entries` rows.
 
         Args:
-            path: Relative to the work dir, or absolute below it.
             depth: How many levels below the folder, from 1.
 
         Raises:
@@ -345,7 +343,6 @@ class Sandbox(ABC):
         A program that fails, dies, runs out of time or prints too much is a result, not an error.
 
         Args:
-            stdin: All of its standard input.
             time_limit: Seconds that it may spend (docs/limits.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
 

@@ -24,7 +24,7 @@ from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_process import ProcessStreams
 from ors_server.sandboxes.host_cell import FreshFolders, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
@@ -282,20 +282,20 @@ class BubblewrapBackend(HostedBackend):
         has = self.state.hierarchies.has
         cgroup = f"cgroup v{self.state.hierarchies.version}"
         held = {
-            Resource.FILES: "mount namespace",
-            Resource.SESSIONS: "mount namespace" + (", own uid" if self.state.uids else ""),
-            Resource.PROCESSES: "pid namespace",
-            Resource.NETWORK: "network namespace, seccomp",
-            Resource.PIDS: cgroup if has("pids") else "process limit of the user namespace",
-            Resource.DISK: "tmpfs quota",
+            IsolatedResource.FILES: "mount namespace",
+            IsolatedResource.SESSIONS: "mount namespace" + (", own uid" if self.state.uids else ""),
+            IsolatedResource.PROCESSES: "pid namespace",
+            IsolatedResource.NETWORK: "network namespace, seccomp",
+            IsolatedResource.PIDS: cgroup if has("pids") else "process limit of the user namespace",
+            IsolatedResource.DISK: "tmpfs quota",
         }
         gaps: list[str] = []
         if has("memory"):
-            held[Resource.MEMORY] = cgroup
+            held[IsolatedResource.MEMORY] = cgroup
         else:
             gaps.append("Memory is limited per process, not per session.")
         if has("cpu"):
-            held[Resource.CPU] = cgroup
+            held[IsolatedResource.CPU] = cgroup
         else:
             gaps.append("Processor time is not limited.")
         if not self.state.uids:
@@ -310,9 +310,6 @@ def kill_leftovers(folder: Path) -> None:
     """Kill this user's bubblewraps of a dead server.
 
     A bubblewrap whose parent died before it sent the signal to go on waits for ever.
-
-    Args:
-        folder: The server's, which is in their arguments.
     """
     shown = str(folder / "static" / "etc").encode()
 

@@ -37,9 +37,6 @@ class Cell(ABC):
 
         Call it on the event loop's thread: the child ends with the thread that started it.
 
-        Args:
-            slave: The shell's end of the terminal.
-
         Raises:
             SandboxStartError: Nothing could be started.
         """
@@ -77,11 +74,6 @@ class Cell(ABC):
         """Run a program in its own isolation over the session's files, beside its processes.
 
         It starts in the folder that holds `work`, `home`, `tmp` and `state`. Standard error is a pipe.
-
-        Args:
-            argv: What to run, by its path inside.
-            stdin: Descriptor, or `subprocess.DEVNULL`.
-            stdout: Descriptor, or `subprocess.DEVNULL`.
         """
 
     @abstractmethod

@@ -42,11 +42,7 @@ class Hierarchies:
 
 
 def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup")) -> Hierarchies:
-    """Find where cgroups can be created; creates and removes one to be sure.
-
-    Args:
-        own: This process's own cgroups, as the kernel lists them.
-    """
+    """Find where cgroups can be created; creates and removes one to be sure."""
     try:
         rows = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -101,11 +97,7 @@ class Cgroup:
 
     @classmethod
     def make(cls, hierarchies: Hierarchies, name: str, limits: Limits) -> "Cgroup | None":
-        """Create a session's cgroups and set their limits.
-
-        Returns:
-            The cgroups; None if none can be created.
-        """
+        """Create a session's cgroups and set their limits."""
         if not hierarchies.version:
             return None
         group = cls(hierarchies, {key: parent / name for key, parent in hierarchies.parents.items()})

@@ -54,11 +54,7 @@ class PipeReader:
         return self._capture.output()
 
     def begin(self, capture: OutputCapture, on_data: Callable[[], None]) -> None:
-        """Capture for the next command from now on.
-
-        Args:
-            on_data: Called after every piece.
-        """
+        """Capture for the next command from now on."""
         self._capture = capture
         self.on_data = on_data
         self.was_opened = self.is_clear = False
@@ -138,8 +134,6 @@ class CommandStreams:
         """Create both pipes.
 
         Args:
-            folder: Where the shell finds them, with a slash at the end.
-            number: A number that no other pipes in the folder have.
             owner: Uid that may write; None if it is the server's own.
         """
         nothing = OutputCapture(0, 0)
@@ -186,9 +180,6 @@ class BackgroundOutput:
 
     def keep_reading(self, streams: CommandStreams) -> CommandStreams | None:
         """Go on reading pipes that a process still holds; the oldest are closed if there are too many.
-
-        Args:
-            streams: Of a command that has ended.
 
         Returns:
             The same pipes if no process holds them, for the next command; what is written into them in

@@ -21,7 +21,7 @@ from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.docker_cell import DockerCell, place_of
 from ors_server.sandboxes.docker_engine import Engine, EngineFacts
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
 from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, ServerState
 from ors_server.sandboxes.uids import try_lock
@@ -40,13 +40,10 @@ class DockerBackend(HostedBackend):
         image: str | None = None,
         host: str | None = None,
     ) -> None:
-        """Take note of what to use; nothing is asked of the engine yet.
+        """Keep the options; `start` and `probe` connect to the engine.
 
         Args:
-            state: The server's folder.
-            clock: The source of time.
             image: The image of sessions' containers; it must hold bash and the usual tools, tar among them.
-            host: Where the engine listens, as in `DOCKER_HOST`, which is the default.
         """
         super().__init__(state, clock)
         self._image = image
@@ -96,13 +93,11 @@ class DockerBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's containers' host side.
-
-        Args:
-            limits: What the session may use.
-        """
+        """Make a session's containers' host side."""
         if self._engine is None or self._facts is None:
-            raise SandboxUnavailableError("the engine was not asked yet; start the sandbox through `start`")
+            raise SandboxUnavailableError(
+                "the backend is not connected to the engine yet; start the sandbox through `start`"
+            )
         return DockerCell(self.state, limits, self._engine, self._facts)
 
     @override
@@ -111,33 +106,32 @@ class DockerBackend(HostedBackend):
 
     @override
     def describe(self) -> IsolationReport:
-        """Tell what a session of this backend is held by on this machine."""
+        """Report what isolates a session of this backend on this machine."""
         if self._facts is None:
-            raise SandboxUnavailableError("the engine was not asked yet")
+            raise SandboxUnavailableError("the backend is not connected to the engine yet")
         return describe(self._facts, has_uids=self.state.uids is not None)
 
 
 def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
-    """Tell what containers are held by.
-
-    Args:
-        facts: What the engine said.
-        has_uids: Whether each session has a uid of its own.
-    """
+    """Report what containers isolate; `has_uids` if each session has a uid of its own."""
     own_uid = ", own uid" if has_uids else ""
     held = {
-        Resource.FILES: f"mount namespace of a container (image {facts.image})",
-        Resource.SESSIONS: "mount namespace" + own_uid,
-        Resource.PROCESSES: "pid namespace" + own_uid,
-        Resource.NETWORK: "network namespace, seccomp",
-        Resource.DISK: "tmpfs quota",
+        IsolatedResource.FILES: f"mount namespace of a container (image {facts.image})",
+        IsolatedResource.SESSIONS: "mount namespace" + own_uid,
+        IsolatedResource.PROCESSES: "pid namespace" + own_uid,
+        IsolatedResource.NETWORK: "network namespace, seccomp",
+        IsolatedResource.DISK: "tmpfs quota",
     }
     gaps = ["Whoever may use the engine's socket rules this host, and the server may."]
-    limited = {Resource.MEMORY: facts.memory, Resource.PIDS: facts.pids, Resource.CPU: facts.cpu}
+    limited = {
+        IsolatedResource.MEMORY: facts.memory,
+        IsolatedResource.PIDS: facts.pids,
+        IsolatedResource.CPU: facts.cpu,
+    }
     for resource, is_limited in limited.items():
         if is_limited:
             held[resource] = "cgroup of the container"
-        elif resource is Resource.PIDS:
+        elif resource is IsolatedResource.PIDS:
             held[resource] = "process limit of the uid"
         else:
             gaps.append(f"The engine cannot limit {resource.value} here.")
@@ -151,15 +145,7 @@ def describe(facts: EngineFacts, *, has_uids: bool) -> IsolationReport:
 
 
 def sweep_containers(engine: Engine, base: Path) -> list[str]:
-    """Remove the containers of dead servers; touches nothing whose owner lives or is a stranger.
-
-    Args:
-        engine: Whose containers.
-        base: Where servers keep their folders; of those who keep them elsewhere nothing can be told.
-
-    Returns:
-        The ids of what was removed.
-    """
+    """Remove the containers of dead servers; touches nothing whose owner lives or is a stranger."""
     removed: list[str] = []
     for container, labels in engine.labelled(containers.PLACE_LABEL, place_of(base)).items():
         if _is_dead(base / f"{FOLDER_PREFIX}{labels.get(containers.SERVER_LABEL, '')}"):

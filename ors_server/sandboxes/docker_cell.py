@@ -26,7 +26,7 @@ from ors_server.sandboxes.server_state import ServerState
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
 
 _STATUS_BYTES = 65_536
-_NEWS_LIMIT = 60.0
+_REPORT_LIMIT = 60.0
 
 
 class DockerCell(HostCell):
@@ -43,7 +43,7 @@ class DockerCell(HostCell):
         self._launches = 0
         self._container = ""
         self._data_folder: str | None = None
-        self._news = -1
+        self._reports = -1
         self._go = -1
         self._leash = -1
         self._terminal = ""
@@ -84,9 +84,9 @@ class DockerCell(HostCell):
         return self.owner if self.owner is not None else os.getuid()
 
     @property
-    def _place(self) -> containers.Place:
+    def _place(self) -> containers.ContainerSetting:
         path = self._facts.path
-        return containers.Place(
+        return containers.ContainerSetting(
             image=self._facts.image,
             name=f"ors-{self._mark}",
             labels={
@@ -110,10 +110,10 @@ class DockerCell(HostCell):
         self._launches += 1
         self._container = f"ors-{self._mark}-{self._launches}"
         self._terminal = os.ttyname(slave)
-        if self.owner is not None:  # only while the container opens it: see `settle`
+        if self.owner is not None:  # only while the container opens it: see `_shut_terminal`
             os.fchown(slave, 0, self.owner)
             os.fchmod(slave, 0o660)
-        self._news, told = os.pipe()
+        self._reports, sending = os.pipe()
         waits, self._go = os.pipe()
         orders = {
             "name": self._container,
@@ -123,21 +123,21 @@ class DockerCell(HostCell):
             "go": waits,
         }
         try:
-            return self._spawn(orders, ProcessStreams(slave, slave, slave, told), waits)
+            return self._spawn(orders, ProcessStreams(slave, slave, slave, sending), waits)
         finally:
-            os.close(told)
+            os.close(sending)
             os.close(waits)
 
     @override
     async def finish_launch(self) -> None:
         """Take hold of the container's first process and files, and shut its terminal's door."""
         try:
-            news = await self._hear("init")
-            self._take_hold(int(news["init"]))
+            report = await self._wait_for_report("init")
+            self._take_hold(int(report["init"]))
             self._group = ContainerGroup(self.init)
             if self._data_folder is None:
-                self._data_folder = str(news["data"])
-                self.hold(f"/proc/{news['holder']}/root/data")
+                self._data_folder = str(report["data"])
+                self.hold(f"/proc/{report['holder']}/root/data")
             self._shut_terminal()
             os.write(self._go, b"+")
         except (OSError, ValueError, KeyError) as error:
@@ -145,26 +145,26 @@ class DockerCell(HostCell):
         finally:
             self._close_pipes()
 
-    async def _hear(self, what: str) -> dict[str, Any]:
-        """Return what the launcher told; the shell may answer before the engine has said that it started."""
-        said = b""
-        with anyio.move_on_after(_NEWS_LIMIT):
-            while what not in (news := _read_news(said)):
-                await anyio.wait_readable(self._news)
-                piece = os.read(self._news, _STATUS_BYTES)
+    async def _wait_for_report(self, what: str) -> dict[str, Any]:
+        """Return the launcher's reports; the shell may answer before the engine reports that it started."""
+        received = b""
+        with anyio.move_on_after(_REPORT_LIMIT):
+            while what not in (report := _parse_reports(received)):
+                await anyio.wait_readable(self._reports)
+                piece = os.read(self._reports, _STATUS_BYTES)
                 if not piece:
                     break
-                said += piece
-            return news
-        raise SandboxStartError(f"the engine did not say within {_NEWS_LIMIT:g} s that the container runs")
+                received += piece
+            return report
+        raise SandboxStartError(f"no report within {_REPORT_LIMIT:g} s that the container runs")
 
     def _shut_terminal(self) -> None:
-        """What is open stays open, but nobody inside can open it again and say what only the shell says."""
+        """Keep processes inside from opening the terminal again, where they could write as the shell does."""
         if self.owner is not None:
             Path(self._terminal).chmod(0o600)
 
     def _take_hold(self, pid: int) -> None:
-        """Take a pid for the session's only if it is: whatever is taken for it is killed one day."""
+        """Accept a pid as the session's only after a check, because its process is killed in the end."""
         held = os.pidfd_open(pid)
         namespace = namespace_of(pid, "pid")
         if not self._is_ours(pid, namespace):
@@ -182,11 +182,7 @@ class DockerCell(HostCell):
 
     @override
     def is_inside(self, pid: int) -> bool:
-        """Tell whether a process lives in the container's pid namespace.
-
-        Args:
-            pid: As the server sees it.
-        """
+        """Return whether a process, by the server's pid of it, is in the container's pid namespace."""
         return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
 
     @override
@@ -254,10 +250,10 @@ class DockerCell(HostCell):
             self._engine.remove(container)
 
     def _close_pipes(self) -> None:
-        for descriptor in (self._news, self._go):
+        for descriptor in (self._reports, self._go):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._news = self._go = -1
+        self._reports = self._go = -1
 
     # Copiers and fresh programs
 
@@ -327,20 +323,16 @@ class DockerCell(HostCell):
 
 
 def place_of(base: Path) -> str:
-    """Return what tells one base folder from every other one on this host.
-
-    Args:
-        base: Where servers keep their folders.
-    """
+    """Return an identity of a base folder that no other one on this host has."""
     found = base.stat()
     return f"{found.st_dev}-{found.st_ino}"
 
 
-def _read_news(said: bytes) -> dict[str, Any]:
-    news: dict[str, Any] = {}
-    for line in said.splitlines():
-        news |= json.loads(line)
-    return news
+def _parse_reports(received: bytes) -> dict[str, Any]:
+    report: dict[str, Any] = {}
+    for line in received.splitlines():
+        report |= json.loads(line)
+    return report
 
 
 def _as_file(content: bytes) -> int:

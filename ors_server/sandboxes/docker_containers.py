@@ -69,7 +69,7 @@ _NAMED = ("/bin/sh", "-c", 'exec "$@"', "sh")
 
 
 @dataclass(frozen=True)
-class Place:
+class ContainerSetting:
     """What a session's containers have in common."""
 
     image: str
@@ -89,12 +89,7 @@ class Place:
 
 
 def write_identity(folder: Path, user: int) -> None:
-    """Write the files that give a session's uid its name.
-
-    Args:
-        folder: Where; it exists.
-        user: The uid.
-    """
+    """Write the files that give a session's uid its name."""
     (folder / "passwd").write_text(
         "root:x:0:0:root:/root:/usr/sbin/nologin\n"
         f"agent:x:{user}:{user}:agent:{LAYOUT.home}:{LAYOUT.bash}\n"
@@ -103,12 +98,8 @@ def write_identity(folder: Path, user: int) -> None:
     (folder / "group").write_text(f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n")
 
 
-def holder(place: Place) -> Config:
-    """Return the container that holds the session's files.
-
-    Args:
-        place: The session's.
-    """
+def holder(place: ContainerSetting) -> Config:
+    """Return the container that holds the session's files."""
     limits = place.limits
     options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
     options += f",uid={place.user},gid={place.user}"
@@ -129,13 +120,8 @@ def holder(place: Place) -> Config:
     return config
 
 
-def session(place: Place, terminal: str) -> Config:
-    """Return the container in which the shell runs.
-
-    Args:
-        place: The session's.
-        terminal: The path of the shell's end on the host.
-    """
+def session(place: ContainerSetting, terminal: str) -> Config:
+    """Return the container in which the shell runs."""
     views = {"work": LAYOUT.work, "home": LAYOUT.home, "tmp": LAYOUT.temporary, "state": LAYOUT.state}
     mounts = [_bind(f"{DATA}/{name}", target, writable=True) for name, target in views.items()]
     mounts += [
@@ -150,15 +136,8 @@ def session(place: Place, terminal: str) -> Config:
     return config
 
 
-def fresh(place: Place, order: FreshProgram, files: Path | None, ulimits: str) -> Config:
-    """Return the container of a fresh program.
-
-    Args:
-        place: The session's.
-        order: What to run.
-        files: The folder of its files on the host, if it has any.
-        ulimits: The lines of shell that set its limits.
-    """
+def fresh(place: ContainerSetting, order: FreshProgram, files: Path | None, ulimits: str) -> Config:
+    """Return the container of a fresh program."""
     mounts = [_bind(f"{DATA}/work", LAYOUT.work)]
     if files is not None:
         mounts.append(_bind(files, FRESH_DIR))
@@ -173,12 +152,10 @@ def fresh(place: Place, order: FreshProgram, files: Path | None, ulimits: str) -
     return config
 
 
-def copier(place: Place, argv: list[str], *, reads: bool) -> Config:
+def copier(place: ContainerSetting, argv: list[str], *, reads: bool) -> Config:
     """Return the container of a program that copies the session's files.
 
     Args:
-        place: The session's.
-        argv: What to run.
         reads: Whether it copies them out, and so must see also what their owner has locked; else it writes
             them, as their owner.
     """
@@ -191,12 +168,7 @@ def copier(place: Place, argv: list[str], *, reads: bool) -> Config:
 
 
 def with_data(config: Config, folder: str) -> Config:
-    """Put the volume's folder in its place.
-
-    Args:
-        config: From this module.
-        folder: On the host.
-    """
+    """Put the volume's folder in its place."""
     mounts = [
         {**mount, "Source": mount["Source"].replace(DATA, folder)} if "Source" in mount else mount
         for mount in config["HostConfig"]["Mounts"]
@@ -204,7 +176,7 @@ def with_data(config: Config, folder: str) -> Config:
     return {**config, "HostConfig": {**config["HostConfig"], "Mounts": mounts}}
 
 
-def _program(place: Place, mounts: list[Mount]) -> Config:
+def _program(place: ContainerSetting, mounts: list[Mount]) -> Config:
     """Return a container that is talked to through its three streams, and asked for its status."""
     config = _config(place, mounts)
     return config | {
@@ -216,7 +188,7 @@ def _program(place: Place, mounts: list[Mount]) -> Config:
     }
 
 
-def _config(place: Place, mounts: list[Mount]) -> Config:
+def _config(place: ContainerSetting, mounts: list[Mount]) -> Config:
     """Return what every container of a session is held by."""
     limits = place.limits
     everywhere = [

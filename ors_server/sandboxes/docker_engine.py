@@ -17,12 +17,12 @@ from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailable
 
 _T = TypeVar("_T")
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-"""Where an engine listens unless told otherwise (dockerd(8))."""
+"""Where an engine listens by default (dockerd(8))."""
 _SOCKET = "unix://"
 _ANSWER_LIMIT = 60
 """Seconds that one answer may take."""
 _GONE = {404, 409}
-"""What the engine says of a container that is gone, or on its way (Docker Engine API, DELETE /containers)."""
+"""Statuses of a container that is gone, or being removed (Docker Engine API, DELETE /containers)."""
 _NOT_FOUND = 404
 
 
@@ -75,7 +75,9 @@ class Engine:
                 f"the engine at {self.host} has no image {image!r}; pull or import it there first"
             ) from None
         except self._docker.errors.APIError as error:
-            raise SandboxUnavailableError(f"the engine at {self.host} refused: {_said(error)}") from error
+            raise SandboxUnavailableError(
+                f"the engine at {self.host} refused: {_explanation(error)}"
+            ) from error
         _require_fit(info)
         return EngineFacts(
             version=str(info.get("ServerVersion", "")),
@@ -90,16 +92,12 @@ class Engine:
     def labelled(self, label: str, value: str | None = None) -> dict[str, dict[str, str]]:
         """Return the ids of the containers that have a label, each with all of its labels.
 
-        Args:
-            label: The label's name.
-            value: The label's value; any by default.
-
         Raises:
             SandboxError: The engine refused.
         """
-        wanted = label if value is None else f"{label}={value}"
-        rows: list[dict[str, Any]] = self._asked(
-            lambda: self._client.containers(all=True, filters={"label": [wanted]})
+        selected = label if value is None else f"{label}={value}"
+        rows: list[dict[str, Any]] = self._request(
+            lambda: self._client.containers(all=True, filters={"label": [selected]})
         )
         return {str(row["Id"]): dict(row["Labels"]) for row in rows}
 
@@ -109,7 +107,7 @@ class Engine:
         Raises:
             SandboxError: The engine refused.
         """
-        self._asked(lambda: self._client.remove_container(container, force=True, v=True), gone=True)
+        self._request(lambda: self._client.remove_container(container, force=True, v=True), gone=True)
 
     def pause(self, container: str) -> None:
         """Suspend every process of a container, by its id or name.
@@ -117,7 +115,7 @@ class Engine:
         Raises:
             SandboxError: The engine refused.
         """
-        self._asked(lambda: self._client.pause(container))
+        self._request(lambda: self._client.pause(container))
 
     def unpause(self, container: str) -> None:
         """Resume every process of a container, by its id or name; it may be gone already.
@@ -125,7 +123,7 @@ class Engine:
         Raises:
             SandboxError: The engine refused.
         """
-        self._asked(lambda: self._client.unpause(container), gone=True)
+        self._request(lambda: self._client.unpause(container), gone=True)
 
     def close(self) -> None:
         """Close the connection."""
@@ -142,14 +140,14 @@ class Engine:
         except OSError as error:
             raise SandboxUnavailableError(why_unreachable(path, error)) from error
 
-    def _asked(self, ask: Callable[[], _T], *, gone: bool = False) -> Any:
+    def _request(self, ask: Callable[[], _T], *, gone: bool = False) -> Any:
         try:
             return ask()
         except self._docker.errors.APIError as error:
             status = error.response.status_code if error.response is not None else None
             if gone and status in _GONE:
                 return None
-            raise SandboxError(f"the Docker engine refused: {_said(error)}") from error
+            raise SandboxError(f"the Docker engine refused: {_explanation(error)}") from error
         except OSError as error:  # what the HTTP library raises is one, too
             raise SandboxError(f"the Docker engine does not answer: {error}") from error
 
@@ -179,7 +177,7 @@ def why_unreachable(path: str, error: OSError) -> str:
             return f"the Docker engine at {path} cannot be reached: {error}"
 
 
-def _said(error: Any) -> str:
+def _explanation(error: Any) -> str:
     return str(getattr(error, "explanation", None) or error)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-_BITE = 65_536
+_PIECE = 65_536
 _ANSWER_LIMIT = 60
 _FOLDERS_LIMIT = 30.0
 _LOOK_INTERVAL = 0.005
@@ -30,7 +30,7 @@ _STDERR = 2  # Docker Engine API, "Attach to a container": the stream's type
 
 
 class _StoppedError(Exception):
-    """The server wants an end, or has met its own."""
+    """The server stops this launcher, or has ended itself."""
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
@@ -40,10 +40,10 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 class Launcher:
     """Carries out one order."""
 
-    def __init__(self, client: Any, orders: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, client: Any, orders: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
         self._client = client
         self._orders = orders
-        self._tell = tell
+        self._report = report
         self._made: list[str] = []
 
     def launch_session(self) -> int:
@@ -55,8 +55,8 @@ class Launcher:
         pid = self._start(container)
         if not pid:
             raise RuntimeError("the container ended at once; its image must hold sh and bash")
-        self._tell({"init": pid})
-        if self._is_wanted(pid):
+        self._report({"init": pid})
+        if self._is_handed_over(pid):
             self._made.clear()
         return 0
 
@@ -68,13 +68,13 @@ class Launcher:
         link = socket.socket(fileno=os.dup(attached.fileno()))
         link.settimeout(None)
         if pid := self._start(container):
-            self._tell({"child-pid": pid})
+            self._report({"child-pid": pid})
         if self._orders["begins"] >= 0:
             os.close(self._orders["begins"])
         threading.Thread(target=_feed, args=(link,), daemon=True).start()
         _carry(link)
         status = int(self._client.wait(container)["StatusCode"])
-        self._tell({"exit-code": status})
+        self._report({"exit-code": status})
         return status
 
     def clean_up(self) -> None:
@@ -95,7 +95,7 @@ class Launcher:
             if time.monotonic() > deadline or not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 # likewise
                 raise RuntimeError("the folders of the session could not be made in its container")
             time.sleep(_LOOK_INTERVAL)
-        self._tell({"holder": pid, "data": data})
+        self._report({"holder": pid, "data": data})
         return data
 
     def _create(self, config: dict[str, Any], name: str, data: str | None) -> str:
@@ -110,7 +110,7 @@ class Launcher:
         self._client.start(container)
         return int(self._client.inspect_container(container)["State"]["Pid"])
 
-    def _is_wanted(self, pid: int) -> bool:
+    def _is_handed_over(self, pid: int) -> bool:
         """Wait until the server reports that the shell has answered; return whether it did."""
         poll = select.poll()
         go = int(self._orders["go"])
@@ -123,7 +123,7 @@ class Launcher:
 def _feed(link: Any) -> None:
     """Pass on standard input, and its end."""
     try:
-        while piece := os.read(0, _BITE):
+        while piece := os.read(0, _PIECE):
             link.sendall(piece)
         link.shutdown(1)  # SHUT_WR
     except OSError:
@@ -152,17 +152,17 @@ def main() -> int:
     """Read the orders and carry them out; return the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGTERM)
-    with open(int(sys.argv[1]), encoding="utf-8") as told:  # noqa: PTH123 # a descriptor
-        orders = json.load(told)
+    with open(int(sys.argv[1]), encoding="utf-8") as orders_file:  # noqa: PTH123 # a descriptor
+        orders = json.load(orders_file)
     status = int(sys.argv[2])
 
-    def tell(news: dict[str, Any]) -> None:
+    def report(event: dict[str, Any]) -> None:
         if status >= 0:
-            os.write(status, json.dumps(news).encode() + b"\n")
+            os.write(status, json.dumps(event).encode() + b"\n")
 
     docker = __import__("docker")
     client = docker.APIClient(base_url=orders["host"], version=orders["api"], timeout=_ANSWER_LIMIT)
-    launcher = Launcher(client, orders, tell)
+    launcher = Launcher(client, orders, report)
     try:
         return launcher.launch_session() if "go" in orders else launcher.run_program()
     except _StoppedError:

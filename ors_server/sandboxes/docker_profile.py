@@ -100,9 +100,6 @@ def anything_but(values: Iterable[int]) -> list[tuple[int, int]]:
     A profile cannot say "not these words": its rules for one call are alternatives, and its only test that
     ignores the upper half of a register is whether masked bits have a value. So: a word is another one when
     it differs in a bit that all of them share, or has another pattern in the bits in which they differ.
-
-    Args:
-        values: At least one word.
     """
     words = set(values)
     first, *_ = words

@@ -86,10 +86,6 @@ async def copy_between(source: Cell, target: Cell) -> None:
 
     A small tree is copied by the server itself, which is faster than starting two programs.
 
-    Args:
-        source: Its processes are stopped.
-        target: Just started.
-
     Raises:
         SnapshotError: A file could not be copied.
     """
@@ -181,13 +177,7 @@ def _nothing() -> None:
 async def _run(
     cell: Cell, argv: list[str], *, stdin: int, stdout: int, close: Callable[[], None] = _nothing
 ) -> None:
-    """Run a copying program and wait; one that prints more than a pipe holds is killed at the time limit.
-
-    Args:
-        stdin: Descriptor, or `subprocess.DEVNULL`.
-        stdout: Descriptor, or `subprocess.DEVNULL`.
-        close: Called once the program has its ends of the pipes.
-    """
+    """Run a copying program and wait; one that prints more than a pipe holds is killed at the time limit."""
     process = cell.start_beside(argv, stdin=stdin, stdout=stdout)
     close()
     held = os.pidfd_open(process.pid)

@@ -14,7 +14,7 @@ import anyio
 
 from ors_server.clock import SystemClock
 from ors_server.sandboxes.captured_output import Output, OutputCapture
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxError, SandboxStarvedError
 
@@ -53,7 +53,7 @@ class FreshProcess(ABC):
     def stderr(self) -> Output:
         """Its standard error so far: head and tail; complete after `wait`."""
 
-    def usage(self) -> Usage | None:
+    def usage(self) -> ProcessorUsage | None:
         """Return the processor use of it and everything it started; None if that is not known."""
         return None
 
@@ -137,8 +137,6 @@ async def run_patiently(
 
     Args:
         start: Starts it; two runs share only the read-only view.
-        time_limit: Seconds.
-        output_bytes: Most that it may print to standard output.
 
     Raises:
         ValueError: The time limit is not above 0.
@@ -159,7 +157,6 @@ async def run_to_end(
 
     Args:
         process: Just started; closed when this returns or raises.
-        stdin: All of its standard input.
         time_limit: Seconds that it may spend, as a `ProgramClock` measures them.
         output_bytes: Most that it may print to standard output.
 

@@ -21,7 +21,7 @@ from ors_server.sandboxes.captured_output import Output, OutputCapture
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.poller import Poller
 from ors_server.sandboxes.processes import ended, kill_with_children, lower_priority
-from ors_server.sandboxes.processor_usage import Usage, usage_of
+from ors_server.sandboxes.processor_usage import ProcessorUsage, usage_of
 from ors_server.sandboxes.sandbox_errors import (
     FreshEndedError,
     SandboxClosedError,
@@ -88,9 +88,6 @@ class HostedProcess(FreshProcess):
 
         Call it on the event loop's thread: the child ends with the thread that started it.
 
-        Args:
-            spawn: Starts the guardian on the given streams.
-
         Raises:
             SandboxStartError: Nothing could be started.
         """
@@ -118,7 +115,7 @@ class HostedProcess(FreshProcess):
         return self._capture.output()
 
     @override
-    def usage(self) -> Usage | None:
+    def usage(self) -> ProcessorUsage | None:
         return None if self._is_over else usage_of(self._guardian.pid, self._child_pid)
 
     @override

@@ -61,11 +61,7 @@ class HiddenPaths:
 
 
 def source_places(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
-    """Return the paths of a module's source and of its compiled files.
-
-    Args:
-        package_folders: The folders of the package that it belongs to, if any.
-    """
+    """Return the paths of a module's source and of its compiled files."""
     if package_folders:
         return [Path(folder).resolve() for folder in package_folders]
     found = Path(file).resolve()

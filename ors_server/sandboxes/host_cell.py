@@ -279,11 +279,7 @@ class HostCell(Cell):
         return self.limits
 
     def hold(self, folder: str) -> None:
-        """Open the folder of the session's files, and the work dir in it.
-
-        Args:
-            folder: As the server can reach it now; the descriptors outlive that path.
-        """
+        """Open the folder of the session's files, and the work dir in it."""
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self._files = os.open(folder, flags)
         self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)

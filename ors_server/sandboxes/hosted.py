@@ -228,11 +228,7 @@ class HostedSandbox(Sandbox):
     async def _state_saved(
         self, meanwhile: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[None]:
-        """Have the shell's state among its files, and every process stopped.
-
-        Args:
-            meanwhile: Runs while the shell saves its state.
-        """
+        """Have the shell's state among its files, and every process stopped."""
         dump = self._clear_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
         try:
             await run_together(dump, *([meanwhile] if meanwhile is not None else []))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 
-class Resource(StrEnum):
+class IsolatedResource(StrEnum):
     """What a sandbox may isolate."""
 
     FILES = "files"
@@ -42,14 +42,14 @@ class IsolationReport:
 
     backend: str
     strength: Strength
-    isolated: MappingProxyType[Resource, str]
-    """Resource to the means that isolates it, such as `"network namespace"`."""
+    isolated: MappingProxyType[IsolatedResource, str]
+    """IsolatedResource to the means that isolates it, such as `"network namespace"`."""
     gaps: tuple[str, ...] = ()
     """What is not isolated, one sentence each."""
     loopback: bool = False
     """Whether a process inside can reach a server inside."""
 
-    def isolates(self, resource: Resource) -> bool:
+    def isolates(self, resource: IsolatedResource) -> bool:
         """Return whether the resource is isolated."""
         return resource in self.isolated
 
@@ -58,7 +58,7 @@ class IsolationReport:
         return {
             "backend": self.backend,
             "level": int(self.strength),
-            "isolates": {resource.value: self.isolated.get(resource) for resource in Resource},
+            "isolates": {resource.value: self.isolated.get(resource) for resource in IsolatedResource},
             "gaps": list(self.gaps),
             "loopback": self.loopback,
         }

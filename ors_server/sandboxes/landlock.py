@@ -28,7 +28,7 @@ from ors_server.sandboxes.fresh_process import ProcessStreams
 from ors_server.sandboxes.hidden_paths import readable_around
 from ors_server.sandboxes.host_cell import FreshFolders, HostCell
 from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.landlock_rules import SYSTEM, System, rules
 from ors_server.sandboxes.processes import (
     ancestors,
@@ -295,7 +295,7 @@ class LandlockBackend(HostedBackend):
         """Return the report for a session of this backend on this machine."""
         has, version = self.state.hierarchies.has, launcher.abi()
         cgroup = f"cgroup v{self.state.hierarchies.version}"
-        held = {Resource.FILES: "Landlock", Resource.NETWORK: "seccomp: local sockets only"}
+        held = {IsolatedResource.FILES: "Landlock", IsolatedResource.NETWORK: "seccomp: local sockets only"}
         gaps = [
             "The argument lists of all processes on the host can be read.",
             "Sockets with a path that others may connect to can be reached.",
@@ -304,20 +304,22 @@ class LandlockBackend(HostedBackend):
             "A server inside cannot be reached from inside over TCP.",
         ]
         if self.state.uids:
-            held[Resource.SESSIONS] = "own uid, Landlock"
-            held[Resource.PROCESSES] = "own uid"
+            held[IsolatedResource.SESSIONS] = "own uid, Landlock"
+            held[IsolatedResource.PROCESSES] = "own uid"
         else:
-            held[Resource.SESSIONS] = "Landlock"
+            held[IsolatedResource.SESSIONS] = "Landlock"
             gaps.append("Processes share the server's uid: its priority can be lowered, its quotas used up.")
             gaps.append("Modes, owners and times of the server's own files can be changed, contents cannot.")
             if version >= 6:  # noqa: PLR2004 # the Landlock ABI that scopes signals
-                held[Resource.PROCESSES] = "Landlock scopes"
+                held[IsolatedResource.PROCESSES] = "Landlock scopes"
         held |= {
-            resource: cgroup for resource in (Resource.MEMORY, Resource.CPU, Resource.PIDS) if has(resource)
+            resource: cgroup
+            for resource in (IsolatedResource.MEMORY, IsolatedResource.CPU, IsolatedResource.PIDS)
+            if has(resource)
         }
-        if Resource.PIDS not in held:
+        if IsolatedResource.PIDS not in held:
             if self.state.uids:
-                held[Resource.PIDS] = "process limit of the uid"
+                held[IsolatedResource.PIDS] = "process limit of the uid"
             else:
                 gaps.append("The number of processes is limited together with the server's own.")
         gaps += [
@@ -340,12 +342,7 @@ def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
 
 
 def has_mark(pid: int, mark: str, *, begins: bool = False) -> bool:
-    """Return whether a process was started with a mark in its environment.
-
-    Args:
-        mark: A session's, or the beginning of one.
-        begins: Whether the mark is only the beginning.
-    """
+    """Return whether a process was started with a mark in its environment."""
     wanted = f"{_MARK}={mark}".encode()
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -218,9 +218,6 @@ def guard(orders: dict[str, Any], status: int) -> None:
     """Run the program as a child, report its status, and kill what it leaves behind.
 
     This process applies no rules and no other uid, so the program cannot signal it; SIGTERM ends both.
-
-    Args:
-        status: Descriptor of the status pipe; the program does not get it.
     """
     os.set_inheritable(status, False)  # noqa: FBT003 # its only signature
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)

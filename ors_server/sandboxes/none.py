@@ -22,9 +22,6 @@ class NoneBackend(HostedBackend):
     def __init__(self, state: ServerState, clock: Clock | None = None, *, allowed: bool = False) -> None:
         """Refuse unless the operator allows it.
 
-        Args:
-            allowed: Whether the operator accepts that nothing is isolated.
-
         Raises:
             UnsandboxedRefusedError: The operator does not.
         """

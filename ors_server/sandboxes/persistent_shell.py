@@ -20,7 +20,7 @@ from ors_server.sandboxes.process_limit import ProcessLimitMonitor
 from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxStartError
 from ors_server.sandboxes.shell_marks import ExitMark, Mark, PromptMark
 from ors_server.sandboxes.shell_scripts import sync_line, typed_line
-from ors_server.sandboxes.shell_terminal import Terminal
+from ors_server.sandboxes.shell_terminal import ShellTerminal
 
 _INTERRUPT_LIMIT = 0.4
 _ATTEMPT_LIMIT = 1.0
@@ -51,7 +51,7 @@ class Shell:
         self._clock = clock
         self._limits: Limits = cell.limits
         self._poller = Poller()
-        self._terminal = Terminal(self._poller, self._on_mark, self._on_end)
+        self._terminal = ShellTerminal(self._poller, self._on_mark, self._on_end)
         self._background = BackgroundOutput(self._limits.background_bytes)
         self._process_limit = ProcessLimitMonitor(cell, clock)
         self._command = ControlFile(str(cell.control / "cmd"))

@@ -105,11 +105,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def namespace_of(pid: int, kind: str) -> str | None:
-    """Return the identity of a process's namespace, e.g. ``pid:[4026532182]``.
-
-    Args:
-        kind: The name under `/proc/<pid>/ns`.
-    """
+    """Return the identity of a process's namespace, e.g. ``pid:[4026532182]``."""
     try:
         return os.readlink(f"/proc/{pid}/ns/{kind}")  # noqa: PTH115 # a magic link, not a path
     except OSError:
@@ -133,9 +129,6 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
 
     Args:
         is_ours: Called once the process is open as a pidfd.
-
-    Returns:
-        Whether the signal was sent.
     """
     try:
         held = os.pidfd_open(pid)
@@ -186,11 +179,7 @@ async def kill_with_children(pid: int) -> None:
 
 
 async def ended(pidfd: int, time_limit: float) -> bool:
-    """Wait at most `time_limit` seconds for a process to end.
-
-    Returns:
-        Whether it ended in time.
-    """
+    """Wait at most `time_limit` seconds for a process to end."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     if poll.poll(0):

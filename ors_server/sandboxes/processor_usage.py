@@ -22,7 +22,7 @@ _READY = b"R"
 
 
 @dataclass(frozen=True)
-class Usage:
+class ProcessorUsage:
     """What a program used so far."""
 
     processor_s: float
@@ -37,7 +37,7 @@ class Usage:
     is_ready: bool = False
     """Whether one of these threads is ready to run now; the kernel counts its wait when that is over."""
 
-    def since(self, before: "Usage") -> "Spent":
+    def since(self, before: "ProcessorUsage") -> "Spent":
         """Return what was used since an earlier look."""
         deepest: dict[int, float] = {}
         for (depth, thread), delay in self.delays.items():
@@ -66,7 +66,7 @@ class Spent:
     """Whether processes ended whose waits are not counted."""
 
 
-def usage_of(guardian: int, child: int = -1) -> Usage | None:
+def usage_of(guardian: int, child: int = -1) -> ProcessorUsage | None:
     """Measure a program.
 
     Args:
@@ -90,7 +90,7 @@ def usage_of(guardian: int, child: int = -1) -> Usage | None:
         for thread, delay, state in _delays(pid, rank):
             delays[depth, thread] = delay
             is_ready = is_ready or state == _READY
-    return Usage(processor, ended, delays, is_ready) if delays else None
+    return ProcessorUsage(processor, ended, delays, is_ready) if delays else None
 
 
 def _depths(guardian: int, child: int) -> dict[int, int]:

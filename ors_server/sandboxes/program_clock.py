@@ -13,11 +13,11 @@ from typing import TypeAlias, TypeVar
 import anyio
 
 from ors_server.clock import Clock, SystemClock
-from ors_server.sandboxes.processor_usage import Spent, Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage, Spent
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 T = TypeVar("T")
-Meter: TypeAlias = Callable[[], Usage | None]
+Meter: TypeAlias = Callable[[], ProcessorUsage | None]
 """Reads what a program used so far; None if that is not known."""
 
 BACKSTOP_FACTOR = 10.0
@@ -48,7 +48,7 @@ class ProgramClock:
         """Measure the program that `meter` reads."""
         self._meter = meter
         self._clock = clock or SystemClock()
-        self._first: Usage | None = None
+        self._first: ProcessorUsage | None = None
         self._is_watched = False
         self._before = 0.0  # seconds that passed before the first look
         self._waited = 0.0  # seconds of waiting since then, less those by which this server was late

@@ -56,11 +56,7 @@ class SandboxCommandError(ClientError):
 
 
 class SandboxFileError(ClientError):
-    """A file operation was refused; the message has the file system's reason.
-
-    Attributes:
-        path: The path as the caller wrote it.
-    """
+    """A file operation was refused; the message has the file system's reason."""
 
     code = "sandbox_file"
 
@@ -80,11 +76,7 @@ class SandboxPathError(SandboxFileError):
     code = "sandbox_path"
 
     def __init__(self, path: str, reason: str, *, is_no_place: bool = False) -> None:
-        """Remember whether the path itself is wrong.
-
-        Args:
-            is_no_place: Whether the path itself is wrong, whatever is in the work dir.
-        """
+        """Remember whether the path itself is wrong."""
         super().__init__(path, reason)
         self.is_no_place = is_no_place
 

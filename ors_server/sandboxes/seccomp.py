@@ -189,7 +189,6 @@ def program(policy: Policy | None = None, machine: str | None = None) -> bytes:
 
     Args:
         policy: What to allow; the default suits a session with its own namespaces.
-        machine: As in `uname -m`; by default this machine's.
 
     Returns:
         Instructions of 8 bytes each.

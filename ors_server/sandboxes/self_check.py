@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Sandbox
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 
 _CHECK_LIMIT = 10.0
 _CANARY = __file__
@@ -19,28 +19,26 @@ class IsolationCheck:
     name: str
     command: str
     expected: str
-    resource: Resource | None = None
+    resource: IsolatedResource | None = None
     """Run only if the report claims to isolate this; None: for every report that isolates anything."""
     at_least: Strength = Strength.PARTIAL
     """Run only for this strength or more."""
 
 
 def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
-    """Return the checks.
-
-    Args:
-        canary: A file of the host that every user may read.
-        port: A TCP port on the host's loopback with a listener.
-    """
+    """Return the checks, with a host file that every user may read and a loopback port with a listener."""
     return (
         IsolationCheck(
-            "a file of the host is unreadable", f"cat {canary} >/dev/null 2>&1; echo $?", "1", Resource.FILES
+            "a file of the host is unreadable",
+            f"cat {canary} >/dev/null 2>&1; echo $?",
+            "1",
+            IsolatedResource.FILES,
         ),
         IsolationCheck(
             "the host's loopback is out of reach",
             f"(exec 9<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; echo $?",
             "1",
-            Resource.NETWORK,
+            IsolatedResource.NETWORK,
         ),
         IsolationCheck(
             "no new privileges, no capabilities, a filter",
@@ -61,9 +59,9 @@ def isolation_checks(canary: str, port: int) -> tuple[IsolationCheck, ...]:
             f"if [ /proc/1/ns/pid -ef /proc/self/ns/pid ] && [ -e /proc/{os.getpid()} ]; then echo 1; "
             f"else kill -0 {os.getpid()} 2>/dev/null; echo $?; fi",
             "1",
-            Resource.PROCESSES,
+            IsolatedResource.PROCESSES,
         ),
-        IsolationCheck("the system is read-only", ": >/usr/ors-probe; echo $?", "1", Resource.FILES),
+        IsolationCheck("the system is read-only", ": >/usr/ors-probe; echo $?", "1", IsolatedResource.FILES),
         IsolationCheck("nothing of the server's environment shows", "echo ${ORS_PROBE_SECRET-none}", "none"),
         IsolationCheck(
             "a namespace is refused", "unshare -Ur true >/dev/null 2>&1; [ $? -ne 0 ]; echo $?", "0"

@@ -52,11 +52,7 @@ Mark: TypeAlias = PromptMark | ExitMark
 
 
 def unquote(quoted: str) -> str:
-    """Reverse bash's ``printf %q``.
-
-    Args:
-        quoted: A word as bash quotes it: bare, with backslashes, or ``$'...'``.
-    """
+    """Reverse bash's ``printf %q``."""
     ansi = quoted.startswith("$'") and quoted.endswith("'")
     body = quoted[2:-1] if ansi else quoted
     out = bytearray()

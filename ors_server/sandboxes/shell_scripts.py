@@ -207,19 +207,10 @@ def _restore(layout: SandboxLayout) -> str:
 
 
 def typed_line(layout: SandboxLayout, sequence: int, pipes: int) -> bytes:
-    """Return the line that runs the command in the control folder.
-
-    Args:
-        sequence: The command's number, from 1.
-        pipes: The number of its pipes.
-    """
+    """Return the line that runs the command in the control folder."""
     return _LINE.format(control=layout.control, sequence=sequence, pipes=pipes).encode()
 
 
 def sync_line(sequence: int) -> bytes:
-    """Return the line that makes the shell print a mark.
-
-    Args:
-        sequence: A number not used before.
-    """
+    """Return the line that makes the shell print a mark."""
     return _SYNC.format(sequence=sequence).encode()

@@ -15,7 +15,7 @@ _READ_BYTES = 65_536
 _INTERRUPT = b"\x03"
 
 
-class Terminal:
+class ShellTerminal:
     """The server's end of a pseudo-terminal."""
 
     def __init__(self, poller: Poller, on_mark: Callable[[Mark], None], on_end: Callable[[], None]) -> None:
@@ -31,11 +31,7 @@ class Terminal:
         return self._reader.other_output
 
     def open(self) -> int:
-        """Open a new pair.
-
-        Returns:
-            The shell's end; the caller gives it to the first process and closes it.
-        """
+        """Open a new pair."""
         master, slave = os.openpty()
         os.set_blocking(master, False)
         _make_plain(slave)

@@ -33,10 +33,6 @@ class _OpenHow(ctypes.Structure):
 def openat2(folder: int, path: bytes, flags: int, *, mode: int = 0, resolve: Resolve) -> int:
     """Open a path below a folder; the kernel itself refuses a path that leads out of it.
 
-    Args:
-        path: Relative path.
-        flags: As for `os.open`; `O_CLOEXEC` is added.
-
     Raises:
         OSError: The kernel refused; `EXDEV` means that the path leads out.
     """

@@ -41,9 +41,6 @@ class UidBlock:
     def take(cls, base: Path) -> "UidBlock":
         """Take the first free block.
 
-        Args:
-            base: The folder of the locks, one for all servers of this host.
-
         Raises:
             SandboxUnavailableError: Every block is taken.
         """
@@ -62,10 +59,7 @@ class UidPool:
     """The uids of one server: one block, and another whenever all are in use."""
 
     def __init__(self, base: Path) -> None:
-        """Take the first block.
-
-        Args:
-            base: The folder of the locks, one for all servers of this host.
+        """Take the first block; all servers of a host share the folder of locks.
 
         Raises:
             SandboxUnavailableError: Every block is taken.

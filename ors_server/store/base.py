@@ -76,12 +76,7 @@ class RecordReader(Protocol):
         ...
 
     async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
-        """Return ids of episodes that begin with a prefix, in order.
-
-        Args:
-            prefix: At least one character.
-            limit: Most ids to return.
-        """
+        """Return ids of episodes that begin with a prefix, in order."""
         ...
 
     async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
@@ -105,7 +100,6 @@ class RecordReader(Protocol):
 
         Args:
             after: Id of the last episode of the previous page; `None` for the first page.
-            limit: Most episodes to return.
 
         Raises:
             EpisodeNotFoundError: If no episode has the id `after`.

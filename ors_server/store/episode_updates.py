@@ -48,9 +48,6 @@ async def follow(
     Every poll yields an update, even one without new steps; polls are at most a second (and the store's
     response time) apart. The last update has the closed record.
 
-    Args:
-        start: First position, from 0.
-
     Raises:
         EpisodeNotFoundError: If the store has no such episode, or it was pruned meanwhile.
         StoreError: If the store failed.

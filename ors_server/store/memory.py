@@ -37,11 +37,7 @@ class MemoryStore:
     """Keeps live episodes and the most recently closed ones."""
 
     def __init__(self, retain: int = 10_000) -> None:
-        """Start empty.
-
-        Args:
-            retain: Closed episodes to keep; the oldest are removed first.
-        """
+        """Start empty; only the newest `retain` closed episodes are kept."""
         self._retain = retain
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}

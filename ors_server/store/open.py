@@ -38,9 +38,6 @@ async def open_store(
 async def open_reader(where: str) -> RecordReader:
     """Open a store for reading; creates and changes nothing.
 
-    Args:
-        where: As for `open_store`; `memory` is an empty store.
-
     Raises:
         SettingsError: If there is no store, or a server with another schema wrote it.
         StoreError: If the database cannot be reached.

@@ -175,7 +175,7 @@ class LocalClient:
     @property
     def engine(self) -> SessionManager:
         """What holds the sessions."""
-        return self.app.engine
+        return self.app.manager
 
     async def create(self, order: SessionRequest | None = None, **wishes: Any) -> LocalSession:
         """Make a session.

@@ -179,7 +179,7 @@ class Subject:
             await session.prompt()
             results = [await self._attempt(task, session, action) for action in actions]
             played = Played(results, await session.summary(), tools)
-            engine = client.app.engine
+            engine = client.app.manager
         self.holdings += engine.loop.held_by  # which the end of the application may add to
         return played
 

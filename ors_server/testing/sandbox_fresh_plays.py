@@ -10,7 +10,7 @@ import anyio
 
 from ors_server.sandboxes.base import MIB, Backend, Sandbox
 from ors_server.sandboxes.fresh import FreshRun
-from ors_server.sandboxes.isolation_report import Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, Strength
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedError
 from ors_server.testing.sandbox_plays import Play, raises, require
 
@@ -78,7 +78,7 @@ async def _reach(backend: Backend) -> None:
             'echo s >~/secret; echo s >"$TMPDIR/secret"; echo ~ "$TMPDIR"; echo f >file'
         )
         home, temporary = told.stdout.text.split()
-        if not sandbox.report.isolates(Resource.FILES):
+        if not sandbox.report.isolates(IsolatedResource.FILES):
             return
         run = await _shell(sandbox, f"cat {home}/secret {temporary}/secret; echo x >{home}/x; echo x >new")
         require(holds=not run.stdout.total, what=f"nothing of the agent's home and /tmp, not {run}")
@@ -98,7 +98,7 @@ async def _confined(backend: Backend) -> None:
         if report.strength >= Strength.NAMESPACES:
             run = await _shell(sandbox, "ls -d /proc/[0-9]* | wc -l")
             require(holds=int(run.stdout.text or 99) < 10, what="few processes in sight")  # noqa: PLR2004  (this play's own number)
-        if report.isolates(Resource.NETWORK):
+        if report.isolates(IsolatedResource.NETWORK):
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 knock = f"(exec 9<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}) 2>/dev/null; echo $?"
                 run = await sandbox.run_fresh(["bash", "-c", knock], time_limit=_LIMIT)
@@ -115,7 +115,7 @@ async def _files(backend: Backend) -> None:
         require(holds=not seen.stdout.total, what="files that the agent does not see")
         other = await sandbox.run_fresh(["cat", paths[1]], files={"top": b"other"}, time_limit=_LIMIT)
         _expect(other, "other", "each program's own files")
-        if sandbox.report.isolates(Resource.FILES):
+        if sandbox.report.isolates(IsolatedResource.FILES):
             script = f"echo x >{sandbox.fresh_dir}/top; cat {sandbox.fresh_dir}/top"
             _expect(await _shell(sandbox, script, top=b"top"), "top", "files that cannot be changed")
         for name in ("/abs", "../up", "a/../../b", "", ".", "a//b", "a\0b"):

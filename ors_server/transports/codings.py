@@ -30,11 +30,7 @@ class _Member(Protocol):
 
 
 async def decode(body: bytes, coding: str, limit: int) -> bytes:
-    """Decode a body.
-
-    Args:
-        coding: The Content-Encoding header.
-        limit: Most bytes after decoding.
+    """Decode a body of at most `limit` decoded bytes.
 
     Raises:
         UnsupportedCodingError: If the server does not know the coding.

@@ -51,11 +51,7 @@ EPISODE = "/episodes/{episode}"
 
 
 def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
-    """Return every operation; of two that fit a path, the first one counts.
-
-    Args:
-        h: Answers what is asked of the server and its sessions.
-    """
+    """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
     return (
         Operation("GET", "/health", h.get_health, role=None),
@@ -106,11 +102,7 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
 
 
 class ControlApp:
-    """Serves everything below `/_ors`.
-
-    Attributes:
-        table: Every operation.
-    """
+    """Serves everything below `/_ors`."""
 
     def __init__(
         self,
@@ -124,7 +116,7 @@ class ControlApp:
         """Make the table.
 
         Args:
-            shutdown: Stops the server soon after it returned; `None` where nobody can.
+            shutdown: Stops the server soon after it returned; `None` if no caller may.
         """
         self._keyring = keyring
         self._public_url = settings.public_url

@@ -321,7 +321,7 @@ def segments_of(raw_path: bytes) -> list[str] | None:
     """Cut a path into decoded pieces, so that an escaped slash stays inside its piece.
 
     Args:
-        raw_path: As it stands in the request line, without the query.
+        raw_path: As in the request line, without the query.
 
     Returns:
         The pieces below the prefix, or `None` for a path that is not below it.

@@ -41,7 +41,6 @@ async def read_body(receive: Receive, limit: int, coding: str | None = None) -> 
 
     Args:
         limit: Most bytes, both as received and decoded.
-        coding: The Content-Encoding header.
 
     Raises:
         PayloadTooLargeError: If there is more, or reading it as JSON would take too long.

@@ -110,12 +110,7 @@ class OrsApp:
     def __init__(
         self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
     ) -> None:
-        """Serve the sessions of one manager.
-
-        Args:
-            max_body_bytes: Most bytes of a request body.
-            ping_seconds: Seconds between two keep-alive comments of a stream.
-        """
+        """Serve the sessions of one manager."""
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes

@@ -21,9 +21,6 @@ MAX_SHOWN_INPUT = 256
 def read_secrets(header: str | None) -> dict[str, str]:
     """Read the `X-Secrets` header: base64 of a JSON object `{name: {"value": …, "allowed_domains": […]}}`.
 
-    Returns:
-        Secret values by name; none without the header.
-
     Raises:
         InvalidRequestError: If it has another form; the message never repeats the header.
     """

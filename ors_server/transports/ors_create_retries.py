@@ -30,12 +30,7 @@ class CreateRetries:
     async def create(
         self, session_id: str, order: SessionRequest, fingerprint: bytes, receive: http.Receive
     ) -> None:
-        """Create a session, unless this very creation was carried out and its answer lost.
-
-        Args:
-            fingerprint: As `fingerprint_of` makes it of the request.
-            receive: Notices that the client disconnects.
-        """
+        """Create a session, unless this very creation was carried out and its answer lost."""
         while session_id in self._running:
             await self._running[session_id].wait()
         ended = self._running[session_id] = anyio.Event()

@@ -52,9 +52,6 @@ def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerE
     """Return an error as an agent may read it: without an author's message, which may hold the answer.
 
     The message goes to the log, under the id that the agent reads: the failed call's, or a new one.
-
-    Returns:
-        The error itself, if its message is the server's own.
     """
     if isinstance(error, _PLAIN) and not isinstance(error, _SECRETIVE):
         return error

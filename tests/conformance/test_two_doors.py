@@ -114,7 +114,7 @@ class EngineWay(Door):
         self.app = app
 
     async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
-        call = await self.app.engine.call(SESSION, name, arguments, call_id=call_id)
+        call = await self.app.manager.call(SESSION, name, arguments, call_id=call_id)
         result = await call.wait()
         if not isinstance(result, Completed):
             return None
@@ -146,7 +146,7 @@ async def standing_everywhere(doors: dict[str, Door]) -> dict[str, Any]:
     engine, control = doors["engine"], doors["control"]
     assert isinstance(engine, EngineWay)
     assert isinstance(control, ControlWay)
-    status = await engine.app.engine.status(SESSION)
+    status = await engine.app.manager.status(SESSION)
     seen = (await control.http.get(f"/_ors/sessions/{SESSION}")).json()["episode"]
     steps = (await control.http.get(f"/_ors/sessions/{SESSION}/steps")).json()
     rows = steps["steps"] if isinstance(steps, dict) else steps
@@ -158,7 +158,9 @@ async def standing_everywhere(doors: dict[str, Door]) -> dict[str, Any]:
         summary["stop_reason"],
         summary["penalties"],
     )
-    assert [row["reward"] for row in rows] == [step.reward for step in await engine.app.engine.steps(SESSION)]
+    assert [row["reward"] for row in rows] == [
+        step.reward for step in await engine.app.manager.steps(SESSION)
+    ]
     assert functools.reduce(operator.add, [row["reward"] or 0.0 for row in rows], 0.0) == seen["return"]
     return summary
 

@@ -15,7 +15,7 @@ import pytest
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.cgroups import Hierarchies
-from ors_server.sandboxes.isolation_report import Resource
+from ors_server.sandboxes.isolation_report import IsolatedResource
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.sandbox_errors import (
@@ -195,8 +195,8 @@ def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
 
     report = anyio.run(run)
     assert report.backend == name
-    assert not report.isolates(Resource.CPU)
-    assert not report.isolates(Resource.MEMORY)
+    assert not report.isolates(IsolatedResource.CPU)
+    assert not report.isolates(IsolatedResource.MEMORY)
     assert len(report.gaps) >= 3
 
 

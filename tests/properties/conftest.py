@@ -117,7 +117,7 @@ class Server:
 
     @property
     def engine(self) -> SessionManager:
-        return self.app.engine  # type: ignore[return-value]  # this app's engine is the local one
+        return self.app.manager  # type: ignore[return-value]  # this app's engine is the local one
 
     def close(self) -> None:
         self._stack.close()

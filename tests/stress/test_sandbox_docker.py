@@ -24,7 +24,7 @@ from ors_server.sandboxes.base import MIB, Limits
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend
 from ors_server.sandboxes.docker_containers import SERVER_LABEL
-from ors_server.sandboxes.isolation_report import Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError, SnapshotError
 from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.sandbox_suite import check_backend
@@ -142,7 +142,7 @@ def test_docker_is_chosen_by_name_and_reports_what_it_holds():
     report = anyio.run(run)
     assert report.backend == "docker"
     assert report.strength is Strength.NAMESPACES
-    assert all(report.isolates(resource) for resource in Resource)
+    assert all(report.isolates(resource) for resource in IsolatedResource)
 
 
 # What is left

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ors_server import Environment, tool
 from ors_server import settings as settings_module
-from ors_server.app import App, create_app, engine_options, make_keyring, sandbox_wish
+from ors_server.app import App, create_app, make_keyring, sandbox_request, session_options
 from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
@@ -63,7 +63,7 @@ def test_every_limit_of_the_settings_reaches_the_engine():
         teardown_seconds=7,
         visibility="hidden",
     )
-    options = engine_options(settings)
+    options = session_options(settings)
     limits = options.limits
     assert (limits.sessions, limits.sessions_per_environment, limits.sessions_per_credential) == (1, 2, 3)
     assert (limits.idle_seconds, limits.reap_seconds) == (4, 5)
@@ -77,11 +77,11 @@ def test_every_limit_of_the_settings_reaches_the_engine():
 async def test_the_engine_is_there_only_while_the_application_runs():
     app = create_app([Tiny], Settings())
     with pytest.raises(ShuttingDownError):
-        _ = app.engine
+        _ = app.manager
     async with app.running():
-        assert list(app.engine.environments) == ["tiny"]
+        assert list(app.manager.environments) == ["tiny"]
     with pytest.raises(ShuttingDownError):
-        _ = app.engine
+        _ = app.manager
 
 
 class Wire:
@@ -116,7 +116,7 @@ async def test_the_lifespan_starts_and_stops_every_part(wire):
             group.start_soon(app, {"type": "lifespan"}, wire.receive, wire.send)
             await wire.to_app.send({"type": "lifespan.startup"})
             assert (await wire.from_app.receive())["type"] == "lifespan.startup.complete"
-            assert app.engine is not None
+            assert app.manager is not None
             await wire.to_app.send({"type": "lifespan.shutdown"})
             assert (await wire.from_app.receive())["type"] == "lifespan.shutdown.complete"
 
@@ -198,7 +198,7 @@ def test_every_wish_for_isolation_reaches_the_choice():
         docker_image="debian:12",
         docker_host="unix:///run/docker.sock",
     )
-    assert sandbox_wish(settings) == BackendRequest(
+    assert sandbox_request(settings) == BackendRequest(
         BackendChoice.DOCKER,
         allow_unsandboxed=True,
         allow_visible_answers=True,

@@ -56,10 +56,6 @@ class BatchWriter:
     def write(self, connection: Connection, entries: Sequence[PendingWrite]) -> Rejections:
         """Write all, or nothing.
 
-        Args:
-            connection: One of the writing engine.
-            entries: In the order in which they were queued.
-
         Returns:
             The rejected writes with their errors; all others were written.
         """

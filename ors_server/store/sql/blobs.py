@@ -59,11 +59,7 @@ def is_long(blocks: Sequence[Block], limit: int) -> bool:
 
 
 def extract_long_texts(blocks: Sequence[Block], limit: int) -> ExtractedTexts:
-    """Take the long texts out of blocks.
-
-    Args:
-        limit: Bytes of UTF-8 that a block may keep.
-    """
+    """Take the long texts out of blocks."""
     kept: list[Block] = []
     blob_refs: list[tuple[int, str]] = []
     texts: dict[str, bytes] = {}
@@ -91,7 +87,6 @@ def restore_long_texts(
     """Put the long texts back into their blocks.
 
     Args:
-        texts: The texts that were found, by hash.
         what: Whose blocks they are, for messages.
 
     Raises:
@@ -129,11 +124,7 @@ class FileBlobStore:
     """Files beside a SQLite database; `ab/abcdef...` for the hash `abcdef...`."""
 
     def __init__(self, folder: Path, insert: str) -> None:
-        """Use a folder, which the first blob creates.
-
-        Args:
-            insert: The statement that inserts a row of `blobs` unless it exists.
-        """
+        """Use a folder, which the first blob creates."""
         self.folder = folder
         self._insert = insert
 

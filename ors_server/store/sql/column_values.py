@@ -30,12 +30,7 @@ def as_bigint(number: int | None) -> int | None:
 
 
 def row_digest(body: bytes, blob_refs: str | None = None) -> str:
-    """Return 24 hex digits of a BLAKE2b hash, which shows whether a row's texts were edited.
-
-    Args:
-        body: The row's JSON in UTF-8.
-        blob_refs: The row's references to blobs, if any.
-    """
+    """Return 24 hex digits of a BLAKE2b hash, which shows whether a row's texts were edited."""
     text = body if blob_refs is None else body + b"\0" + blob_refs.encode()
     return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
 

@@ -34,9 +34,6 @@ class PostgresDatabase:
     def __init__(self, location: StoreLocation, durability: Durability, write_seconds: float) -> None:
         """Remember the settings; opens nothing.
 
-        Args:
-            write_seconds: Seconds that one writing statement may take.
-
         Raises:
             SettingsError: If the driver is not installed.
         """

@@ -39,9 +39,6 @@ def prune_episodes(
 ) -> int:
     """Remove a few of the episodes that the retention does not keep, in one transaction.
 
-    Args:
-        live: Rows of episodes that are being played.
-
     Returns:
         How many; fewer than `BATCH_SIZE` means that none are left.
     """

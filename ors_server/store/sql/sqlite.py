@@ -28,11 +28,7 @@ class SqliteDatabase:
     has_files = True
 
     def __init__(self, path: Path, durability: Durability, write_seconds: float) -> None:
-        """Remember the settings; opens nothing.
-
-        Args:
-            write_seconds: Seconds that a transaction may wait for another process's.
-        """
+        """Remember the settings; opens nothing."""
         self.path = path
         self._durability = durability
         self._wait_seconds = max(1, int(write_seconds * 1000))

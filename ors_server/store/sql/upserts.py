@@ -43,11 +43,7 @@ class Upsert:
         return f"{self._head}{', '.join([row] * rows)}{self._tail}"
 
     def run(self, connection: Connection, placeholder: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run it.
-
-        Args:
-            rows: The rows; no two may have the same values in the columns of `conflict`.
-        """
+        """Run it for rows of which no two have the same values in the columns of `conflict`."""
         start = 0
         for size in sizes_of(len(rows), placeholder):
             values = tuple(chain.from_iterable(rows[start : start + size]))

@@ -29,12 +29,7 @@ class _Standing:
 def check_moves(
     rows: Iterable[Any], origin: EpisodeOrigin, summary: EpisodeSummary, *, is_closed: bool
 ) -> Iterator[str]:
-    """Yield transitions that are missing, out of order, or lead elsewhere than the summary.
-
-    Args:
-        rows: The episode's rows of `moves`, in order.
-        is_closed: Whether its session has ended, so that nothing will be added.
-    """
+    """Yield transitions that are missing, out of order, or lead elsewhere than the summary."""
     is_fork = origin.forked_from is not None
     standing = _Standing(None if is_fork else Phase.CREATED.value, at=None if is_fork else origin.created_at)
     count = 0

@@ -65,11 +65,7 @@ class WriteQueue:
         return self._entries >= options.queue_entries or self._bytes >= options.queue_bytes
 
     def start(self, make: Callable[[Callable[[Sequence[PendingWrite], Failed], None]], WriterThread]) -> None:
-        """Start the writer thread.
-
-        Args:
-            make: Makes it; gets the callback that takes the result of each batch.
-        """
+        """Start the writer thread."""
         self._writer = make(self._report_from_thread)
         self._writer.start()
 

@@ -37,7 +37,7 @@ Failed = Sequence[tuple["Future[None]", str]]
 """Waiting futures, and the error message for each."""
 
 
-class _Outcome:
+class _BatchOutcome:
     """The results within a batch so far."""
 
     def __init__(self) -> None:
@@ -61,8 +61,6 @@ class WriterThread:
         """Prepare the thread.
 
         Args:
-            engine: The database's writing engine.
-            report: Called with the result of every batch.
             write_seconds: Seconds for which a write is retried.
             maintenance: Runs between batches; returns whether there is more to do.
         """
@@ -139,7 +137,7 @@ class WriterThread:
     def _write_batch(self) -> bool:
         """Write the next batch; returns whether to go on with the one after it."""
         self.batch = batch = self._take()
-        outcome = _Outcome()
+        outcome = _BatchOutcome()
         error = self._attempt(batch, outcome)
         self.batch = ()
         self._is_failing = error is not None
@@ -170,7 +168,7 @@ class WriterThread:
             batch.append(entry)
         return batch
 
-    def _attempt(self, batch: Sequence[PendingWrite], outcome: _Outcome) -> StoreError | None:
+    def _attempt(self, batch: Sequence[PendingWrite], outcome: _BatchOutcome) -> StoreError | None:
         """Write a batch, with retries while time allows; returns the error if it failed."""
         until = min((entry.queued_at for entry in batch if entry.waiter), default=0.0) + self._limit
         pause = FIRST_PAUSE
@@ -193,7 +191,7 @@ class WriterThread:
                 self._ending.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _write_singly(self, entries: Sequence[PendingWrite], outcome: _Outcome) -> StoreError | None:
+    def _write_singly(self, entries: Sequence[PendingWrite], outcome: _BatchOutcome) -> StoreError | None:
         """Write one by one, so that a write that cannot succeed fails alone."""
         for entry in entries:
             try:

@@ -105,11 +105,7 @@ def answer_of(question: Question, response: object) -> Answer | None:
 
 
 class McpCallingClient:
-    """The client that made a call: what both eras share.
-
-    Attributes:
-        missing: Abilities that a question needed and the client lacks.
-    """
+    """The client that made a call: what both eras share."""
 
     __slots__ = ("_log_threshold", "context", "missing")
 

@@ -137,9 +137,6 @@ class InputRequests:
         Args:
             responses: Responses, by question name, that the request already carries.
             run: Makes the call on behalf of the client that it is given.
-
-        Returns:
-            The call's result, or its questions with the state that the client sends back.
         """
         running = None if key.call_id is None else self._by_call.get((key.owner, key.call_id))
         if running is not None:

@@ -54,11 +54,7 @@ class Lobby:
     async def call_tool(
         self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses = NO_RESPONSES
     ) -> Result:
-        """Run one of the lobby's own tools, or an environment's tool in the session that `arguments` names.
-
-        Args:
-            responses: The client's answers to questions of this call, if it continues one.
-        """
+        """Run a tool of the lobby, or an environment's tool in the session that `arguments` names."""
         own = self._own.get(tool)
         if own is None:
             return await self._call_in_session(context, tool, arguments, responses)

@@ -88,9 +88,6 @@ class McpCalls:
     ) -> Result:
         """Call a tool once and return its result, or questions to the client.
 
-        Args:
-            responses: The client's answers to questions of this call, if the request continues one.
-
         Raises:
             MCPError: If the request is wrong, or the failure is one that no agent could do anything about.
         """
@@ -109,10 +106,6 @@ class McpCalls:
         run: Callable[[McpCallingClient], Awaitable[Result]],
     ) -> Result:
         """Run something that may ask the client, as the client's era allows; return its result, or questions.
-
-        Args:
-            responses: The client's answers to questions of this call, if the request continues one.
-            run: Runs it on behalf of the client that it is given.
 
         Raises:
             MCPError: If no call waits for these responses.

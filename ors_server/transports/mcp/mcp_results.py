@@ -187,11 +187,7 @@ def error_result(text: str) -> Result:
 
 
 def protocol_error(error: OrsServerError, *, detail: str | None = None) -> MCPError:
-    """Convert an error to a JSON-RPC error.
-
-    Args:
-        detail: The withheld message, for a caller that may read it.
-    """
+    """Convert an error to a JSON-RPC error."""
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
     data |= pending_fields(error)
     if isinstance(error, MachineryError):

@@ -1,6 +1,6 @@
 """The MCP SDK as this server uses it: the only module under `transports` that imports the package `mcp`.
 
-Some of what stands here is undocumented or marked as provisional by the SDK. It was checked against mcp
+Some of these names are undocumented, or provisional according to the SDK. They were checked against mcp
 2.3.0, so `pyproject.toml` admits 2.3 only; `tests/contract/test_mcp_sdk.py` names what another version
 changed.
 """
@@ -57,7 +57,6 @@ def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any
 
     Args:
         middleware: May return a result without `call_next`; the SDK then sends that result unchanged.
-        **options: As for the SDK's `Server`.
     """
     server: Server[Any] = Server("ors-server", get_tool_input_schema=lambda _name: None, **options)
     server.middleware[:] = [middleware]
@@ -67,13 +66,7 @@ def make_server(middleware: ServerMiddleware[Any], **options: Any) -> Server[Any
 def announce_extension(
     server: Server[Any], extension: Extension, guard: Callable[[Handler], Handler]
 ) -> None:
-    """Serve an extension's methods and list it among the server's capabilities.
-
-    Args:
-        server: The server.
-        extension: The extension.
-        guard: Wraps each of its handlers.
-    """
+    """Serve an extension's methods and list it among the server's capabilities."""
     server.extensions[extension.identifier] = extension.settings()
     for binding in extension.methods():
         server.add_request_handler(binding.method, binding.params_type, guard(binding.handler))

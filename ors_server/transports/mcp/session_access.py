@@ -117,10 +117,10 @@ class SessionAccess:
     async def _create_session(self, order: SessionRequest) -> str:
         return (await self.sessions.create(order)).origin.session_id
 
-    async def fork(self, context: Context, session_id: str, wish: ForkRequest) -> list[str]:
+    async def fork(self, context: Context, session_id: str, request: ForkRequest) -> list[str]:
         """Copy a session for the caller and return the ids of the copies."""
         caller = self._requester(context).caller
-        made = await self.sessions.fork(session_id, replace(wish, credential_id=caller.credential_id))
+        made = await self.sessions.fork(session_id, replace(request, credential_id=caller.credential_id))
         return [status.origin.session_id for status in made]
 
     def require_trainer(self, context: Context) -> None:

@@ -18,9 +18,6 @@ EPISODE_VARIABLE = "ORS_EPISODE"
 def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionRequest | None:
     """Read which episode is to be served, as `environment/split/index`; `None` for the lobby.
 
-    Args:
-        argument: Takes precedence over the environment variable.
-
     Raises:
         InvalidRequestError: If the text has another form.
     """
@@ -39,7 +36,7 @@ def chosen_episode(argument: str | None, environ: Mapping[str, str]) -> SessionR
 async def serve_stdio(sessions: SessionManager, keyring: Keyring, episode: SessionRequest | None) -> None:
     """Serve one client until it closes its side.
 
-    Meanwhile everything else that the process prints goes to standard error. Whoever may start a process
+    Meanwhile everything else that the process prints goes to standard error. The user who starts the process
     needs no credential: in one episode the client is that episode's agent, in the lobby it is a trainer.
 
     Raises:

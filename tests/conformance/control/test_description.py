@@ -82,7 +82,7 @@ async def test_an_episode_is_shown_with_every_figure(description):
 
 async def test_a_session_is_shown_as_the_engine_tells_it(control):
     session_id = await control.create()
-    status = await control.app.engine.status(session_id)
+    status = await control.app.manager.status(session_id)
     assert {field.alias or name for name, field in SessionView.model_fields.items()} == set(status.as_json())
     shown = (await control.get(f"/sessions/{session_id}")).json()
     assert set(shown["episode"]) == set(status.as_json()["episode"])

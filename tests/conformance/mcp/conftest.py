@@ -171,12 +171,12 @@ class Site:
         wanted = {"split": "test", "index": 0, **order}
         if "visibility" in wanted:
             wanted["visibility"] = Visibility(wanted["visibility"])
-        status = await self.app.engine.create(SessionRequest(environment=environment, **wanted))
+        status = await self.app.manager.create(SessionRequest(environment=environment, **wanted))
         return status.origin.session_id
 
     async def summary(self, session_id: str) -> EpisodeSummary:
         """Returns the figures of an episode."""
-        return (await self.app.engine.status(session_id)).summary
+        return (await self.app.manager.status(session_id)).summary
 
     @contextlib.asynccontextmanager
     async def client(

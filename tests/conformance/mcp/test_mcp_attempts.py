@@ -24,7 +24,7 @@ async def start(site, key: str, split: str = "test", index: int = 0) -> dict:
 
 async def label(site, result: dict) -> str | None:
     """Gives the count that stands in the record."""
-    status = await site.app.engine.status(result["_meta"][SESSION_KEY])
+    status = await site.app.manager.status(result["_meta"][SESSION_KEY])
     return status.origin.labels.get("attempt")
 
 
@@ -66,7 +66,7 @@ async def test_the_count_outlives_the_sessions_and_the_server(make_site, tmp_pat
     store = str(tmp_path / "episodes.db")
     site = await make_site(api_keys=KEYS, store=store)
     first = await start(site, AGENT_KEY)
-    await site.app.engine.delete(first["_meta"][SESSION_KEY])
+    await site.app.manager.delete(first["_meta"][SESSION_KEY])
     assert (await start(site, AGENT_KEY))["isError"]
     other = await make_site(api_keys=KEYS, store=store)
     assert (await start(other, AGENT_KEY))["isError"]

@@ -168,7 +168,7 @@ async def test_a_session_that_ends_during_a_call_ends_the_call(stage, era):
         tasks.start_soon(call)
         with anyio.fail_after(LIMIT):
             await Stage.reported.wait()
-        await stage.app.engine.delete(session_id)
+        await stage.app.manager.delete(session_id)
     assert caught[0].data["code"] == "session_deleted"
 
 
@@ -190,7 +190,7 @@ async def test_a_client_that_leaves_a_reported_call_is_told_no_more(stage):
         with anyio.fail_after(LIMIT):
             await Stage.reported.wait()
         tasks.cancel_scope.cancel()
-    call = await stage.app.engine.resume(session_id, "mine")
+    call = await stage.app.manager.resume(session_id, "mine")
     with anyio.fail_after(LIMIT):
         while call.listeners:
             await anyio.lowlevel.checkpoint()
@@ -212,7 +212,7 @@ async def test_a_client_that_could_be_asked_withdraws_its_call_by_leaving(stage)
         tasks.cancel_scope.cancel()
     async with stage.client(path) as client:
         assert text_of(await client.call_tool("borrow", {})) == "borrowed"
-    steps = await stage.app.engine.steps(session_id)
+    steps = await stage.app.manager.steps(session_id)
     assert [step.status for step in steps] == ["cancelled", "ungraded"]
 
 

@@ -184,7 +184,7 @@ async def test_an_unknown_session_is_refused_at_the_handshake(site):
 async def test_an_ended_session_is_a_protocol_error(site, era):
     session_id = await site.start()
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
-        await site.app.engine.delete(session_id)
+        await site.app.manager.delete(session_id)
         with pytest.raises(MCPError) as caught:
             await client.call_tool("look", {})
     assert caught.value.data["code"] == "session_not_found"

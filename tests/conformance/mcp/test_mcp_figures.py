@@ -183,7 +183,7 @@ async def test_a_failure_reaches_the_agent_as_an_id_and_the_trainer_in_words(
             result = await client.call_tool(tool_name)
     assert result.is_error
     assert secret not in result.model_dump_json()
-    (step,) = await site.app.engine.steps(session_id)
+    (step,) = await site.app.manager.steps(session_id)
     assert step.call_id in text_of(result)
     assert secret in str(step.error)
     logged = [record.getMessage() for record in caplog.records]

@@ -121,7 +121,7 @@ async def test_the_server_chooses_the_task_by_a_seed_and_says_which(site, era):
     async def begin(client, **arguments) -> tuple[str, int]:
         result = await client.call_tool("start_episode", {"environment": "desk", **arguments})
         assert not result.is_error, text_of(result)
-        origin = (await site.app.engine.status(result.meta[SESSION_KEY])).origin
+        origin = (await site.app.manager.status(result.meta[SESSION_KEY])).origin
         told = f"The server chose the task: split {origin.split!r}, index {origin.index}, seed {origin.seed}."
         assert told in text_of(result)
         return origin.split, origin.index
@@ -196,7 +196,7 @@ async def test_a_tool_with_a_parameter_called_session_id_keeps_it(site, era):
 
 
 async def test_one_announcement_speaks_for_tools_that_share_a_name(site):
-    definitions = list(site.app.engine.environments.values())
+    definitions = list(site.app.manager.environments.values())
     say = next(tool for tool in LobbyTools(definitions).announced if tool["name"] == "say")
     assert say["description"] == "In desk: Says a word.\n\nIn shelf: Says words."
     schema = say["inputSchema"]

@@ -194,7 +194,7 @@ async def test_rich_content_travels_whole_over_mcp_and_as_text_elsewhere(make_si
     async with site.client(f"/sessions/{session_id}/mcp", era) as reader:
         result = await reader.call_tool("listen", {})
     assert [block.type for block in result.content] == ["audio", "resource", "resource"]
-    steps = await site.app.engine.steps(session_id)
+    steps = await site.app.manager.steps(session_id)
     assert [block.text for block in steps[0].blocks] == [
         "a click",
         "a text",

@@ -57,7 +57,7 @@ async def test_an_agents_token_opens_its_own_session_wherever_it_knocks(closed_s
 async def test_an_agents_token_ends_with_its_episode_though_the_id_is_used_again(closed_site):
     session_id = await closed_site.start(session_id="again")
     former = closed_site.app.agent_token(session_id)
-    await closed_site.app.engine.delete(session_id)
+    await closed_site.app.manager.delete(session_id)
     await closed_site.start(session_id="again")
     token = closed_site.app.agent_token(session_id)
     look = {"name": "look"}

@@ -32,7 +32,7 @@ async def figures_everywhere(site, session_id: str) -> list[tuple[int, float, bo
         control = (await http.get(f"{site.url}/_ors/sessions/{session_id}")).json()
     vendor = (await site.post("/mcp", f"{EXTENSION}/episode", {"session_id": session_id})).json()["result"]
     engine = await site.summary(session_id)
-    steps = await site.app.engine.steps(session_id)
+    steps = await site.app.manager.steps(session_id)
     recorded = sum(step.reward or 0.0 for step in steps)
     return [
         *(

@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters
 from ors_server.cli.announcement import Announcement, Served, lines_of
 from ors_server.cli.listening import bind, listen
 from ors_server.cli.output import CommandError
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.settings import Settings
 
@@ -344,7 +344,7 @@ def test_less_isolation_than_is_asked_for_is_refused(run):
 
 def test_the_announcement_names_what_is_not_held():
     report = IsolationReport(
-        "fence", Strength.PARTIAL, MappingProxyType({Resource.FILES: "a fence"}), ("Moles.",)
+        "fence", Strength.PARTIAL, MappingProxyType({IsolatedResource.FILES: "a fence"}), ("Moles.",)
     )
     said = Announcement(
         "http://127.0.0.1:1", has_keys=False, environments=[], sandbox=Sandboxes(None, report)

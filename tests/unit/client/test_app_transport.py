@@ -196,7 +196,7 @@ async def test_a_lifespan_is_run_around_the_requests_of_an_application(slope):
         options = ClientOptions(transport=transport, patience=AT_ONCE)
         assert await AsyncClient("http://localhost", options=options).environments() == ["slope"]
     with pytest.raises(Exception, match="does not run"):
-        _ = app.engine
+        _ = app.manager
 
 
 @pytest.mark.anyio

@@ -134,7 +134,7 @@ async def test_calls_side_by_side_are_summed_in_the_order_of_their_steps(place):
 async def test_somebody_elses_rewards_are_missed(place):
     async with place.client.episode(split="train", index=0) as episode:
         await episode.call("climb", {"reward": 0.5})
-        engine = place.app.engine
+        engine = place.app.manager
         await (await engine.call(episode.session_id, "climb", {"reward": 0.25})).wait()
         with pytest.raises(SumMismatchError, match=r"is 0\.5 and the server states 0\.75") as caught:
             await episode.check()
@@ -169,9 +169,9 @@ async def test_an_end_that_the_server_does_not_answer_is_no_error_of_the_player(
 
 
 async def test_a_session_of_somebody_else_is_joined_and_left_alive(place):
-    status = await place.app.engine.create(SessionRequest(environment="slope", split="train", index=0))
+    status = await place.app.manager.create(SessionRequest(environment="slope", split="train", index=0))
     session_id = status.origin.session_id
-    await (await place.app.engine.call(session_id, "climb", {"reward": 0.1})).wait()
+    await (await place.app.manager.call(session_id, "climb", {"reward": 0.1})).wait()
     async with place.client.attach(session_id) as episode:
         await episode.call("climb", {"reward": 0.2})
         assert (await episode.check()).episode_return == 0.1 + 0.2
@@ -209,7 +209,7 @@ async def test_signs_of_life_are_sent_until_the_session_is_gone(open_place):
         with anyio.fail_after(10):
             while place.network.count("/ping") < 3:
                 await anyio.lowlevel.checkpoint()
-            await place.app.engine.delete(episode.session_id)
+            await place.app.manager.delete(episode.session_id)
             await anyio.wait_all_tasks_blocked()
         seen = place.network.count("/ping")
         await anyio.wait_all_tasks_blocked()

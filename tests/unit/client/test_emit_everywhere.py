@@ -116,4 +116,4 @@ async def test_whoever_serves_may_say_when_rewards_are_paid(open_place, slope):
             assert (await episode.call("climb", {"reward": 0.5})).reward == 0.5
     app = create_app([slope], Settings())
     async with app.running():
-        assert app.engine.environment("slope").policy.emit == "dense"
+        assert app.manager.environment("slope").policy.emit == "dense"

@@ -39,7 +39,7 @@ async def test_an_agent_that_does_not_stop_is_stopped(place):
 
 async def test_a_play_that_the_server_counts_otherwise_is_no_result(place):
     async def agent(turn):
-        call = await place.app.engine.call(episode.session_id, "climb", {"reward": 0.5})
+        call = await place.app.manager.call(episode.session_id, "climb", {"reward": 0.5})
         await call.wait()
 
     async with place.client.episode(split="train", index=0) as episode:

@@ -83,7 +83,7 @@ async def test_a_server_says_what_it_serves(target, server):
 async def test_labels_seed_and_policy_reach_the_server(target, server):
     attempt = await attempt_at(target, ScriptedAgent(play), policy={"step_limit": 1})
     assert (attempt.stop_reason, attempt.steps, attempt.episode_return) == ("step_limit", 1, 0.25)
-    status = await server.app.engine.status(attempt.session_id)
+    status = await server.app.manager.status(attempt.session_id)
     assert status.origin.labels == {"run": "run-1", "attempt": "1", "agent": "scripted"}
     assert status.origin.seed == attempt.seed
 

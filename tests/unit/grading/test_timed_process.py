@@ -6,7 +6,7 @@ import pytest
 from ors_server.grading.timed_process import TimedProcess
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import BACKSTOP_LEAST
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxStarvedError
 from ors_server.testing import FakeClock
@@ -28,9 +28,9 @@ class Echo(FreshProcess):
     def stderr(self) -> Output:
         return Output(b"words", b"", 5)
 
-    def usage(self) -> Usage:
+    def usage(self) -> ProcessorUsage:
         now = self.clock.monotonic()
-        return Usage(self._share * now, 0.0, {PROGRAM: self._delayed * now})
+        return ProcessorUsage(self._share * now, 0.0, {PROGRAM: self._delayed * now})
 
     async def send(self, data: bytes) -> None:
         if self.has_ended:
@@ -108,6 +108,6 @@ async def test_what_a_program_that_has_ended_is_sent_is_dropped():
     await timed.send(b"anybody?")
     assert await timed.receive() == b""
     assert (timed.is_out_of_time, await timed.wait(), timed.stderr.text) == (False, 3, "words")
-    assert timed.usage() == Usage(0.0, 0.0, {PROGRAM: 0.0})
+    assert timed.usage() == ProcessorUsage(0.0, 0.0, {PROGRAM: 0.0})
     await timed.aclose()
     assert echo.is_closed

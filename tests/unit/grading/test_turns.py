@@ -12,7 +12,7 @@ from ors_server.grading.cases import StdioCase
 from ors_server.grading.evidence import gather_evidence
 from ors_server.grading.stdio_cases import grade_stdio
 from ors_server.sandboxes.fresh import FreshProgram, run_patiently
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import FreshCall, ScriptedProcess, prints
@@ -126,7 +126,7 @@ class Starved(ScriptedProcess):
         await anyio.sleep_forever()
         return b""
 
-    def usage(self) -> Usage | None:
+    def usage(self) -> ProcessorUsage | None:
         raise SandboxStarvedError("the machine is too busy")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from ors_server.sandboxes import choose as choose_module
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError, UnsandboxedRefusedError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.server_state import ServerState
@@ -97,9 +97,11 @@ def test_none_is_the_last_resort_where_it_is_allowed(machine, monkeypatch):
 
 
 def test_a_report_names_every_resource():
-    report = IsolationReport("x", Strength.PARTIAL, MappingProxyType({Resource.DISK: "quota"}), ("a gap",))
+    report = IsolationReport(
+        "x", Strength.PARTIAL, MappingProxyType({IsolatedResource.DISK: "quota"}), ("a gap",)
+    )
     said = report.as_dict()
-    assert set(said["isolates"]) == {resource.value for resource in Resource}
+    assert set(said["isolates"]) == {resource.value for resource in IsolatedResource}
     assert said["isolates"]["disk"] == "quota"
     assert said["isolates"]["cpu"] is None
     assert (said["level"], said["gaps"]) == (1, ["a gap"])

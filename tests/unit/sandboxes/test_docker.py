@@ -17,7 +17,7 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend, describe
 from ors_server.sandboxes.docker_engine import ContainerGroup, EngineFacts
-from ors_server.sandboxes.isolation_report import IsolationReport, Resource, Strength
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import (
     SandboxError,
     SandboxStartError,
@@ -29,7 +29,7 @@ from ors_server.sandboxes.server_state import ServerState
 
 LIMITS = Limits(pids=4096)
 """More processes than the host's own group may count: the containers are in it."""
-PLACE = containers.Place(
+PLACE = containers.ContainerSetting(
     "some:image",
     "ors-x-s1",
     {},
@@ -132,12 +132,12 @@ def facts(**more):
 
 def test_the_report_says_what_the_engine_cannot_limit():
     whole = describe(facts(), has_uids=True)
-    assert all(whole.isolates(resource) for resource in Resource)
+    assert all(whole.isolates(resource) for resource in IsolatedResource)
     assert whole.strength is Strength.NAMESPACES
     less = describe(facts(memory=False, cpu=False, pids=False), has_uids=False)
-    assert not less.isolates(Resource.MEMORY)
-    assert not less.isolates(Resource.CPU)
-    assert "uid" in less.isolated[Resource.PIDS]
+    assert not less.isolates(IsolatedResource.MEMORY)
+    assert not less.isolates(IsolatedResource.CPU)
+    assert "uid" in less.isolated[IsolatedResource.PIDS]
     assert len(less.gaps) == len(whole.gaps) + 3
 
 

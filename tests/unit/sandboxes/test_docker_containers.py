@@ -22,7 +22,7 @@ from ors_server.sandboxes.fresh import FreshProgram
 ROOT = Path(__file__).parents[3]
 USER = 1_700_000_007
 LIMITS = Limits()
-PLACE = containers.Place(
+PLACE = containers.ContainerSetting(
     image="some:image",
     name="ors-x-s1",
     labels={containers.SERVER_LABEL: "x"},

@@ -5,7 +5,7 @@ import random
 import anyio
 import pytest
 
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import BACKSTOP_LEAST, OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.testing import FakeClock
@@ -32,11 +32,11 @@ class Machine:
         self.children_end = self.is_ready = False
         self.is_known = is_known
 
-    def meter(self) -> Usage | None:
+    def meter(self) -> ProcessorUsage | None:
         now = self.clock.monotonic()
         ended = self.share * now if self.children_end else 0.0
         delays = {GUARDIAN: 0.0, PROGRAM: self.delayed * now}
-        return Usage(self.share * now, ended, delays, self.is_ready) if self.is_known else None
+        return ProcessorUsage(self.share * now, ended, delays, self.is_ready) if self.is_known else None
 
     async def run(self, limit: float, *, answers_after: float | None = None) -> tuple[str, float, float]:
         """Return what came of it, what was spent, and the wall time it took."""
@@ -133,7 +133,7 @@ async def test_a_limit_that_ran_out_is_spent_whatever_was_done_before_it(
     seed: int,
 ) -> None:
     draw = random.Random(seed)  # noqa: S311  (not a secret)
-    clock, used = FakeClock(), Usage(0.0, 0.0, {})
+    clock, used = FakeClock(), ProcessorUsage(0.0, 0.0, {})
     program = ProgramClock(lambda: used, clock)
 
     async def pass_time(seconds: float) -> None:
@@ -145,7 +145,9 @@ async def test_a_limit_that_ran_out_is_spent_whatever_was_done_before_it(
         )
         for _ in range(int(seconds * 20)):
             delayed = used.delays.get(PROGRAM, 0.0) + 0.05 * is_late
-            used = Usage(used.processor_s + 0.05 * computes, 0.0, {PROGRAM: delayed}, computes and is_ready)
+            used = ProcessorUsage(
+                used.processor_s + 0.05 * computes, 0.0, {PROGRAM: delayed}, computes and is_ready
+            )
             await clock.advance(0.05)
 
     for _ in range(draw.randint(0, 3)):
@@ -184,12 +186,12 @@ async def test_a_late_server_calls_time_over_however_small_the_rest_is(uptime: f
 
 
 def test_the_longest_wait_of_a_thread_counts_at_each_depth_and_not_their_sum() -> None:
-    before = Usage(1.0, 0.0, {(0, 1): 1.0, (2, 5): 4.0, (2, 6): 4.0})
-    now = Usage(3.0, 0.0, {(0, 1): 1.5, (2, 5): 5.0, (2, 6): 6.0, (2, 7): 1.0})
+    before = ProcessorUsage(1.0, 0.0, {(0, 1): 1.0, (2, 5): 4.0, (2, 6): 4.0})
+    now = ProcessorUsage(3.0, 0.0, {(0, 1): 1.5, (2, 5): 5.0, (2, 6): 6.0, (2, 7): 1.0})
     spent = now.since(before)
     assert (spent.processor_s, spent.delayed_s, spent.has_ended_children) == (2.0, 2.5, False)
 
 
 def test_a_number_that_another_thread_has_now_counts_from_its_own_beginning() -> None:
-    spent = Usage(1.0, 0.5, {(2, 5): 0.3}).since(Usage(1.0, 0.0, {(2, 5): 4.0}))
+    spent = ProcessorUsage(1.0, 0.5, {(2, 5): 0.3}).since(ProcessorUsage(1.0, 0.0, {(2, 5): 4.0}))
     assert (spent.delayed_s, spent.has_ended_children) == (0.3, True)

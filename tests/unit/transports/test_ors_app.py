@@ -312,7 +312,7 @@ async def test_a_creation_whose_answer_was_lost_may_be_repeated_byte_for_byte_an
     assert (await leave(app, "s", BODY, gone=True))[0] == 200
     assert (await leave(app, "s", BODY, gone=False)) == (200, b'{"sid":"s"}')
     assert (await leave(app, "s", BODY, gone=False))[0] == 400
-    assert len(await app.engine.sessions()) == 1
+    assert len(await app.manager.sessions()) == 1
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ async def test_another_creation_is_no_repetition(open_door, different):
 async def test_a_lost_session_that_is_gone_is_made_anew(open_door):
     app = (await open_door()).app
     await leave(app, "s", BODY, gone=True)
-    await app.engine.delete("s")
+    await app.manager.delete("s")
     assert (await leave(app, "s", BODY, gone=False))[0] == 200
     assert (await leave(app, "s", BODY, gone=False))[0] == 400
 

@@ -8,7 +8,7 @@ import pytest
 from ors_server import Evidence, FreshRun
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess
-from ors_server.sandboxes.processor_usage import Usage
+from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server_tasks.shell import object_store
 from ors_server_tasks.shell.generator import generate
@@ -27,7 +27,7 @@ class SlowGit(FreshProcess):
     stderr = Output()
 
     def usage(self):
-        return Usage(0.0, 0.0, {(2, 30): time.monotonic()})
+        return ProcessorUsage(0.0, 0.0, {(2, 30): time.monotonic()})
 
     async def send(self, data):
         pass
