@@ -4,15 +4,11 @@ The vectors are recordings of those packages. The tests play every recorded case
 a row here says what differs and why. A row that no case needs fails the tests too.
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-
-from ors_server.rewards import deviating
+from typing import Literal, TypeAlias
 
 Becomes: TypeAlias = Literal["error", "number", "accepted"]
-"""What ours does: refuse or report no number, give another number, or go on where theirs raised."""
+"""What ours does: report no number, give another number, or accept what theirs refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +21,8 @@ class Deviation:
     """What differs: theirs, then ours."""
     why: str
     becomes: Becomes
-    expect: deviating.Expect
-    """Says of a case whether it is one of this row's, and which number and figures ours gives then."""
+    name: str
+    """Of the difference, by which the tests find the cases that it covers; several rows may share one."""
     gives: tuple[float, ...] = ()
     """The numbers that ours may give, for the page; empty for none, or for any."""
 
@@ -35,70 +31,10 @@ class Deviation:
         """The names of the vector files."""
         return tuple(self.vectors.split())
 
-    def expected(self, vectors: str, case: Mapping[str, Any]) -> deviating.Outcome | None:
-        """Return what ours gives in a recorded case; `None` if this is not about it.
 
-        Args:
-            vectors: Name of its file, without the ending.
-            case: The case, with its `input` and `output`.
-        """
-        return self.expect(vectors, case) if vectors in self.files else None
-
-    def covers(self, vectors: str, case: Mapping[str, Any]) -> bool:
-        """Whether a recorded case is what this is about.
-
-        Args:
-            vectors: Name of its file, without the ending.
-            case: The case, with its `input` and `output`.
-        """
-        return self.expected(vectors, case) is not None
-
-    def explains(
-        self,
-        vectors: str,
-        case: Mapping[str, Any],
-        ours: float | None,
-        figures: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Whether this says why ours is not theirs: whether ours is exactly what is expected here.
-
-        Args:
-            vectors: Name of the case's file, without the ending.
-            case: The case, with its `input` and `output`.
-            ours: What this library gives; `None` for no number.
-            figures: What it gives beside the number; `None` if they are not to be compared.
-        """
-        expected = self.expected(vectors, case)
-        if expected is None or (ours is None) != (expected.reward is None):
-            return False
-        if ours is not None and expected.reward is not None and not _same(ours, expected.reward):
-            return False
-        return figures is None or self._has_figures(case, expected, figures)
-
-    def _has_figures(
-        self, case: Mapping[str, Any], expected: deviating.Outcome, figures: Mapping[str, Any]
-    ) -> bool:
-        """Whether figures are those that are expected, and the others the package's."""
-        wanted = {**deviating.recorded_value(case), **expected.figures}
-        named = set(expected.figures) if expected.reward is not None else set[str]()
-        return named <= set(figures) and all(
-            _same(figures[name], wanted[name])
-            for name in figures
-            if name in wanted and name not in _NOT_FIGURES
-        )
-
-
-def _same(ours: object, theirs: object) -> bool:
-    if isinstance(ours, int | float) and isinstance(theirs, int | float):
-        return math.isclose(ours, theirs, rel_tol=0.0, abs_tol=1e-9)
-    return ours == theirs
-
-
-_NOT_FIGURES = frozenset({"reward", "output", "extras"})
-"""Keys of a recorded value that are no figures: `output` is a text for people."""
 _EXACT_MATCH = "agentfly_qa_em_reward agentfly_qa_em_format_reward agentfly_qa_em_reward_tool_call"
 _MATH_IN_TURNS = "agentfly_math_equal_reward_think agentfly_math_reward_thought_with_tool"
-_CONVENTION = "a judge that came to no verdict is an error: a failure is never a reward"
+_CONVENTION = "a judge without a verdict is an error: a failure is never a reward"
 
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
@@ -106,22 +42,22 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A part or the sum of the weights is NaN or infinite, and so is the mean. Ours is an error.",
         "NaN and infinities are refused wherever a reward is made",
         "error",
-        deviating.not_finite,
+        "not_finite",
     ),
     Deviation(
         "agentfly_qa_f1_reward_tool",
         "From two tool results on the F1, else 0. Ours: 0.1 for a tool result, 1.0 with an exact answer.",
         "the documented contract: 0.0 without a tool, 0.1 with a wrong answer, 1.0 with a right one",
         "number",
-        deviating.paid_by_tool,
+        "paid_by_tool",
         (0.1, 1.0),
     ),
     Deviation(
         "agentfly_qa_f1_reward_tool",
         "Without enough tool results every figure is 0. Ours has the figures of the answer beside the 0.",
-        "they are metrics: what the answer was worth is worth knowing",
+        "they are metrics, and a trainer may use those of the answer",
         "number",
-        deviating.unpaid_figures,
+        "unpaid_figures",
         (0.0,),
     ),
     Deviation(
@@ -129,17 +65,17 @@ DEVIATIONS: tuple[Deviation, ...] = (
         f"agentfly_gui_reward {_EXACT_MATCH}",
         "There is no gold answer: 0, or AttributeError, IndexError, ValueError, by the reward. Ours is "
         "bad_gold.",
-        "a task without an answer is nobody's failure to answer it: a failure is never a reward",
+        "the task is at fault and not the answer: a failure is never a reward",
         "error",
-        deviating.no_gold,
+        "no_gold",
     ),
     Deviation(
         "agentfly_qa_em_format_reward",
         "It always raises KeyError. Ours: 0 where a turn has no thought or the answer no tags, else 0.1, 1 "
         "for an exact answer.",
-        "what its own documentation says it pays",
+        "its own documentation states these rewards",
         "accepted",
-        deviating.form_and_answer,
+        "form_and_answer",
         (0.0, 0.1, 1.0),
     ),
     Deviation(
@@ -147,7 +83,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Arguments that are JSON text are compared as they are, braces and all. Ours reads them.",
         "tool calls have their arguments as text wherever OpenAI's format is spoken",
         "number",
-        deviating.arguments_as_text,
+        "arguments_as_text",
         (0.0, 1.0),
     ),
     Deviation(
@@ -155,24 +91,24 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A turn without content: ValueError. Ours reads it as a turn without a thought: 0.",
         "a turn that only calls tools has no content in OpenAI's format",
         "accepted",
-        deviating.no_content,
+        "no_content",
         (0.0,),
     ),
     Deviation(
         "agentfly_math_equal_reward agentfly_math_equal_reward_tool",
-        "A number that is stated without a box (the answer is 42) is no answer. Ours reads it.",
+        "A number that is stated without a box (the answer is 42) is not an answer. Ours reads it.",
         "the number that a sentence states is its answer; a task may ask for a box",
         "number",
-        deviating.stated_number,
+        "stated_number",
         (0.0, 1.0),
     ),
     Deviation(
         "agentfly_math_equal_reward",
         "Formulas that its parser does not know are compared as text: sums in another order, expanded "
         "products, turned inequalities, sets. Ours compares what they mean.",
-        "mathematically equal is the contract",
+        "the contract is mathematical equality",
         "number",
-        deviating.same_meaning,
+        "same_meaning",
         (1.0,),
     ),
     Deviation(
@@ -181,7 +117,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "brackets, number words and digits of other scripts are not read. Ours reads them.",
         "they are ways of writing the same answer",
         "number",
-        deviating.same_spelling,
+        "same_spelling",
         (1.0,),
     ),
     Deviation(
@@ -189,17 +125,18 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Commas, spaces and the left side of an equation are dropped, and the parser passes over what it "
         "does not know, so that \\boxed{42, 7} is 42, 1,2 is 12, 4 2 is 42, k=3 is n=3 and pi+__x is pi. "
         "Ours says that they differ.",
-        "an answer that lists numbers, is of another unknown or is no mathematics is another answer",
+        "an answer that lists numbers, has another unknown or is not mathematics is a different answer",
         "number",
-        deviating.other_answer,
+        "other_answer",
         (0.0,),
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "Nothing is equal to nothing, and a gold that was cut off to itself: 1.0. Ours is bad_gold.",
+        "An empty answer equals an empty gold, and a gold that was cut off equals itself: 1.0. Ours is "
+        "bad_gold.",
         "an empty or broken gold cannot be answered: a failure is never a reward",
         "error",
-        deviating.broken_gold,
+        "broken_gold",
     ),
     Deviation(
         "agentfly_math_equal_reward agentfly_qa_f1_reward agentfly_reward_framework",
@@ -207,14 +144,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "golds in a list. Ours takes them.",
         "ARISE calls rewards by position; a reward takes what it needs; data sets have several golds",
         "accepted",
-        deviating.taken_call,
+        "taken_call",
     ),
     Deviation(
         "agentfly_reward_framework",
         "A decorated function that returns an int or a bool: ValueError. Ours takes them.",
-        'the page says "float or dict"; `return 1` is a float to everybody but the check',
+        'the page says "float or dict"; `return 1` returns a number',
         "accepted",
-        deviating.plain_return,
+        "plain_return",
         (1.0,),
     ),
     Deviation(
@@ -222,47 +159,47 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A direct call passes a mapping without `reward`. Ours refuses it.",
         "the page asks for the key; the same mapping is refused one call later",
         "error",
-        deviating.keyless_mapping,
+        "keyless_mapping",
     ),
     Deviation(
         "agentfly_reward_framework",
         "A class without `super().__init__()` fails with AttributeError. Ours works.",
         "it is the page's own example",
         "accepted",
-        deviating.uncalled_parent,
+        "uncalled_parent",
     ),
     Deviation(
         "agentfly_reward_result_from_raw agentfly_reward_framework",
         "NaN and infinities pass, None is 0 and text is read as a number. Ours refuses all of them.",
         "a reward is a finite number that something computed",
         "error",
-        deviating.refused_value,
+        "refused_value",
     ),
     Deviation(
         "arise_llm_judge_reward",
         "The model raised: 0.5. Ours is an error.",
         _CONVENTION,
         "error",
-        deviating.model_raised,
+        "model_raised",
     ),
     Deviation(
         "arise_llm_judge_reward",
         "The reply states no score, two that differ, or one that is not in [0, 1] (10, -0.5, 1e5, prose, "
         "nothing): the first number anywhere, clamped to [0, 1], or 0.5. Ours asks again, three times at "
         "most, then is an error.",
-        "the documented scale is 0 to 1, so -0.5 is no 0.5; the first number of a sentence is that of a "
-        "step or a task as often as a score",
+        "the documented scale is 0 to 1, so -0.5 does not mean 0.5; the first number of a sentence is "
+        "often that of a step or a task",
         "error",
-        deviating.unread_reply,
+        "unread_reply",
     ),
     Deviation(
         "arise_llm_judge_reward",
         "The score is a fraction or a percentage, is written with a sign, an exponent or no leading zero, "
         "or is not the first number: the first digits count (.5 is 5, and 8/10 is 8, so 1.0). Ours reads "
         "the score.",
-        "8/10 and 80% are 0.8, and .5 is a half; the last verdict binds, and thoughts are none",
+        "8/10 and 80% are 0.8, and .5 is a half; the last verdict counts, and reasoning does not",
         "number",
-        deviating.read_reply,
+        "read_reply",
     ),
     Deviation(
         "arise_learned_reward",
@@ -270,29 +207,29 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "nearest end, 1.0. Ours asks again, three times at most, then is an error.",
         f"{_CONVENTION}; the page says that `task_success` is for too few examples, and for nothing else",
         "error",
-        deviating.unread_reply,
+        "unread_reply",
     ),
     Deviation(
         "arise_learned_reward",
-        "The score is a fraction or a percentage, or stands among words: not read, so `task_success`. Ours "
+        "The score is a fraction or a percentage, or is among words: not read, so `task_success`. Ours "
         "reads it.",
-        "what can be read safely needs no second question; the last verdict binds",
+        "what can be read safely needs no second question; the last verdict counts",
         "number",
-        deviating.read_reply,
+        "read_reply",
     ),
     Deviation(
         "arise_learned_reward",
-        "A rating that is no number in [0, 1] (3, NaN, None) is kept. Ours raises `RewardValueError`.",
+        "A rating that is not a number in [0, 1] (3, NaN, None) is kept. Ours raises `RewardValueError`.",
         "the page's scale is 0 to 1, and one such rating spoils every later prompt",
         "error",
-        deviating.refused_rating,
+        "refused_rating",
     ),
     Deviation(
         "arise_learned_reward",
         "A `persist_path` that does not exist: FileNotFoundError at the first rating. Ours makes it.",
         'the page\'s own example, persist_path="./feedback", has to work on a fresh machine',
         "accepted",
-        deviating.made_folder,
+        "made_folder",
     ),
     Deviation(
         "agentfly_llm_as_judge_reward",
@@ -300,53 +237,49 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "asks again, three times at most, then is an error.",
         _CONVENTION,
         "error",
-        deviating.unread_reply,
+        "unread_reply",
     ),
     Deviation(
         "agentfly_llm_as_judge_reward",
-        "The score is a fraction or a percentage, stands in a JSON object, or has words after it: 0.0. Ours "
+        "The score is a fraction or a percentage, is in a JSON object, or has words after it: 0.0. Ours "
         "reads it.",
         "what can be read safely needs no second question",
         "number",
-        deviating.read_reply,
+        "read_reply",
     ),
     Deviation(
         "agentfly_webshop_reward",
-        "The environment cannot be had, raises, or answers with no observation or no number: 0.0, with the "
+        "The environment is not available, raises, or returns no observation or no number: 0.0, with the "
         "failure as output. Ours is an error.",
         "a failure is never a reward: the agent may have bought the right thing",
         "error",
-        deviating.failed_shop,
+        "failed_shop",
     ),
     Deviation(
         "agentfly_alfworld_episode_reward",
         "The environment's step has no reward: 0.0. Ours is an error.",
-        "no number is no judgement: ALFWorld itself says 0 of a task that is not done",
+        "without a number there is no judgement; ALFWorld itself returns 0 for a task that is not done",
         "error",
-        deviating.unpaid_step,
+        "unpaid_step",
     ),
     Deviation(
         "agentfly_code_reward_test",
         "The environment raises or runs out of time: 0.0, with the failure as output. Ours is an error. "
         "(A traceback in what it returns: 1.0; ours is the documented 0.0.)",
-        "a failure is never a reward: whether the program runs is not known",
+        "a failure is never a reward: it is not known whether the program runs",
         "error",
-        deviating.failed_program,
+        "failed_program",
     ),
     Deviation(
         "rouge_score",
         "A gold of fewer words than the n-gram has: 0.0 for every response. Ours is bad_gold.",
-        "a task that nobody can answer is a fault of the task, not of the answer",
+        "no response could be right: the task is at fault and not the answer",
         "error",
-        deviating.short_gold,
+        "short_gold",
     ),
 )
 
 
 def deviations_of(vectors: str) -> tuple[Deviation, ...]:
-    """Return the rows about one vector file.
-
-    Args:
-        vectors: Its name, without the ending.
-    """
+    """Returns the rows about one vector file, which is named without its ending."""
     return tuple(one for one in DEVIATIONS if vectors in one.files)

@@ -23,7 +23,7 @@ SHARED: dict[str, int] = {
     "ListOptions": 2,
     "NotApplicableError": 2,
     "NotMetError": 2,
-    "Outcome": 3,
+    "Outcome": 2,
     "Played": 2,
     "Point": 2,
     "Reading": 2,

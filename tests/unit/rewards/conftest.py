@@ -14,6 +14,7 @@ import pytest
 
 from ors_server.rewards.deviations import Deviation, deviations_of
 from ors_server.rewards.result import RewardResult
+from tests.fixtures.deviations import explains
 
 DATA = Path(__file__).parents[2] / "data" / "rewards"
 FOR_PEOPLE = "output"
@@ -79,7 +80,7 @@ def explaining(vectors: str, case: Mapping[str, Any], result: RewardResult | Non
     """The rows of the table that expect just this result; a result without a number may be an error."""
     ours = None if result is None else result.reward
     figures = {} if result is None else result.extras
-    return tuple(row for row in deviations_of(vectors) if row.explains(vectors, case, ours, figures))
+    return tuple(row for row in deviations_of(vectors) if explains(row, vectors, case, ours, figures))
 
 
 @pytest.fixture(name="compare")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.rewards.deviations import DEVIATIONS
+from tests.fixtures.deviations import covers, expected, explains
 
 HERE = Path(__file__).parent
 DATA = Path(__file__).parents[2] / "data" / "rewards"
@@ -56,7 +57,7 @@ def test_every_row_is_about_a_recording_and_says_why():
 
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: f"{row.files[0]}-{row.becomes}-{row.what[:30]}")
 def test_every_row_is_about_a_case_that_is_recorded(row, recorded):
-    assert any(row.covers(name, case) for name in row.files for case in recorded(name))
+    assert any(covers(row, name, case) for name in row.files for case in recorded(name))
 
 
 def test_every_row_is_needed_by_a_case(recorded, compare):
@@ -83,7 +84,7 @@ def results_of(recorded):
 
 
 def rows_for(name, case, reward, figures=None):
-    return [row for row in DEVIATIONS if row.explains(name, case, reward, figures)]
+    return [row for row in DEVIATIONS if explains(row, name, case, reward, figures)]
 
 
 WRONG = (0.0, 0.05, 0.1, 0.25, 0.5, 2 / 3, 0.9, 1.0, -1.0, 10.0)
@@ -117,9 +118,9 @@ def test_a_wrong_figure_beside_a_right_number_is_excused_nowhere(recorded):
         output = case["output"].get("value", {})
         known = set(output) if isinstance(output, dict) else set()
         for row in rows_for(name, case, result.reward, result.extras):
-            for figure in (known | set(row.expected(name, case).figures)) & set(result.extras) - {"output"}:
+            for figure in (known | set(expected(row, name, case).figures)) & set(result.extras) - {"output"}:
                 changed = {**result.extras, figure: result.extras[figure] + 0.25}
-                excused += [(name, case["input"], figure)] * row.explains(name, case, result.reward, changed)
+                excused += [(name, case["input"], figure)] * explains(row, name, case, result.reward, changed)
     assert excused == []
     assert deviating > 100
 
@@ -146,7 +147,7 @@ def test_a_wrong_figure_beside_a_right_number_is_excused_nowhere(recorded):
 )
 def test_an_ordinary_case_is_in_no_row(name, given, output):
     case = {"input": given, "output": {"value": output}}
-    assert [row.what for row in DEVIATIONS if row.covers(name, case)] == []
+    assert [row.what for row in DEVIATIONS if covers(row, name, case)] == []
 
 
 def test_a_traceback_is_expected_to_be_paid_nothing():

@@ -284,7 +284,7 @@ def test_each_reward_says_what_it_reads():
     for entry in list_rewards():
         function = find_reward(entry.name).function
         place = getattr(function, "answer_place", None)
-        if place is not None or entry.place.split(":")[0].endswith("formats"):
+        if place is not None or entry.place.split(":")[0].endswith("response_format"):
             assert words[place] in (function.__doc__ or ""), entry.name
 
 

@@ -13,6 +13,7 @@ from ors_server.rewards.learned import LearnedReward
 from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import score
+from tests.fixtures.deviations import covers, explains
 
 VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 ERRORS = {"RuntimeError": RuntimeError, "ValueError": ValueError}
@@ -40,7 +41,7 @@ def compare(name, case, ours, *, is_error):
     wanted = theirs["reward"] if isinstance(theirs, dict) else theirs
     if not is_error and ours == pytest.approx(wanted, abs=1e-9):
         return
-    rows = [row for row in deviations_of(name) if row.explains(name, case, None if is_error else ours)]
+    rows = [row for row in deviations_of(name) if explains(row, name, case, None if is_error else ours)]
     assert rows, f"theirs {wanted}, ours {ours}, and no row says why"
 
 
@@ -106,12 +107,12 @@ def test_feedback_is_kept_as_by_arise_or_the_table_says_why_not(case, tmp_path):
     if ours == case["output"]:
         return
     becomes = "error" if ours == "error" else "accepted"
-    assert [row for row in deviations_of(LEARNED) if row.covers(LEARNED, case) and row.becomes == becomes]
+    assert [row for row in deviations_of(LEARNED) if covers(row, LEARNED, case) and row.becomes == becomes]
 
 
 def departs(name, row, case):
     given = case["input"]
-    if not row.covers(name, case):
+    if not covers(row, name, case):
         return False
     if isinstance(given, str):
         return True
@@ -154,7 +155,7 @@ def test_an_arbitrary_wrong_score_is_excused_nowhere(name):
         wrong = [one for one in (0.0, 0.1, 0.5, 0.85, 1.0, 8.0) if right is None or abs(one - right) > 1e-9]
         wrong += [] if right is None else [None, right + 0.01]
         assert not [
-            (row.what, one) for row in deviations_of(name) for one in wrong if row.explains(name, case, one)
+            (row.what, one) for row in deviations_of(name) for one in wrong if explains(row, name, case, one)
         ]
 
 

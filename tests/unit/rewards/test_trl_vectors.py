@@ -14,6 +14,7 @@ from ors_server.rewards.text.lengths import (
 )
 from ors_server.rewards.text.overlap import rouge_l_reward, rouge_n_reward
 from ors_server.rewards.text.response_format import think_format_reward
+from tests.fixtures.deviations import explains
 
 VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 TRL = {
@@ -63,7 +64,7 @@ def test_rouge_is_what_rouge_score_gave_or_the_table_says_why_not(name, case):
         assert result.extras["recall"] == pytest.approx(theirs["recall"], abs=1e-9)
         return
     assert result.status in {"graded", "bad_gold"}
-    assert any(row.explains(name, case, result.reward) for row in deviations_of(name))
+    assert any(explains(row, name, case, result.reward) for row in deviations_of(name))
 
 
 @pytest.mark.parametrize("row", deviations_of("rouge_score"), ids=lambda row: row.what[:30])
@@ -71,4 +72,4 @@ def test_every_row_about_rouge_is_needed_by_a_case(row):
     differing = [
         case for case in read("rouge_score") if rouge(case).reward != pytest.approx(case["output"]["reward"])
     ]
-    assert any(row.explains("rouge_score", case, rouge(case).reward) for case in differing)
+    assert any(explains(row, "rouge_score", case, rouge(case).reward) for case in differing)
