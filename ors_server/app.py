@@ -14,9 +14,9 @@ from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import check_names, define, load_environments
 from ors_server.client.app_transport import AppTransport
-from ors_server.client.client import AsyncClient
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
-from ors_server.client.options import ClientOptions
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsError, ShuttingDownError
 from ors_server.logs import get_logger

@@ -86,13 +86,13 @@ FILES = {
         (
             Twin(
                 "Episode",
-                "episode",
+                "async_episode",
                 "AsyncEpisode",
                 "An open episode; the blocking twin of [`AsyncEpisode`][ors_server.client.AsyncEpisode].",
             ),
             Twin(
                 "Client",
-                "client",
+                "async_client",
                 "AsyncClient",
                 "A client of one server; the blocking twin of "
                 "[`AsyncClient`][ors_server.client.AsyncClient].\n\n    Used as a context manager, or closed "
@@ -118,12 +118,12 @@ from contextlib import contextmanager
 from typing import Any, Self
 from typing_extensions import Unpack
 from ors_server.client.blocking import Episode
-from ors_server.client.client import AsyncClient
-from ors_server.client.episode import AsyncEpisode
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.ledger import Ledger
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.mcp_client import AsyncMcpClient
-from ors_server.client.playing import Agent, Played, play
+from ors_server.client.agent_loop import Agent, Played, play
 """
 """What generated code uses besides the names of the async signatures."""
 

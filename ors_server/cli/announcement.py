@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ors_server.cli.output import say, say_json
+from ors_server.cli.command_output import say, say_json
 from ors_server.errors import OrsServerError
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ors_server._version import __version__
-from ors_server.cli.output import CommandError
+from ors_server.cli.command_output import CommandError
 from ors_server.errors import OrsServerError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def versions() -> Iterator[Finding]:
 def environments(settings: "Settings") -> list[Finding]:
     """Look at the environments that would be served."""
     from ors_server.authoring.loading import load_environments
-    from ors_server.cli.serve import choose
+    from ors_server.cli.serve_command import choose
 
     try:
         found = load_environments(choose(settings.environments))

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from ors_server.cli.output import say
+from ors_server.cli.command_output import say
 from ors_server.cli.terminal import clean_line, make_console
 
 if TYPE_CHECKING:

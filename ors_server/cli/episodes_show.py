@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ors_server.cli.command_output import CommandError, say
 from ors_server.cli.episodes_list import show_number
-from ors_server.cli.output import CommandError, say
 from ors_server.cli.step_reasons import reasons_of
 from ors_server.cli.terminal import clean_line, cut, make_console
 

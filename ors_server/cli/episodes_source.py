@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import typer
 
+from ors_server.cli.command_output import CommandError
 from ors_server.cli.keys import VARIABLE, api_key
-from ors_server.cli.output import CommandError
 from ors_server.errors import ClientError, EpisodeNotFoundError
 
 if TYPE_CHECKING:

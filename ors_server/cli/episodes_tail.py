@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ors_server.cli.command_output import say
 from ors_server.cli.episodes_list import (
     SHOWN_DIGITS,
     show_labels,
@@ -14,7 +15,6 @@ from ors_server.cli.episodes_list import (
     show_task,
 )
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
-from ors_server.cli.output import say
 from ors_server.cli.terminal import clean_line
 from ors_server.errors import EpisodeNotFoundError
 

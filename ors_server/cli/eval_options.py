@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.completion import agents, installed_names
+from ors_server.cli.shell_completion import agents, installed_names
 
 if TYPE_CHECKING:
     from ors_server.evaluation.budgets import Budget

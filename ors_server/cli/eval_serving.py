@@ -9,8 +9,8 @@ import anyio
 from typing_extensions import override
 
 from ors_server.app import App
+from ors_server.cli.command_output import CommandError
 from ors_server.cli.listening import bind
-from ors_server.cli.output import CommandError
 from ors_server.evaluation.local_target import IDLE_SECONDS, local_target
 from ors_server.http_server.bounded_server import BoundedServer, ServerOptions
 from ors_server.http_server.connection_limits import ConnectionLimits

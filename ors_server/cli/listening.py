@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from ors_server.cli.announcement import announce, survey
-from ors_server.cli.output import CommandError
+from ors_server.cli.command_output import CommandError
 from ors_server.errors import OrsServerError, SettingsError
 from ors_server.http_server.bounded_server import BACKLOG, BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits

@@ -9,27 +9,27 @@ import typer
 from typing_extensions import override
 
 from ors_server._version import __version__
-from ors_server.cli.call import call
-from ors_server.cli.check import check
-from ors_server.cli.compare import compare
-from ors_server.cli.doctor import doctor
-from ors_server.cli.episodes import episodes
-from ors_server.cli.eval import evaluate
+from ors_server.cli.call_command import call
+from ors_server.cli.check_command import check
+from ors_server.cli.command_options import Command, Group, from_fields
+from ors_server.cli.command_output import MisuseError, complain, say
+from ors_server.cli.compare_command import compare
+from ors_server.cli.doctor_command import doctor
+from ors_server.cli.episodes_command import episodes
+from ors_server.cli.eval_command import evaluate
 from ors_server.cli.exit_status import EPILOG, ExitStatus
-from ors_server.cli.export import export
-from ors_server.cli.listing import list_environments
-from ors_server.cli.new import new
-from ors_server.cli.options import Command, Group, from_fields
-from ors_server.cli.output import MisuseError, complain, say
-from ors_server.cli.play import play
-from ors_server.cli.regrade import regrade
-from ors_server.cli.replay import replay
-from ors_server.cli.report import report
-from ors_server.cli.rewards import rewards
-from ors_server.cli.score import score
-from ors_server.cli.serve import ServeOptions, serve
-from ors_server.cli.store import store
-from ors_server.cli.version import version
+from ors_server.cli.export_command import export
+from ors_server.cli.list_command import list_environments
+from ors_server.cli.new_command import new
+from ors_server.cli.play_command import play
+from ors_server.cli.regrade_command import regrade
+from ors_server.cli.replay_command import replay
+from ors_server.cli.report_command import report
+from ors_server.cli.rewards_command import rewards
+from ors_server.cli.score_command import score
+from ors_server.cli.serve_command import ServeOptions, serve
+from ors_server.cli.store_command import store
+from ors_server.cli.version_command import version
 from ors_server.errors import OrsServerError, SettingsError
 
 DEBUG = "--debug"

@@ -120,7 +120,7 @@ def transcripts_of(outcome: "Outcome", store: str | None) -> "list[Transcript]":
     """
     import anyio
 
-    from ors_server.cli.output import complain
+    from ors_server.cli.command_output import complain
     from ors_server.errors import OrsServerError
     from ors_server.evaluation.transcripts import read_transcripts
     from ors_server.settings import load_settings

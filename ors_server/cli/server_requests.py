@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
+from ors_server.cli.command_output import CommandError
 from ors_server.cli.keys import VARIABLE, api_key
-from ors_server.cli.output import CommandError
 from ors_server.errors import CapacityError, OrsServerError
 
 if TYPE_CHECKING:
-    from ors_server.client.client import AsyncClient
+    from ors_server.client.async_client import AsyncClient
 
 TIME_LIMIT = 660.0
 """Seconds to wait for an answer: a little more than a tool call may take by default."""
@@ -23,9 +23,9 @@ async def open_server(url: str) -> AsyncGenerator["AsyncClient"]:
     Raises:
         InvalidRequestError: If this is no URL such as http://127.0.0.1:8080.
     """
-    from ors_server.client.client import AsyncClient
+    from ors_server.client.async_client import AsyncClient
+    from ors_server.client.client_options import ClientOptions
     from ors_server.client.connection import Patience
-    from ors_server.client.options import ClientOptions
 
     options = ClientOptions(patience=Patience(seconds=0.0, silence=TIME_LIMIT))
     async with AsyncClient(url, api_key(), options=options) as client:
@@ -44,8 +44,8 @@ async def ask(client: "AsyncClient", method: str, path: str, body: Any = None) -
     Raises:
         CommandError: If the server cannot be reached or refuses.
     """
+    from ors_server.client.client_errors import UnreachableError
     from ors_server.client.connection import Request
-    from ors_server.client.errors import UnreachableError
 
     request = Request(method, f"/_ors{path}", body, is_repeatable=False, time_limit=TIME_LIMIT)
     try:

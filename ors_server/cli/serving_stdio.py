@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ors_server.cli.output import MisuseError
+from ors_server.cli.command_output import MisuseError
 from ors_server.errors import ClientError
 
 if TYPE_CHECKING:

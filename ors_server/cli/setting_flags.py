@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from ors_server.cli.options import Command, from_fields
+from ors_server.cli.command_options import Command, from_fields
 from ors_server.settings import Flag, Settings, names_of
 
 

@@ -9,24 +9,24 @@ Importing this package loads neither the server nor MCP.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ors_server.client.agent_loop import Agent, Move, Played, Turn, play
 from ors_server.client.app_transport import AppTransport
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.blocking import Client, Episode
-from ors_server.client.client import AsyncClient
-from ors_server.client.connection import Patience
-from ors_server.client.episode import AsyncEpisode
-from ors_server.client.episode_request import EpisodeRequest
-from ors_server.client.errors import (
+from ors_server.client.call_result import CallResult
+from ors_server.client.client_errors import (
     BrokenAnswerError,
     CallLostError,
     CallTimeoutError,
     SumMismatchError,
     UnreachableError,
 )
+from ors_server.client.client_options import ClientOptions
+from ors_server.client.connection import Patience
+from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger, Receipt
-from ors_server.client.options import ClientOptions
-from ors_server.client.playing import Agent, Move, Played, Turn, play
-from ors_server.client.results import CallResult
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.deprecation import deprecated_names
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import anyio
 import httpx2
 from typing_extensions import override
 
-from ors_server.client.errors import UnreachableError
+from ors_server.client.client_errors import UnreachableError
 
 Message: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[

@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from typing_extensions import Unpack
 
-from ors_server.client.client import AsyncClient
-from ors_server.client.episode import AsyncEpisode
+from ors_server.client.agent_loop import Agent, Played, play
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.call_result import CallResult
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.loop_thread import LoopThread
-from ors_server.client.options import ClientOptions
-from ors_server.client.playing import Agent, Played, play
-from ors_server.client.results import CallResult
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
 
 

@@ -17,7 +17,13 @@ import anyio
 import httpx2
 
 from ors_server.client.app_transport import AppTransport
-from ors_server.client.errors import CLOSED, BrokenAnswerError, ClosedError, UnreachableError, error_from
+from ors_server.client.client_errors import (
+    CLOSED,
+    BrokenAnswerError,
+    ClosedError,
+    UnreachableError,
+    error_from,
+)
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import InvalidRequestError, OrsServerError
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ors_server.client.errors import SumMismatchError
-from ors_server.client.summary import Summary
+from ors_server.client.client_errors import SumMismatchError
+from ors_server.client.session_summary import Summary
 
 SHOWN = 5
 """Steps of others that an error names."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from ors_server.client.errors import CLOSED, ClosedError
+from ors_server.client.client_errors import CLOSED, ClosedError
 from ors_server.errors import InvalidRequestError
 
 _Value = TypeVar("_Value")

@@ -7,11 +7,11 @@ from typing import Self
 from typing_extensions import Unpack
 
 from ors_server.client.blocking import Episode
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.mcp_client import AsyncMcpClient
 from ors_server.client.mcp_connection import Era
-from ors_server.client.options import ClientOptions
 
 
 class McpClient:

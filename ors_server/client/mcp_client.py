@@ -8,12 +8,12 @@ from uuid import uuid4
 
 from typing_extensions import Unpack
 
-from ors_server.client.episode import kept_open
+from ors_server.client.async_episode import kept_open
+from ors_server.client.client_options import ClientOptions, Reach, given_options, given_url
 from ors_server.client.episode_request import EpisodeRequest, check_request, control_body
-from ors_server.client.mcp import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
-from ors_server.client.options import ClientOptions, Reach, given_options, given_url
+from ors_server.client.mcp_episode import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.server import SessionPlace
 from ors_server.errors import SessionExistsError
 from ors_server.wire import JSONObject

@@ -10,10 +10,10 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ConfigDict
 
-from ors_server.client.carrier import PatientTransport
+from ors_server.client.client_errors import UnreachableError, named_error
+from ors_server.client.client_options import Reach
 from ors_server.client.connection import Attempts, Connection
-from ors_server.client.errors import UnreachableError, named_error
-from ors_server.client.options import Reach
+from ors_server.client.patient_transport import PatientTransport
 from ors_server.errors import Blame, ClientError, InvalidRequestError, NotSupportedError, OrsServerError
 from ors_server.wire import JSONObject
 

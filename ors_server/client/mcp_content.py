@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import mcp_types as types
 
-from ors_server.client.errors import BrokenAnswerError, named_error
-from ors_server.client.results import CallResult, refusal_of
+from ors_server.client.call_result import CallResult, refusal_of
+from ors_server.client.client_errors import BrokenAnswerError, named_error
 from ors_server.errors import InvalidRequestError, OrsServerError, ToolFailedError
 from ors_server.wire import (
     Block,

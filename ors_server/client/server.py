@@ -12,7 +12,8 @@ from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
 
-from ors_server.client.arguments import check_name
+from ors_server.client.call_arguments import check_name
+from ors_server.client.client_errors import BrokenAnswerError, error_from
 from ors_server.client.connection import EVENT_STREAM, Answer, Connection, Request
 from ors_server.client.episode_request import (
     EpisodeRequest,
@@ -21,8 +22,7 @@ from ors_server.client.episode_request import (
     secrets_header,
     standard_body,
 )
-from ors_server.client.errors import BrokenAnswerError, error_from
-from ors_server.client.events import EventReader
+from ors_server.client.event_reader import EventReader
 from ors_server.errors import OrsServerError, UnknownEnvironmentError
 from ors_server.wire import JSONObject
 

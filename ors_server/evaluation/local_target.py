@@ -7,7 +7,7 @@ from ors_server._version import __version__
 from ors_server.app import InProcess, open_in_process
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
-from ors_server.client.client import AsyncClient
+from ors_server.client.async_client import AsyncClient
 from ors_server.clock import Clock
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.evaluation.targets import Target

@@ -10,13 +10,13 @@ from urllib.parse import quote, urlsplit
 import anyio.to_thread
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.client.client import AsyncClient
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.call_result import OVER
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Request
-from ors_server.client.episode import AsyncEpisode
 from ors_server.client.episode_request import EpisodeRequest
-from ors_server.client.options import ClientOptions
-from ors_server.client.results import OVER
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.errors import ClientError, NotSupportedError
 from ors_server.sessions.manager import hash_task
 from ors_server.wire import ImageBlock, JSONObject, Message, Split, TextBlock, ToolListing

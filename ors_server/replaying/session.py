@@ -7,8 +7,8 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from ors_server.authoring.definition import Blocks
+from ors_server.client.client_errors import error_from
 from ors_server.client.connection import Connection, Request
-from ors_server.client.errors import error_from
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP

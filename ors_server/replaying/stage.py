@@ -12,9 +12,9 @@ from typing_extensions import override
 from ors_server.app import InProcess, open_in_process
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import installed_environments, load_environments
-from ors_server.client.client import AsyncClient
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
-from ors_server.client.options import ClientOptions
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
 from ors_server.replaying.rules import overrides_of, recorded_policy

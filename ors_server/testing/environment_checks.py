@@ -13,8 +13,8 @@ from typing_extensions import override
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
 from ors_server.loop_watch import UNNAMED
-from ors_server.testing.client import open_environment
 from ors_server.testing.environment_subject import NotApplicableError, Subject, expect
+from ors_server.testing.local_client import open_environment
 from ors_server.testing.ors_manifest import Level
 
 MAX_LISTED = 5000

@@ -24,9 +24,9 @@ from ors_server.errors import OrsServerError
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing import environment_returns as returns
-from ors_server.testing.client import definitions_of
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import NotApplicableError, NotMetError, Subject
+from ors_server.testing.local_client import definitions_of
 from ors_server.testing.ors_manifest import Level
 
 TIME_LIMIT = 120.0

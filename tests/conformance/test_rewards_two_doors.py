@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from typing_extensions import override
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, graded_output, math_equal_reward, reward, tool
-from ors_server.testing.client import LocalSession, open_environment
+from ors_server.testing.local_client import LocalSession, open_environment
 
 pytestmark = pytest.mark.anyio
 LIMIT = 20.0

@@ -19,8 +19,8 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import EpisodePolicy, ToolOutput, tool
+from ors_server.client.client_options import ClientOptions, Reach
 from ors_server.client.mcp_connection import connect
-from ors_server.client.options import ClientOptions, Reach
 from ors_server.sessions.session_call import MAX_READERS
 from tests.fixtures.single_task import SingleTask
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.testing.client import LocalClient, open_environment
+from ors_server.testing.local_client import LocalClient, open_environment
 from ors_server_tasks.code import CodeTasks
 from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from tests.fixtures.code_cheats import CHEATS

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.testing.client import CallRefusedError, LocalSession, open_environment
+from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server_tasks.code import CodeTasks
 from ors_server_tasks.shell import ShellTasks
 

@@ -14,8 +14,8 @@ from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.stage import open_local_stage
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.store.memory import MemoryStore
-from ors_server.testing.client import CallRefusedError, LocalClient, open_environment
 from ors_server.testing.environment_subject import spread
+from ors_server.testing.local_client import CallRefusedError, LocalClient, open_environment
 
 LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from ors_server.testing.client import LocalClient, open_environment
+from ors_server.testing.local_client import LocalClient, open_environment
 from ors_server_tasks.shell import ShellTasks
 from ors_server_tasks.shell.exercise import Archive, Exercise, File, Folder, Json
 from ors_server_tasks.shell.families import FAMILIES

@@ -8,7 +8,7 @@ import pytest
 from ors_server import TimeLimits
 from ors_server.errors import InvalidRequestError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
-from ors_server.testing.client import LocalClient, open_environment
+from ors_server.testing.local_client import LocalClient, open_environment
 from ors_server_tasks.code.catalogue import SPLITS
 from tests.fixtures.ungradable import IN_THE_FILE, IN_THE_WORK_DIR, Actions, written
 

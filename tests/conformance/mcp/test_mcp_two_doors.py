@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from ors_server.client.server import SessionPlace
-from ors_server.testing.client import LocalSession
+from ors_server.testing.local_client import LocalSession
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION, RESULT_KEY
 
 pytestmark = pytest.mark.anyio

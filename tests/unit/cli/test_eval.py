@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.cli.eval import evaluate
+from ors_server.cli.eval_command import evaluate
 from ors_server.cli.eval_options import EvalOptions
 from ors_server.cli.eval_progress import headline, progress
 from ors_server.evaluation.failures import failure_lines

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ors_server import __version__
 from ors_server.cli.exit_status import MEANINGS, ExitStatus
 from ors_server.cli.main import COMMANDS, GROUPS, PANELS, explain, main
-from ors_server.cli.serve import ServeOptions
+from ors_server.cli.serve_command import ServeOptions
 from ors_server.cli.setting_flags import options_with_flags
 from ors_server.errors import SettingsError
 from ors_server.settings import Settings, names_of

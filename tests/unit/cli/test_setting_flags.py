@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from ors_server.cli.serve import ServeOptions, serve, settings_of
+from ors_server.cli.serve_command import ServeOptions, serve, settings_of
 from ors_server.cli.setting_flags import options_with_flags, with_flags
 from ors_server.errors import SettingsError
 from ors_server.settings import Settings, load_settings

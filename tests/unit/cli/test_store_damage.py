@@ -22,7 +22,7 @@ from ors_server.store.open import open_store
 from ors_server.store.sql.record_tables import metadata
 from ors_server.store.sql.verification import verify
 from ors_server.store.store_options import StoreOptions
-from ors_server.testing.client import LocalClient, open_environment
+from ors_server.testing.local_client import LocalClient, open_environment
 
 SHORT_LIMIT = 1024
 UNKNOWABLE = {

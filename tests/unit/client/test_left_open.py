@@ -12,7 +12,7 @@ import pytest
 
 from ors_server import errors
 from ors_server.client import Client, ClientOptions, McpClient, Move, Patience
-from ors_server.client.errors import ClosedError
+from ors_server.client.client_errors import ClosedError
 
 LIMIT = 60
 """Seconds after which a program that should have ended has failed."""

@@ -6,9 +6,9 @@ from mcp.shared.exceptions import MCPError
 
 from ors_server import errors
 from ors_server.client import BrokenAnswerError, Patience, UnreachableError
-from ors_server.client.carrier import PatientTransport
 from ors_server.client.mcp_connection import translate
 from ors_server.client.mcp_content import RESULT_KEY, blocks_of, result_of
+from ors_server.client.patient_transport import PatientTransport
 from ors_server.clock import SystemClock
 from ors_server.wire import ImageBlock, TextBlock
 

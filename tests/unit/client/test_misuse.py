@@ -6,7 +6,7 @@ import pytest
 
 from ors_server import errors
 from ors_server.client import AsyncClient, AsyncMcpClient, Client, ClientOptions, McpClient, Move
-from ors_server.client.errors import ClosedError
+from ors_server.client.client_errors import ClosedError
 from ors_server.errors import InvalidRequestError
 
 URL = "http://127.0.0.1:1"

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from ors_server import client, errors
-from ors_server.client import events
+from ors_server.client import event_reader
+from ors_server.client.call_result import read_blocks, read_known, read_output, refused, step_of, text_of
+from ors_server.client.client_errors import BY_CODE, BrokenAnswerError, error_from, named_error
 from ors_server.client.episode_request import check_request, control_body, secrets_header, standard_body
-from ors_server.client.errors import BY_CODE, BrokenAnswerError, error_from, named_error
-from ors_server.client.events import MAX_LINE, EventReader, ServerSentEvent
-from ors_server.client.results import read_blocks, read_known, read_output, refused, step_of, text_of
-from ors_server.client.summary import Summary
+from ors_server.client.event_reader import MAX_LINE, EventReader, ServerSentEvent
+from ors_server.client.session_summary import Summary
 from ors_server.errors import Blame, InvalidRequestError, NotSupportedError, OrsServerError
 from ors_server.wire import ImageBlock, Split, TextBlock, ToolOutput
 
@@ -47,7 +47,7 @@ def test_a_line_without_an_end_is_given_up():
 
 
 def test_a_long_line_counts_as_a_whole_in_however_many_pieces_it_comes(monkeypatch):
-    monkeypatch.setattr(events, "MAX_LINE", 10)
+    monkeypatch.setattr(event_reader, "MAX_LINE", 10)
     reader = EventReader()
     assert list(reader.feed(b"data: 1\ndata:")) == []
     assert list(reader.feed(b" 2345")) == []

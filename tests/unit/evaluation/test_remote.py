@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from ors_server.app import create_app
+from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
-from ors_server.client.options import ClientOptions
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent
 from ors_server.evaluation.local_target import open_local_target

@@ -8,7 +8,7 @@ from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import export_rows, make_format
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import open_environment
-from ors_server.testing.client import CallRefusedError
+from ors_server.testing.local_client import CallRefusedError
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from ors_server.replaying.recorded import RecordedEpisode
 from ors_server.replaying.replay import ReplayWish, replay_episode
 from ors_server.replaying.stage import open_local_stage
 from ors_server.store.memory import MemoryStore
-from ors_server.testing.client import LocalSession, open_environment
+from ors_server.testing.local_client import LocalSession, open_environment
 
 chance = random.Random()  # noqa: S311  (what an environment should not use)
 LIMIT = 20.0

@@ -22,7 +22,7 @@ from ors_server.rewards.recorded_fields import (
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.scoring import score
 from ors_server.store.memory import MemoryStore
-from ors_server.testing.client import CallRefusedError, open_environment
+from ors_server.testing.local_client import CallRefusedError, open_environment
 from ors_server.trajectory import StepStatus
 from ors_server.wire import ImageBlock, TextBlock
 

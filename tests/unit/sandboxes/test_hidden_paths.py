@@ -14,7 +14,7 @@ from ors_server.sandboxes.hidden_paths import HiddenPaths, find_visible, readabl
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.server_state import ServerState
-from ors_server.testing.client import open_environment
+from ors_server.testing.local_client import open_environment
 
 pytestmark = pytest.mark.anyio
 SYSTEM = Path("/usr/local/share")

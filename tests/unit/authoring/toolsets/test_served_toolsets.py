@@ -15,7 +15,7 @@ from ors_server import (
     ToolOutput,
 )
 from ors_server.policy import PenaltyCause
-from ors_server.testing.client import open_environment
+from ors_server.testing.local_client import open_environment
 from tests.fixtures.single_task import SingleTask
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
+from ors_server.cli.command_output import CommandError
 from ors_server.cli.episodes_source import ServerSource
-from ors_server.cli.output import CommandError
 from ors_server.errors import ClientError, EpisodeNotFoundError
 from ors_server.trajectory import EpisodeOrigin, first_summary
 from ors_server.transports.control_episodes import EpisodeSelection

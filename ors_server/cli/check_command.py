@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ors_server.cli.completion import installed_names
+from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import MisuseError, say, say_json
+from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import clean_line
 
 Row: TypeAlias = dict[str, Any]
@@ -127,7 +127,7 @@ async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None
 
 
 async def _check_isolation(options: CheckOptions, tell: Callable[[Row], None]) -> None:
-    from ors_server.cli.check_sandbox import check_sandbox
+    from ors_server.cli.sandbox_check import check_sandbox
 
     await check_sandbox(options.sandbox or "", options.only or (), tell)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ors_server._version import __version__
-from ors_server.cli.output import say, say_json
+from ors_server.cli.command_output import say, say_json
 
 
 @dataclass(frozen=True)

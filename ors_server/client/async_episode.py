@@ -9,14 +9,14 @@ from uuid import uuid4
 import anyio
 from typing_extensions import override
 
-from ors_server.client.arguments import check_arguments, check_call_id
-from ors_server.client.calls import Caller
+from ors_server.client.call_arguments import check_arguments, check_call_id
+from ors_server.client.call_result import OVER, CallResult, read_blocks, read_known, text_of
+from ors_server.client.call_streams import Caller
+from ors_server.client.client_errors import ClosedError, SumMismatchError
 from ors_server.client.connection import Connection
-from ors_server.client.errors import ClosedError, SumMismatchError
 from ors_server.client.ledger import Ledger, Receipt
-from ors_server.client.results import OVER, CallResult, read_blocks, read_known, text_of
 from ors_server.client.server import Server, SessionPlace
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.errors import (
     Blame,
     ClientError,

@@ -10,9 +10,9 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from ors_server.cli.completion import installed_names
+from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import MisuseError, say, say_json
+from ors_server.cli.shell_completion import installed_names
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[
             yield partial(ask, server)
         return
     from ors_server.client.connection import Request
-    from ors_server.testing.client import open_environment
+    from ors_server.testing.local_client import open_environment
 
     async with open_environment(options.where) as local:
 

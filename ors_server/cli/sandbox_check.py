@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ors_server.cli.output import MisuseError
+from ors_server.cli.command_output import MisuseError
 
 if TYPE_CHECKING:
     from ors_server.sandboxes.base import Backend

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.completion import installed_names
-from ors_server.cli.output import say, say_json
+from ors_server.cli.command_output import say, say_json
+from ors_server.cli.shell_completion import installed_names
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
@@ -33,7 +33,7 @@ def list_environments(options: ListOptions) -> None:
     import anyio
 
     from ors_server.authoring.loading import load_environments
-    from ors_server.cli.serve import choose
+    from ors_server.cli.serve_command import choose
 
     definitions = load_environments(choose(options.references))
 

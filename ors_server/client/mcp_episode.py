@@ -13,14 +13,14 @@ import anyio
 import mcp_types as types
 from typing_extensions import override
 
-from ors_server.client.episode import AsyncEpisode, AsyncOrsEpisode
-from ors_server.client.errors import CallTimeoutError
+from ors_server.client.async_episode import AsyncEpisode, AsyncOrsEpisode
+from ors_server.client.call_result import CallResult
+from ors_server.client.client_errors import CallTimeoutError
+from ors_server.client.client_options import Reach
 from ors_server.client.mcp_connection import McpConnection, connect
 from ors_server.client.mcp_content import blocks_of, listing_of, message_of, result_of
-from ors_server.client.options import Reach
-from ors_server.client.results import CallResult
 from ors_server.client.server import SessionPlace
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.errors import NotSupportedError
 from ors_server.wire import Block, ImageBlock, JSONObject, Message, TextBlock, ToolListing
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.output import say, say_json
+from ors_server.cli.command_output import say, say_json
 from ors_server.cli.reading_options import (
     Confidence,
     Html,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from ors_server.cli.command_output import CommandError, MisuseError, complain, say, say_json
 from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import CommandError, MisuseError, complain, say, say_json
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import Agent

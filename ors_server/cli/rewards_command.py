@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.output import say, say_json
+from ors_server.cli.command_output import say, say_json
 
 if TYPE_CHECKING:
     from ors_server.rewards.catalogue import CatalogueEntry

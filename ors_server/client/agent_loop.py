@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from ors_server.client.episode import AsyncEpisode
-from ors_server.client.results import CallResult
-from ors_server.client.summary import Summary
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.call_result import CallResult
+from ors_server.client.session_summary import Summary
 from ors_server.errors import ForbiddenError, InvalidRequestError, NotSupportedError
 from ors_server.wire import Message, ToolSpec
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_output import say, say_json
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from ors_server.cli.doctor_checks import Finding

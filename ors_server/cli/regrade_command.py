@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import complain, say
-from ors_server.cli.recorded import RecordedOptions, open_recorded
+from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import clean_line, make_console, until_nobody_reads
 
@@ -102,7 +102,7 @@ def read_wish(options: RegradeOptions) -> "RegradeWish":
     Raises:
         typer.BadParameter: If an option is no KEY=VALUE with JSON.
     """
-    from ors_server.cli.score import read_option
+    from ors_server.cli.score_command import read_option
     from ors_server.replaying.regrading import RegradeWish
 
     return RegradeWish(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ors_server.cli.completion import installed_names
+from ors_server.cli.shell_completion import installed_names
 
 STDIO = "Standard input and output"
 
@@ -87,6 +87,6 @@ def choose(references: list[str] | None) -> list[str]:
     if references:
         return references
     from ors_server.authoring.loading import usable_environments
-    from ors_server.cli.output import complain
+    from ors_server.cli.command_output import complain
 
     return usable_environments(complain)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.output import CommandError, MisuseError, say
+from ors_server.cli.command_output import CommandError, MisuseError, say
 
 INIT = '''"""The environment `{name}`."""
 

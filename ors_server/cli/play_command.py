@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ors_server.cli.completion import installed_names
+from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.line_reading import Read, editing, read_line
-from ors_server.cli.output import CommandError, say, say_json
+from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import clean, clean_line
 
 if TYPE_CHECKING:
-    from ors_server.testing.playing import Episode
+    from ors_server.testing.local_episode import Episode
 
 COMMANDS = {
     ":tools": "show the tools",
@@ -58,7 +58,7 @@ def play(options: PlayOptions) -> None:
     as JSON. An unknown tool, or arguments that do not fit its schema, never reach the environment. The
     episode's figures are shown at the end.
     """
-    from ors_server.testing.playing import play as play_episode
+    from ors_server.testing.local_episode import play as play_episode
 
     with play_episode(options.reference, split=options.split, index=options.index) as episode:
         player = Player(episode, read_line)

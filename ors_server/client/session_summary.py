@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server.client.errors import BrokenAnswerError
+from ors_server.client.client_errors import BrokenAnswerError
 from ors_server.errors import NotSupportedError
 from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.command_options import Command, Group, from_fields
+from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.options import Command, Group, from_fields
-from ors_server.cli.output import MisuseError, say, say_json
 
 if TYPE_CHECKING:
     from ors_server.store.location import StoreLocation

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_output import say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import say
-from ors_server.cli.recorded import RecordedOptions, open_recorded
+from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.terminal import clean, until_nobody_reads
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_output import complain
 from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreOptions
-from ors_server.cli.output import complain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

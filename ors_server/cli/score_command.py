@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.output import complain, say
 from ors_server.cli.score_summary import ScoreSummary
 
 if TYPE_CHECKING:

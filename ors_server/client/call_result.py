@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from ors_server.client.errors import BrokenAnswerError
+from ors_server.client.client_errors import BrokenAnswerError
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 _Model = TypeVar("_Model", bound=BaseModel)

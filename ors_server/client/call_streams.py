@@ -18,6 +18,15 @@ import anyio
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from ors_server.client.call_result import CallResult, read_known, read_output, refusal_of, refused, step_of
+from ors_server.client.client_errors import (
+    BrokenAnswerError,
+    CallLostError,
+    CallTimeoutError,
+    UnreachableError,
+    error_from,
+    named_error,
+)
 from ors_server.client.connection import (
     EVENT_STREAM,
     NOT_TAKEN,
@@ -30,16 +39,7 @@ from ors_server.client.connection import (
     never_left,
     retry_after,
 )
-from ors_server.client.errors import (
-    BrokenAnswerError,
-    CallLostError,
-    CallTimeoutError,
-    UnreachableError,
-    error_from,
-    named_error,
-)
-from ors_server.client.events import EventReader
-from ors_server.client.results import CallResult, read_known, read_output, refusal_of, refused, step_of
+from ors_server.client.event_reader import EventReader
 from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
 from ors_server.wire import GroupCandidate, GroupScore, JSONObject, ToolOutput
 

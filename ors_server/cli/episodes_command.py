@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ors_server.cli.command_options import Command, Group, from_fields
 from ors_server.cli.episodes_options import ListOptions, ShowOptions, SourceOptions, TailOptions
-from ors_server.cli.options import Command, Group, from_fields
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_source import Source

@@ -8,9 +8,9 @@ from typing import Any
 from ors_server.app import App, InProcess, open_in_process
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
-from ors_server.client.client import AsyncClient
-from ors_server.client.episode import AsyncOrsEpisode
-from ors_server.client.results import refusal_of
+from ors_server.client.async_client import AsyncClient
+from ors_server.client.async_episode import AsyncOrsEpisode
+from ors_server.client.call_result import refusal_of
 from ors_server.client.server import SessionPlace
 from ors_server.clock import Clock
 from ors_server.errors import ClientError

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Self
 
 from typing_extensions import Unpack
 
-from ors_server.client.episode import AsyncOrsEpisode, kept_open
+from ors_server.client.async_episode import AsyncOrsEpisode, kept_open
+from ors_server.client.call_result import read_known
+from ors_server.client.client_options import ClientOptions, Reach, given_options, given_url
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
-from ors_server.client.options import ClientOptions, Reach, given_options, given_url
-from ors_server.client.results import read_known
 from ors_server.client.server import Server, SessionPlace
-from ors_server.client.summary import Summary
+from ors_server.client.session_summary import Summary
 from ors_server.errors import ForbiddenError
 from ors_server.wire import JSONObject, Split, ToolListing
 
 if TYPE_CHECKING:
-    from ors_server.client.mcp import AsyncMcpEpisode
+    from ors_server.client.mcp_episode import AsyncMcpEpisode
 
 
 class AsyncClient:
@@ -178,7 +178,7 @@ class AsyncClient:
         Raises:
             NotSupportedError: If the server is not an ors-server.
         """
-        from ors_server.client.mcp import play_agent_url  # noqa: PLC0415  (heavy, and for MCP only)
+        from ors_server.client.mcp_episode import play_agent_url  # noqa: PLC0415  (heavy, and for MCP only)
 
         async with (
             self.episode(environment, **wanted) as beside,

@@ -7,7 +7,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.testing.client import LocalSession, open_environment
+from ors_server.testing.local_client import LocalSession, open_environment
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 

@@ -8,6 +8,7 @@ when it does end is an answer with status 503.
 import httpx2
 from typing_extensions import override
 
+from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     EVENT_STREAM,
     NOT_TAKEN,
@@ -16,7 +17,6 @@ from ors_server.client.connection import (
     Patience,
     retry_after,
 )
-from ors_server.client.errors import UnreachableError, error_from
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 
