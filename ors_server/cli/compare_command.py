@@ -44,19 +44,19 @@ def compare(options: CompareOptions) -> None:
     with intervals by paired bootstrap and p-values by sign flips. The status is 0, or 2 if nothing can be
     compared.
     """
-    from ors_server.evaluation import comparing
+    from ors_server.evaluation import run_comparison
     from ors_server.evaluation.report.comparison_page import comparison_report
     from ors_server.evaluation.table import changes_table, comparison_remarks, comparison_table
 
     first, second = gathered([options.first]), gathered([options.second])
     try:
-        comparison = comparing.compare(first, second, reading_of(options))
-    except comparing.ComparisonError as error:
+        comparison = run_comparison.compare(first, second, reading_of(options))
+    except run_comparison.ComparisonError as error:
         raise typer.BadParameter(str(error)) from error
     if options.html is not None:
         options.html.write_text(comparison_report(comparison), encoding="utf-8")
     if options.json:
-        say_json(comparing.COMPARISON.as_json(comparison))
+        say_json(run_comparison.COMPARISON.as_json(comparison))
         return
     console = console_of_tables()
     console.print(comparison_table(comparison))

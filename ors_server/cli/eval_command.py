@@ -13,11 +13,11 @@ from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
 from ors_server.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from ors_server.evaluation.agents.base import Agent
+    from ors_server.evaluation.agents.base import EvaluationAgent
     from ors_server.evaluation.folder import RunFolder
-    from ors_server.evaluation.outcomes import Run
-    from ors_server.evaluation.planning import Wish
-    from ors_server.evaluation.summary import Summary
+    from ors_server.evaluation.planning import RunOptions
+    from ors_server.evaluation.runs import Run
+    from ors_server.evaluation.summary import RunSummary
     from ors_server.evaluation.targets import Target
 
 RUNS = "runs"
@@ -63,10 +63,10 @@ def evaluate(options: EvalOptions) -> None:
 async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.cli.eval_progress import progress
     from ors_server.clock import SystemClock
-    from ors_server.evaluation.agents.choosing import choose_agent
+    from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder
     from ors_server.evaluation.planning import check_agent, check_same, go_on, plan_run
-    from ors_server.evaluation.runner import Conduct, Runner
+    from ors_server.evaluation.runner import RunControls, Runner
     from ors_server.store.open import open_reader
 
     begun = None if options.resume is None else _begun(options.resume)
@@ -86,7 +86,7 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
             await check_agent(agent, target)
         sitting.folder, sitting.run = folder.path, run
         with progress(run) as on_attempt:
-            conduct = Conduct(
+            conduct = RunControls(
                 concurrency=options.concurrency,
                 budget=run_budget(options),
                 most_errors=options.max_errors,
@@ -117,7 +117,9 @@ def _begin(folder: "RunFolder", run: "Run") -> None:
 
 
 @asynccontextmanager
-async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "AsyncGenerator[Target]":
+async def _open_target(
+    options: EvalOptions, wish: "RunOptions", agent: "EvaluationAgent"
+) -> "AsyncGenerator[Target]":
     from ors_server.cli.keys import api_key
     from ors_server.cli.server_requests import is_url
 
@@ -137,7 +139,7 @@ async def _open_target(options: EvalOptions, wish: "Wish", agent: "Agent") -> "A
 
 
 @asynccontextmanager
-async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "AsyncGenerator[Target]":
+async def _open_here(options: EvalOptions, wish: "RunOptions", *, serve: bool) -> "AsyncGenerator[Target]":
     from ors_server.app import sandbox_request, store_options
     from ors_server.cli.eval_serving import open_served_target
     from ors_server.evaluation.local_target import choose_definition, open_local_target
@@ -161,8 +163,8 @@ async def _open_here(options: EvalOptions, wish: "Wish", *, serve: bool) -> "Asy
 def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.cli.reading_options import transcripts_of
     from ors_server.evaluation.failures import failure_lines
-    from ors_server.evaluation.gathering import gather
-    from ors_server.evaluation.summarising import summarise
+    from ors_server.evaluation.run_figures import summarise
+    from ors_server.evaluation.run_results import gather
 
     folder, run = sitting.folder, sitting.run
     if folder is None or run is None:
@@ -196,7 +198,7 @@ def _details(folder: Path) -> str:
     return f"{folder / ATTEMPTS_FILE}" + (f", tracebacks and logs in {logs}" if logs.is_dir() else "")
 
 
-def _show(options: EvalOptions, folder: Path, run: "Run", summary: "Summary") -> None:
+def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary") -> None:
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import summary_remarks, summary_table
 

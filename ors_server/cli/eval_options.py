@@ -11,8 +11,8 @@ import typer
 from ors_server.cli.shell_completion import agents, installed_names
 
 if TYPE_CHECKING:
-    from ors_server.evaluation.budgets import Budget
-    from ors_server.evaluation.planning import Wish
+    from ors_server.evaluation.budgets import UsageBudget
+    from ors_server.evaluation.planning import RunOptions
 
 AGENT = "Agent"
 OUTPUT = "Output"
@@ -160,7 +160,7 @@ class EvalOptions:
     ] = False
 
 
-def wish_of(options: EvalOptions) -> "Wish":
+def wish_of(options: EvalOptions) -> "RunOptions":
     """Return what is to be played.
 
     Args:
@@ -169,9 +169,9 @@ def wish_of(options: EvalOptions) -> "Wish":
     Raises:
         typer.BadParameter: If a value cannot be read.
     """
-    from ors_server.evaluation.planning import Wish
+    from ors_server.evaluation.planning import RunOptions
 
-    return Wish(
+    return RunOptions(
         target=options.target,
         environment=options.environment,
         agent=options.agent,
@@ -190,7 +190,7 @@ def wish_of(options: EvalOptions) -> "Wish":
     )
 
 
-def run_budget(options: EvalOptions) -> "Budget":
+def run_budget(options: EvalOptions) -> "UsageBudget":
     """Return what the whole run may use up.
 
     Args:
@@ -199,9 +199,9 @@ def run_budget(options: EvalOptions) -> "Budget":
     Raises:
         BudgetError: If a limit is not a positive number.
     """
-    from ors_server.evaluation.budgets import Budget
+    from ors_server.evaluation.budgets import UsageBudget
 
-    return Budget(options.total_steps, options.total_tokens, options.total_cost, options.total_seconds)
+    return UsageBudget(options.total_steps, options.total_tokens, options.total_cost, options.total_seconds)
 
 
 def check(options: EvalOptions) -> None:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from ors_server.evaluation.outcomes import Attempt, Run
     from ors_server.evaluation.runner import Tally
+    from ors_server.evaluation.runs import Attempt, Run
 
     OnAttempt: TypeAlias = Callable[[Attempt, Tally], None]
 

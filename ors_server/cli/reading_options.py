@@ -9,9 +9,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ors_server.evaluation.gathering import Outcome
-    from ors_server.evaluation.summary import Reading
-    from ors_server.evaluation.transcripts import Transcript
+    from ors_server.evaluation.attempt_transcripts import Transcript
+    from ors_server.evaluation.run_results import RunResults
+    from ors_server.evaluation.summary import FigureOptions
 
 _WIDE = 200
 """Columns where nobody watches."""
@@ -70,7 +70,7 @@ def console_of_tables() -> "Console":
     return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
-def reading_of(options: ReadingOptions) -> "Reading":
+def reading_of(options: ReadingOptions) -> "FigureOptions":
     """Return how attempts are to be read.
 
     Args:
@@ -80,20 +80,20 @@ def reading_of(options: ReadingOptions) -> "Reading":
         typer.BadParameter: If the confidence is none.
     """
     from ors_server.evaluation.resampling import Resampling
-    from ors_server.evaluation.summary import Reading
+    from ors_server.evaluation.summary import FigureOptions
 
     if not 0 < options.confidence < 1:
         raise typer.BadParameter(
             f"--confidence lies between 0 and 1, such as 0.95; it is {options.confidence:g}"
         )
-    return Reading(
+    return FigureOptions(
         success_at=options.success_at,
         over_budget=not options.without_over_budget,
         resampling=Resampling(resamples=options.resamples, confidence=options.confidence, seed=options.seed),
     )
 
 
-def gathered(folders: list[Path]) -> "Outcome":
+def gathered(folders: list[Path]) -> "RunResults":
     """Read the folders of runs.
 
     Args:
@@ -103,7 +103,7 @@ def gathered(folders: list[Path]) -> "Outcome":
         typer.BadParameter: If they are none, or cannot be read together.
     """
     from ors_server.errors import RecordError
-    from ors_server.evaluation.gathering import gather
+    from ors_server.evaluation.run_results import gather
 
     try:
         return gather(folders)
@@ -111,7 +111,7 @@ def gathered(folders: list[Path]) -> "Outcome":
         raise typer.BadParameter(str(error)) from error
 
 
-def transcripts_of(outcome: "Outcome", store: str | None) -> "list[Transcript]":
+def transcripts_of(outcome: "RunResults", store: str | None) -> "list[Transcript]":
     """Read the transcripts of attempts; none where their episodes are in no record that can be read here.
 
     Args:
@@ -122,7 +122,7 @@ def transcripts_of(outcome: "Outcome", store: str | None) -> "list[Transcript]":
 
     from ors_server.cli.command_output import complain
     from ors_server.errors import OrsServerError
-    from ors_server.evaluation.transcripts import read_transcripts
+    from ors_server.evaluation.attempt_transcripts import read_transcripts
     from ors_server.settings import load_settings
     from ors_server.store.open import open_reader
 

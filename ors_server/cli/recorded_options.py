@@ -98,7 +98,7 @@ def read_filter(options: RecordedOptions) -> "EpisodeFilter":
 
 
 def _of_file(options: RecordedOptions, wanted: "EpisodeFilter", names: tuple[str, ...]) -> "Episodes":
-    from ors_server.export.reading import EpisodeFile
+    from ors_server.export.episode_file import EpisodeFile
     from ors_server.replaying.choosing import FiledEpisodes, StreamedEpisodes
 
     if options.store is not None:

@@ -14,7 +14,7 @@ from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import clean_line, make_console, until_nobody_reads
 
 if TYPE_CHECKING:
-    from ors_server.replaying.regrading import Regraded, RegradeWish
+    from ors_server.replaying.regrading import Regraded, RegradeRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def regrade(options: RegradeOptions) -> None:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def read_wish(options: RegradeOptions) -> "RegradeWish":
+def read_wish(options: RegradeOptions) -> "RegradeRequest":
     """Return how the episodes are to be judged.
 
     Args:
@@ -103,9 +103,9 @@ def read_wish(options: RegradeOptions) -> "RegradeWish":
         typer.BadParameter: If an option is no KEY=VALUE with JSON.
     """
     from ors_server.cli.score_command import read_option
-    from ors_server.replaying.regrading import RegradeWish
+    from ors_server.replaying.regrading import RegradeRequest
 
-    return RegradeWish(
+    return RegradeRequest(
         options.reward,
         dict(map(read_option, options.option or ())),
         options.final_response_from,
@@ -116,7 +116,9 @@ def read_wish(options: RegradeOptions) -> "RegradeWish":
     )
 
 
-async def _regrade(options: RegradeOptions, wish: "RegradeWish", tell: "Callable[[Regraded], None]") -> None:
+async def _regrade(
+    options: RegradeOptions, wish: "RegradeRequest", tell: "Callable[[Regraded], None]"
+) -> None:
     from ors_server.replaying.regrading import regrade as judge_again
 
     async with open_recorded(options) as episodes:

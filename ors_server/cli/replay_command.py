@@ -15,8 +15,8 @@ from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.terminal import clean, until_nobody_reads
 
 if TYPE_CHECKING:
-    from ors_server.replaying.outcome import EpisodeReplay
-    from ors_server.replaying.replay import ReplayWish
+    from ors_server.replaying.replay import ReplayRequest
+    from ors_server.replaying.replay_result import EpisodeReplay
     from ors_server.replaying.stage import Stage
 
 _FROM_ENVIRONMENT = "env:"
@@ -80,7 +80,7 @@ def replay(options: ReplayOptions) -> None:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def read_wish(options: ReplayOptions) -> "ReplayWish":
+def read_wish(options: ReplayOptions) -> "ReplayRequest":
     """Return how the replays are to be made.
 
     Args:
@@ -90,13 +90,13 @@ def read_wish(options: ReplayOptions) -> "ReplayWish":
         typer.BadParameter: If a secret or a pattern makes no sense.
     """
     from ors_server.authoring.volatile import check_patterns
-    from ors_server.replaying.replay import ReplayWish
+    from ors_server.replaying.replay import ReplayRequest
 
     try:
         volatile = check_patterns(options.volatile or ())
     except ValueError as error:
         raise typer.BadParameter(f"--volatile: {error}.") from error
-    return ReplayWish(dict(map(read_secret, options.secret or ())), volatile)
+    return ReplayRequest(dict(map(read_secret, options.secret or ())), volatile)
 
 
 def read_secret(text: str) -> tuple[str, str]:
@@ -120,7 +120,7 @@ def read_secret(text: str) -> tuple[str, str]:
     return name, os.environ[variable]
 
 
-async def _replay(options: ReplayOptions, wish: "ReplayWish", verdicts: Counter[str]) -> None:
+async def _replay(options: ReplayOptions, wish: "ReplayRequest", verdicts: Counter[str]) -> None:
     from ors_server.replaying.replay import replay_episode
 
     async with open_recorded(options) as episodes, _open_stage(options) as stage:

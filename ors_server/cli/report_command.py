@@ -58,7 +58,7 @@ def report(options: ReportOptions) -> None:
     """
     from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.report.page import run_report
-    from ors_server.evaluation.summarising import summarise
+    from ors_server.evaluation.run_figures import summarise
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import summary_remarks, summary_table, tasks_table
 

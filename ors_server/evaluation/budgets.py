@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ors_server.errors import ClientError
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptStatus
 
 
 class Limit(StrEnum):
@@ -43,7 +43,7 @@ class BudgetError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class UsageBudget:
     """Most that may be used up; `None` sets no limit."""
 
     steps: int | None = None
@@ -66,14 +66,14 @@ class Budget:
                 raise BudgetError(f"a budget of {each.name} is a positive number, not {limit}")
 
 
-NO_BUDGET = Budget()
+NO_BUDGET = UsageBudget()
 Number = TypeVar("Number", int, float)
 
 
 class Meter:
     """Counts what one attempt uses up; numbers stay `None` until somebody reports one."""
 
-    def __init__(self, budget: Budget = NO_BUDGET, *, counts_tokens: bool = False) -> None:
+    def __init__(self, budget: UsageBudget = NO_BUDGET, *, counts_tokens: bool = False) -> None:
         """Start at nothing.
 
         Args:
@@ -122,7 +122,7 @@ class Meter:
 class RunMeter:
     """Counts what a whole run uses up, attempt by attempt."""
 
-    def __init__(self, budget: Budget = NO_BUDGET, most_errors: int | None = None) -> None:
+    def __init__(self, budget: UsageBudget = NO_BUDGET, most_errors: int | None = None) -> None:
         """Start at nothing.
 
         Args:

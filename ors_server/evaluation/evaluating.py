@@ -5,23 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.clock import SystemClock
-from ors_server.evaluation.agents.base import Agent
-from ors_server.evaluation.agents.callables import CallableAgent
-from ors_server.evaluation.agents.choosing import choose_agent
+from ors_server.evaluation.agents.agent_choice import choose_agent
+from ors_server.evaluation.agents.base import EvaluationAgent
+from ors_server.evaluation.agents.callable_agent import CallableAgent
 from ors_server.evaluation.folder import RUN_FILE, RunFolder, read_run
-from ors_server.evaluation.outcomes import Run
-from ors_server.evaluation.planning import Wish, check_agent, check_same, go_on, plan_run
-from ors_server.evaluation.runner import Conduct, Runner
+from ors_server.evaluation.planning import RunOptions, check_agent, check_same, go_on, plan_run
+from ors_server.evaluation.runner import RunControls, Runner
+from ors_server.evaluation.runs import Run
 from ors_server.evaluation.targets import Target
 from ors_server.store.open import open_reader
 
 
 async def evaluate(
     target: Target,
-    agent: str | Agent | Callable[..., Any],
+    agent: str | EvaluationAgent | Callable[..., Any],
     folder: str | Path,
-    wish: Wish | None = None,
-    conduct: Conduct | None = None,
+    wish: RunOptions | None = None,
+    conduct: RunControls | None = None,
 ) -> Run:
     """Play a run, or go on with the one in the folder.
 
@@ -42,7 +42,7 @@ async def evaluate(
         OrsServerError: If the target cannot be asked.
         OSError: If an outcome cannot be written.
     """
-    wish, written = wish or Wish(), RunFolder(folder)
+    wish, written = wish or RunOptions(), RunFolder(folder)
     player, is_own = await _player(agent, wish)
     try:
         if (written.path / RUN_FILE).exists():
@@ -60,12 +60,14 @@ async def evaluate(
             await player.aclose()
 
 
-async def _player(agent: str | Agent | Callable[..., Any], wish: Wish) -> tuple[Agent, bool]:
+async def _player(
+    agent: str | EvaluationAgent | Callable[..., Any], wish: RunOptions
+) -> tuple[EvaluationAgent, bool]:
     """Return the agent, and whether it was made here."""
     options = wish.agent_options or {}
     if isinstance(agent, str):
         return await choose_agent(agent, options, open_reader), True
-    if isinstance(agent, Agent):
+    if isinstance(agent, EvaluationAgent):
         return agent, False
     name = f"{agent.__module__}:{getattr(agent, '__qualname__', type(agent).__qualname__)}"
     return CallableAgent(agent, name, options), True

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ors_server.evaluation.outcomes import Attempt
-from ors_server.evaluation.wording import count_of
+from ors_server.evaluation.number_format import count_of
+from ors_server.evaluation.runs import Attempt
 
 MOST_REASONS = 5
 """Reasons that are shown; the others are counted."""

@@ -1,4 +1,4 @@
-"""Figures of attempts at one task: how many would do, and what the best of several is worth.
+"""GroupFigures of attempts at one task: how many would do, and what the best of several is worth.
 
 Each is the mean over all ways to draw k of the n attempts that were made, without putting any back, so that
 it is an unbiased estimate of what k fresh attempts would come to. All are averages over draws; none draws.

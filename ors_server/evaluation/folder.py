@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from ors_server.errors import RecordError
-from ors_server.evaluation.outcomes import ATTEMPT, FORM, RUN, Attempt, Run
+from ors_server.evaluation.runs import ATTEMPT, FORM, RUN, Attempt, Run
 
 RUN_FILE = "run.json"
 ATTEMPTS_FILE = "attempts.jsonl"

@@ -6,10 +6,11 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any
 
-from ors_server.evaluation.agents.base import Agent, ChecksTarget
-from ors_server.evaluation.budgets import Budget
-from ors_server.evaluation.outcomes import Run
+from ors_server.deprecation import deprecated_names
+from ors_server.evaluation.agents.base import ChecksTarget, EvaluationAgent
+from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
+from ors_server.evaluation.runs import Run
 from ors_server.evaluation.seeds import SEEDS
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject, Split
@@ -17,12 +18,15 @@ from ors_server.wire import JSONObject, Split
 WISH = "wish"
 """Where a run's configuration keeps what was wished for."""
 TEST = "test"
+_find_old = deprecated_names(
+    __name__, {"Wish": "ors_server.evaluation.planning:RunOptions"}, removed_in="0.3"
+)
 MOST_NAME = 80
 """Characters of a run's name before its time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """What is to be played; `None` leaves a setting to its default, or to the run that goes on."""
 
     target: str | None = None
@@ -50,16 +54,16 @@ class Wish:
     """Overrides of the environment's policy."""
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> UsageBudget:
         """What each attempt may use up.
 
         Raises:
             BudgetError: If a limit is not a positive number.
         """
-        return Budget(self.steps, self.tokens, self.cost, self.seconds)
+        return UsageBudget(self.steps, self.tokens, self.cost, self.seconds)
 
 
-async def plan_run(wish: Wish, target: Target, agent: JSONObject, now: datetime) -> Run:
+async def plan_run(wish: RunOptions, target: Target, agent: JSONObject, now: datetime) -> Run:
     """Make a run of a wish.
 
     Args:
@@ -101,7 +105,7 @@ async def plan_run(wish: Wish, target: Target, agent: JSONObject, now: datetime)
     )
 
 
-def wish_of(run: Run) -> Wish:
+def wish_of(run: Run) -> RunOptions:
     """Return what was wished for when a run began.
 
     Args:
@@ -110,14 +114,14 @@ def wish_of(run: Run) -> Wish:
     Raises:
         RunError: If it was not begun by a wish.
     """
-    known = {field.name for field in fields(Wish)}
+    known = {field.name for field in fields(RunOptions)}
     kept: Mapping[str, Any] = run.config.get(WISH) or {}
     if not kept or not set(kept) <= known:
         raise RunError(f"the run {run.run_id} does not say how it was begun, so it cannot go on")
-    return Wish(**kept)
+    return RunOptions(**kept)
 
 
-def go_on(run: Run, wish: Wish) -> Wish:
+def go_on(run: Run, wish: RunOptions) -> RunOptions:
     """Return the wish of a run that goes on, provided that what is said now says the same.
 
     Args:
@@ -130,7 +134,7 @@ def go_on(run: Run, wish: Wish) -> Wish:
     begun = wish_of(run)
     differences = [
         f"{field.name.replace('_', ' ')} was {_shown(getattr(begun, field.name))} and is now {_shown(now)}"
-        for field in fields(Wish)
+        for field in fields(RunOptions)
         if (now := getattr(wish, field.name)) is not None and now != getattr(begun, field.name)
     ]
     if differences:
@@ -162,7 +166,7 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
         raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")
 
 
-async def check_agent(agent: Agent, target: Target) -> None:
+async def check_agent(agent: EvaluationAgent, target: Target) -> None:
     """Refuse a run of which no attempt could be played, before the first one begins.
 
     Args:
@@ -241,7 +245,7 @@ def _unreadable(part: str) -> range:
     raise RunError(f"tasks are numbers and slices such as 0:100 or 3,5,9, not {part!r}")
 
 
-def _check(wish: Wish) -> None:
+def _check(wish: RunOptions) -> None:
     if (wish.attempts or 0) < 1:
         raise RunError(f"each task is attempted at least once, not {wish.attempts} times")
     if not 0 <= (wish.seed or 0) < SEEDS:
@@ -255,3 +259,7 @@ def _safe(text: str) -> str:
 
 def _shown(value: object) -> str:
     return "not set" if value is None else repr(value)
+
+
+def __getattr__(name: str) -> object:
+    return _find_old(name)

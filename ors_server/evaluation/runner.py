@@ -9,11 +9,11 @@ import anyio
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import ClientError
-from ors_server.evaluation.agents.base import Agent
-from ors_server.evaluation.budgets import NO_BUDGET, Budget, RunMeter
+from ors_server.evaluation.agents.base import EvaluationAgent
+from ors_server.evaluation.attempt_runner import AttemptPlace, AttemptRules, AttemptRunner
+from ors_server.evaluation.budgets import NO_BUDGET, RunMeter, UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
-from ors_server.evaluation.playing import AttemptPlayer, Manner, Place
+from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
 from ors_server.evaluation.targets import Target
 
 LOGS = "logs"
@@ -27,12 +27,12 @@ class RunError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class RunControls:
     """How a run is played, as far as it does not change what is played: it may differ when a run goes on."""
 
     concurrency: int = 4
     """Attempts at a time, at least 1."""
-    budget: Budget = NO_BUDGET
+    budget: UsageBudget = NO_BUDGET
     """Of the whole run; what is spent, was spent by the attempts of earlier sittings too, but for seconds."""
     most_errors: int | None = None
     """Attempts that may error one after another before the run stops."""
@@ -91,13 +91,13 @@ class _Progress:
     standing: bytearray
     positions: Mapping[int, int]
 
-    def remaining(self) -> Iterator[Place]:
+    def remaining(self) -> Iterator[AttemptPlace]:
         """Go through what is left, every task once before any is played again."""
         count = len(self.run.indices)
         for number in range(self.run.attempts):
             for position, index in enumerate(self.run.indices):
                 if not self.standing[number * count + position]:
-                    yield Place(self.run.split, index, number + 1)
+                    yield AttemptPlace(self.run.split, index, number + 1)
 
     def add(self, attempt: Attempt) -> None:
         """Count an attempt that has ended; one that errored gives way to a later one at the same place.
@@ -132,9 +132,9 @@ class Runner:
     def __init__(
         self,
         target: Target,
-        agent: Agent,
+        agent: EvaluationAgent,
         folder: RunFolder,
-        conduct: Conduct | None = None,
+        conduct: RunControls | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Keep what a run needs.
@@ -152,14 +152,14 @@ class Runner:
         self._target = target
         self._agent = agent
         self._folder = folder
-        self._conduct = conduct or Conduct()
+        self._conduct = conduct or RunControls()
         self._clock = clock or SystemClock()
         self._turn = anyio.Lock()
         if self._conduct.concurrency < 1:
             raise RunError(f"at least 1 attempt is played at a time, not {self._conduct.concurrency}")
 
     async def play(
-        self, run: Run, budget: Budget = NO_BUDGET, policy: Mapping[str, Any] | None = None
+        self, run: Run, budget: UsageBudget = NO_BUDGET, policy: Mapping[str, Any] | None = None
     ) -> Run:
         """Play what is left of a run.
 
@@ -183,14 +183,14 @@ class Runner:
         with self._folder:
             return await self._go_on(run, budget, policy or {})
 
-    async def _go_on(self, run: Run, budget: Budget, policy: Mapping[str, Any]) -> Run:
+    async def _go_on(self, run: Run, budget: UsageBudget, policy: Mapping[str, Any]) -> Run:
         progress = await anyio.to_thread.run_sync(self._progress, run)
         if progress.tally.ended == run.planned and run.ended_at is not None:
             return run
         run = replace(run, ended_at=None, stop_reason=None)
         await anyio.to_thread.run_sync(self._folder.write, run)
         whole = self._conduct.budget
-        manner = Manner(
+        manner = AttemptRules(
             run.run_id,
             run.seed,
             run.success_at,
@@ -198,7 +198,7 @@ class Runner:
             policy,
             counts_tokens=whole.tokens is not None or whole.cost is not None,
         )
-        player = AttemptPlayer(self._target, self._agent, manner, self._clock)
+        player = AttemptRunner(self._target, self._agent, manner, self._clock)
         spent = await self._play_all(player, progress)
         is_complete = progress.tally.ended == run.planned
         ended = replace(
@@ -209,7 +209,7 @@ class Runner:
         await anyio.to_thread.run_sync(self._folder.write, ended)
         return ended
 
-    def _check(self, budget: Budget) -> None:
+    def _check(self, budget: UsageBudget) -> None:
         """Refuse a budget of cost that nobody could keep.
 
         Raises:
@@ -234,7 +234,7 @@ class Runner:
             progress.forget_errored()
         return progress
 
-    async def _play_all(self, player: AttemptPlayer, progress: _Progress) -> str | None:
+    async def _play_all(self, player: AttemptRunner, progress: _Progress) -> str | None:
         started = self._clock.monotonic()
         slots = anyio.Semaphore(self._conduct.concurrency)
         async with anyio.create_task_group() as group:
@@ -247,7 +247,7 @@ class Runner:
         return None
 
     async def _play_one(
-        self, player: AttemptPlayer, place: Place, progress: _Progress, slots: anyio.Semaphore
+        self, player: AttemptRunner, place: AttemptPlace, progress: _Progress, slots: anyio.Semaphore
     ) -> None:
         try:
             attempt, log = await player.play(place)
@@ -259,18 +259,18 @@ class Runner:
         finally:
             slots.release()
 
-    def _write(self, place: Place, attempt: Attempt, log: list[str]) -> None:
+    def _write(self, place: AttemptPlace, attempt: Attempt, log: list[str]) -> None:
         if log:
             self._keep(place, log)
         self._folder.append(attempt)
 
-    def _keep(self, place: Place, log: list[str]) -> None:
+    def _keep(self, place: AttemptPlace, log: list[str]) -> None:
         path = log_path(self._folder.path, place)
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(line if line.endswith("\n") else f"{line}\n" for line in log))
 
 
-def log_path(folder: Path, place: Place) -> Path:
+def log_path(folder: Path, place: AttemptPlace) -> Path:
     """Return where the log of an attempt is, if it left one.
 
     Args:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ors_server.evaluation.intervals import Interval
-from ors_server.evaluation.outcomes import Run
 from ors_server.evaluation.resampling import Resampling
+from ors_server.evaluation.runs import Run
 from ors_server.recording import JsonCodec
 
 FORM = 1
@@ -17,7 +17,7 @@ FORM = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FigureOptions:
     """How attempts are read."""
 
     success_at: float | None = None
@@ -120,7 +120,7 @@ class AtK:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class GroupFigures:
     """The figures of a group of attempts: a split, or all of them."""
 
     counts: Counts
@@ -176,18 +176,18 @@ class TaskFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """All figures of a run, or of several that were read together."""
 
     runs: tuple[Run, ...]
-    reading: Reading
+    reading: FigureOptions
     resamples: int
     """How many resamples were made; fewer than wanted for very many tasks."""
-    overall: Figures
-    splits: Mapping[str, Figures]
+    overall: GroupFigures
+    splits: Mapping[str, GroupFigures]
     tasks: tuple[TaskFigures, ...]
     """Ordered by split and index."""
     form: int = FORM
 
 
-SUMMARY: JsonCodec[Summary] = JsonCodec(Summary, "summary of a run")
+SUMMARY: JsonCodec[RunSummary] = JsonCodec(RunSummary, "summary of a run")

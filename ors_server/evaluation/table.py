@@ -6,10 +6,7 @@ from typing import TypeAlias
 from rich.table import Table
 from rich.text import Text
 
-from ors_server.evaluation.comparing import Comparison, Difference
-from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summary import Amount, Counts, Estimate, Figures, Rate, Summary
-from ors_server.evaluation.wording import (
+from ors_server.evaluation.number_format import (
     NOTHING,
     between,
     chance,
@@ -20,20 +17,23 @@ from ors_server.evaluation.wording import (
     signed,
     signed_percent,
 )
+from ors_server.evaluation.resampling import Resampling
+from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
+from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
 MOST_CHANGED = 10
 """Tasks that a comparison lists."""
 RATES = ("success_rate", "pass_at_k", "pass_hat_k")
-"""Figures that are shares of 1."""
+"""GroupFigures that are shares of 1."""
 COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
-"""Figures of a comparison that are shown, in this order."""
+"""GroupFigures of a comparison that are shown, in this order."""
 _SHOWN_K = 3
 """So many k greater than 1 are shown, the first and the last among them."""
-_Spelling: TypeAlias = Callable[[Figures], str]
+_Spelling: TypeAlias = Callable[[GroupFigures], str]
 _AMOUNTS = ("steps", "tokens", "cost", "seconds")
 
 
-def summary_table(summary: Summary) -> Table:
+def summary_table(summary: RunSummary) -> Table:
     """Return the figures of a run: one column for each split, and one for all where there are several.
 
     Args:
@@ -50,7 +50,7 @@ def summary_table(summary: Summary) -> Table:
     return table
 
 
-def tasks_table(summary: Summary) -> Table:
+def tasks_table(summary: RunSummary) -> Table:
     """Return the figures of each task, one row for each.
 
     Args:
@@ -73,7 +73,7 @@ def tasks_table(summary: Summary) -> Table:
     return table
 
 
-def summary_remarks(summary: Summary) -> list[str]:
+def summary_remarks(summary: RunSummary) -> list[str]:
     """Return what has to be known beside the figures: what is missing from them, and how they were made.
 
     Args:
@@ -115,7 +115,7 @@ def intervals_remark(kind: str, how: Resampling, resamples: int) -> str:
     return f"{100 * how.confidence:g} % intervals {kind}; {resamples:,} resamples, seed {how.seed}"
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: RunComparison) -> Table:
     """Return the differences between two runs, one row for each figure.
 
     Args:
@@ -141,7 +141,7 @@ def label_of(name: str, k: int) -> str:
     return name.replace("_at_k", f"@{k}").replace("_hat_k", f"^{k}").replace("_", " ")
 
 
-def changes_table(comparison: Comparison) -> Table:
+def changes_table(comparison: RunComparison) -> Table:
     """Return the tasks whose mean return changed most.
 
     Args:
@@ -157,7 +157,7 @@ def changes_table(comparison: Comparison) -> Table:
     return table
 
 
-def comparison_remarks(comparison: Comparison) -> list[str]:
+def comparison_remarks(comparison: RunComparison) -> list[str]:
     """Return what has to be known beside the differences: the record, what is left out, what else differs.
 
     Args:
@@ -194,7 +194,7 @@ def _some(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def difference_cells(found: Difference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
+def difference_cells(found: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
     """Spell both figures, their difference, its interval and its p-value.
 
     Args:
@@ -218,7 +218,7 @@ def _brief(value: float) -> str:
     return signed(value, 3)
 
 
-def _rows(overall: Figures) -> list[tuple[str, _Spelling]]:
+def _rows(overall: GroupFigures) -> list[tuple[str, _Spelling]]:
     rows: list[tuple[str, _Spelling]] = [
         ("tasks", lambda figures: f"{figures.counts.tasks:,}"),
         ("attempts", lambda figures: f"{figures.counts.counted:,} of {figures.counts.recorded:,} counted"),
@@ -236,7 +236,7 @@ def _rows(overall: Figures) -> list[tuple[str, _Spelling]]:
     return rows
 
 
-def _shown_ks(overall: Figures) -> list[int]:
+def _shown_ks(overall: GroupFigures) -> list[int]:
     ks = [found.k for found in overall.at_k if found.k > 1]
     return ks if len(ks) <= _SHOWN_K else [ks[0], ks[len(ks) // 2], ks[-1]]
 
@@ -260,7 +260,7 @@ def _rate(found: Rate | None) -> str:
 def _spelling_of(name: str) -> _Spelling:
     spell = duration if name == "seconds" else number
 
-    def spelling(figures: Figures) -> str:
+    def spelling(figures: GroupFigures) -> str:
         found: Amount | None = getattr(figures, name)
         return NOTHING if found is None else f"{spell(found.mean.value)} each, {spell(found.total)} in all"
 
@@ -268,7 +268,7 @@ def _spelling_of(name: str) -> _Spelling:
 
 
 def _spelling_at(name: str, k: int) -> _Spelling:
-    def spelling(figures: Figures) -> str:
+    def spelling(figures: GroupFigures) -> str:
         found = next((found for found in figures.at_k if found.k == k), None)
         if found is None:
             return NOTHING

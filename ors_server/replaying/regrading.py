@@ -11,7 +11,7 @@ import anyio.from_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ors_server.replaying.choosing import Episodes, task_of
-from ors_server.replaying.recorded import RecordedEpisode
+from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.rewards.batch.scoring import CONCURRENCY, TIME_LIMIT, BatchScorer
 from ors_server.rewards.recorded_fields import FINAL_RESPONSE_FROM, GROUP, write_recorded
 from ors_server.rewards.result import RewardResult
@@ -26,7 +26,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RegradeWish:
+class RegradeRequest:
     """How episodes are to be judged again."""
 
     reward: str
@@ -81,7 +81,7 @@ class Regraded:
         }
 
 
-async def regrade(episodes: Episodes, wish: RegradeWish, tell: Callable[[Regraded], None]) -> int:
+async def regrade(episodes: Episodes, wish: RegradeRequest, tell: Callable[[Regraded], None]) -> int:
     """Judge recorded episodes with another reward.
 
     Few episodes are held at a time, however many there are.
@@ -107,7 +107,7 @@ async def regrade(episodes: Episodes, wish: RegradeWish, tell: Callable[[Regrade
 
 
 async def _judge(
-    scorer: BatchScorer, episodes: Episodes, wish: RegradeWish, tell: Callable[[Regraded], None]
+    scorer: BatchScorer, episodes: Episodes, wish: RegradeRequest, tell: Callable[[Regraded], None]
 ) -> None:
     send, receive = anyio.create_memory_object_stream[RecordedEpisode](AHEAD)
     pending: deque[_Header] = deque()
@@ -141,7 +141,7 @@ def paid_by_tools(record: EpisodeRecord, steps: tuple[Step, ...]) -> float | Non
     return record.summary.reward_sum if any(PAID in step.components for step in steps) else None
 
 
-def _scorer(wish: RegradeWish) -> BatchScorer:
+def _scorer(wish: RegradeRequest) -> BatchScorer:
     return BatchScorer(
         wish.reward,
         jobs=wish.jobs,
@@ -160,7 +160,7 @@ async def _feed(
 
 
 def _rows(
-    receive: MemoryObjectReceiveStream[RecordedEpisode], wish: RegradeWish, pending: deque[_Header]
+    receive: MemoryObjectReceiveStream[RecordedEpisode], wish: RegradeRequest, pending: deque[_Header]
 ) -> Generator[Row, None, None]:
     """Give rows to the worker thread that asks for them."""
     while True:

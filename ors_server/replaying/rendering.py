@@ -5,8 +5,8 @@ import json
 from collections.abc import Generator, Sequence
 from typing import Any, cast
 
-from ors_server.replaying.comparing import Difference
-from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict, Verdict
+from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
+from ors_server.replaying.step_comparison import ReplayDifference
 
 MAX_LINES = 40
 """Lines of one difference that are shown."""
@@ -54,12 +54,12 @@ def summarise(replay: EpisodeReplay) -> str:
     ]
     told += [f"the {difference.field} differs" for difference in replay.differences]
     reason = "" if replay.failure is None else f": {replay.failure}"
-    if replay.verdict is Verdict.FAILED:
+    if replay.verdict is ReplayVerdict.FAILED:
         return f"{replay.verdict}{reason}"
     return f"{replay.verdict}: {', '.join(told)}"
 
 
-def explain(difference: Difference) -> list[str]:
+def explain(difference: ReplayDifference) -> list[str]:
     """Show a difference as lines that begin with `-` (was), `+` (is) or a space (both).
 
     Args:

@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
-from ors_server.replaying.comparing import Difference, compare_blocks, compare_origins, compare_steps
 from ors_server.replaying.normalising import Normaliser
-from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict
-from ors_server.replaying.recorded import (
+from ors_server.replaying.recorded_episode import (
     TIMEOUT,
     RecordedCall,
     RecordedEpisode,
@@ -22,14 +20,21 @@ from ors_server.replaying.recorded import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.replaying.session import ReplaySession
+from ors_server.replaying.replay_result import EpisodeReplay, StepReplay, StepVerdict
+from ors_server.replaying.replay_session import ReplaySession
 from ors_server.replaying.stage import Stage
+from ors_server.replaying.step_comparison import (
+    ReplayDifference,
+    compare_blocks,
+    compare_origins,
+    compare_steps,
+)
 from ors_server.sessions.manager import hash_task
 from ors_server.trajectory import Step, StepStatus
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayWish:
+class ReplayRequest:
     """How a replay is to be made."""
 
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -39,7 +44,7 @@ class ReplayWish:
 
 
 async def replay_episode(
-    episode: RecordedEpisode, stage: Stage, wish: ReplayWish | None = None
+    episode: RecordedEpisode, stage: Stage, wish: ReplayRequest | None = None
 ) -> EpisodeReplay:
     """Play an episode again in a fresh session, and compare.
 
@@ -51,7 +56,7 @@ async def replay_episode(
     Returns:
         What it came to; whatever goes wrong is in it.
     """
-    wish = wish or ReplayWish()
+    wish = wish or ReplayRequest()
     origin = episode.record.origin
     notes = _notes_of(episode)
     if hash_task(origin.task_spec) != origin.task_hash:
@@ -83,12 +88,12 @@ async def replay_steps(
     Raises:
         AuthorError: If the session's setup failed.
     """
-    run = _Run(session, normaliser)
+    run = _ReplayRun(session, normaliser)
     return tuple([await run.take(step) for step in steps])
 
 
 @dataclass(slots=True)
-class _Run:
+class _ReplayRun:
     """The calls of one replay, as they are made."""
 
     session: ReplaySession
@@ -129,14 +134,14 @@ class _Run:
         if now is None:
             self.ended = f"the replayed episode was over before step {step.number}"
             return self._judge(
-                step, (Difference("status", step.status.value, "not run: the episode is over"),)
+                step, (ReplayDifference("status", step.status.value, "not run: the episode is over"),)
             )
         if now.status is StepStatus.FAILED and is_machinery(now.error_code):
             self.ended = f"the machinery failed step {step.number} here ({now.error_code}): {now.error}"
             return _told(step, StepVerdict.UNPLAYED, self.ended)
         return self._judge(step, compare_steps(step, now, self.normaliser))
 
-    def _judge(self, step: Step, differences: tuple[Difference, ...]) -> StepReplay:
+    def _judge(self, step: Step, differences: tuple[ReplayDifference, ...]) -> StepReplay:
         if not differences:
             return _told(step, StepVerdict.SAME)
         verdict = StepVerdict.UNCERTAIN if self.is_uncertain else StepVerdict.DIFFERENT
@@ -147,14 +152,14 @@ async def _play(episode: RecordedEpisode, session: ReplaySession, volatile: tupl
     record = episode.record
     ids = (record.origin.session_id, session.origin.session_id)
     normaliser = Normaliser((*session.volatile, *volatile), ids)
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ReplayDifference, ...] = ()
     try:
         if record.prompt is not None:
             differences = compare_blocks("prompt", record.prompt, await session.prompt(), normaliser)
         elif episode.has_failed_setup:
             await session.prompt()  # which waits for setup
         if episode.has_failed_setup:
-            differences = (Difference("setup", "failed", "done"),)
+            differences = (ReplayDifference("setup", "failed", "done"),)
         return EpisodeReplay(
             record.origin, await replay_steps(episode.steps, session, normaliser), differences
         )
@@ -164,13 +169,13 @@ async def _play(episode: RecordedEpisode, session: ReplaySession, volatile: tupl
         if setup is not None:
             differences = _compare_setup(episode, setup)
         else:
-            differences = (Difference("prompt", normaliser.blocks(record.prompt or ()), failed),)
+            differences = (ReplayDifference("prompt", normaliser.blocks(record.prompt or ()), failed),)
         steps = tuple(_told(step, StepVerdict.UNPLAYED, failed) for step in episode.steps)
         return EpisodeReplay(record.origin, steps, differences)
 
 
-def _compare_setup(episode: RecordedEpisode, error: str) -> tuple[Difference, ...]:
-    return () if episode.has_failed_setup else (Difference("setup", "done", f"failed: {error}"),)
+def _compare_setup(episode: RecordedEpisode, error: str) -> tuple[ReplayDifference, ...]:
+    return () if episode.has_failed_setup else (ReplayDifference("setup", "done", f"failed: {error}"),)
 
 
 def _notes_of(episode: RecordedEpisode) -> tuple[str, ...]:

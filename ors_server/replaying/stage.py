@@ -17,8 +17,8 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
-from ors_server.replaying.rules import overrides_of, recorded_policy
-from ors_server.replaying.session import ReplaySession, create_session, has_same_task, read_environment
+from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
+from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.trajectory import EpisodeOrigin

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from ors_server.evaluation.comparing import compare
+from ors_server.evaluation.attempt_transcripts import Transcript, TranscriptStep
 from ors_server.evaluation.report.comparison_page import comparison_report
 from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summarising import summarise
-from ors_server.evaluation.summary import Reading
-from ors_server.evaluation.transcripts import Transcript, TranscriptStep
+from ors_server.evaluation.run_comparison import compare
+from ors_server.evaluation.run_figures import summarise
+from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_lively, make_outcome
 
 CHROMIUM = os.environ.get("ORS_TEST_CHROMIUM", "/usr/bin/chromium")
@@ -21,7 +21,7 @@ ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking",
 LIMIT = 10_000
 """Milliseconds that the browser may take for anything."""
 TASKS, ATTEMPTS = 30, 4
-READING = Reading(resampling=Resampling(200))
+READING = FigureOptions(resampling=Resampling(200))
 
 
 class Watched:

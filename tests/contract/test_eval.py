@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from ors_server.authoring.loading import installed_environments, load_environments
-from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.folder import read_attempts
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.runner import Conduct
+from ors_server.evaluation.runner import RunControls
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.chat_server import ChatServer, said
 from tests.fixtures.evaluation_plays import make_run, play_run
@@ -46,7 +46,7 @@ async def evaluated(name, agent, folder, **changes):
     )
     store = MemoryStore()
     async with open_local_target(name, store=store) as target:
-        _, attempts = await play_run(target, agent, folder, run, Conduct(concurrency=3))
+        _, attempts = await play_run(target, agent, folder, run, RunControls(concurrency=3))
     for attempt in attempts:
         record = await store.find(attempt.episode_id)
         assert record.summary.episode_return == attempt.episode_return

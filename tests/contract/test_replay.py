@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from ors_server.authoring.loading import installed_environments
-from ors_server.replaying.outcome import EpisodeReplay, Verdict
-from ors_server.replaying.recorded import RecordedEpisode
+from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
+from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
 from ors_server.replaying.stage import open_local_stage
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.store.memory import MemoryStore
@@ -97,7 +97,7 @@ async def test_recorded_episodes_of_an_installed_environment_replay_identically(
     tasks = 3 * TASKS.get(name, 1)
     assert len(replays) == 3 * tasks
     assert sum(episode.record.summary.episode_return == 1.0 for episode in episodes) >= tasks
-    wrong = [replay.as_json() for replay in replays if replay.verdict is not Verdict.IDENTICAL]
+    wrong = [replay.as_json() for replay in replays if replay.verdict is not ReplayVerdict.IDENTICAL]
     assert wrong == []
     assert any(len(replay.steps) > 2 for replay in replays)
     assert {note for replay in replays for note in replay.notes} <= {"the server's version was 0 and is 0"}
@@ -111,7 +111,7 @@ async def test_they_do_so_where_an_isolation_shows_paths_of_the_host(name, choic
     with anyio.fail_after(LIMIT):
         async with recorded(name, wanted) as episodes, open_local_stage(wanted=wanted) as stage:
             replays = [await replay_episode(episode, stage) for episode in episodes]
-    assert [replay.as_json() for replay in replays if replay.verdict is not Verdict.IDENTICAL] == []
+    assert [replay.as_json() for replay in replays if replay.verdict is not ReplayVerdict.IDENTICAL] == []
 
 
 def test_work_is_played_of_every_bundled_environment():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.evaluation.folder import read_attempts
-from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.runs import Attempt
 
 ROOT = Path(__file__).parents[2]
 GUESSING = f"{ROOT / 'tests/fixtures/evaluated_environments.py'}:Guessing"

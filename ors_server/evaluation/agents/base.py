@@ -50,7 +50,7 @@ class ChecksTarget(Protocol):
 
 
 @runtime_checkable
-class Agent(Protocol):
+class EvaluationAgent(Protocol):
     """Plays attempts, many at the same time."""
 
     plays_outside: bool

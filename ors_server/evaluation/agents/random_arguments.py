@@ -28,11 +28,11 @@ def draw_arguments(schema: JSONObject | None, rng: Random) -> JSONObject:
     """
     if schema is None:
         return {}
-    drawn = _Draw(rng, schema.get("$defs", {})).value({"type": "object", **schema}, 0)
+    drawn = _ArgumentSource(rng, schema.get("$defs", {})).value({"type": "object", **schema}, 0)
     return cast("JSONObject", drawn) if isinstance(drawn, dict) else {}
 
 
-class _Draw:
+class _ArgumentSource:
     def __init__(self, rng: Random, definitions: Schema) -> None:
         self._rng = rng
         self._definitions = definitions

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from ors_server.evaluation.comparing import Comparison, Difference
-from ors_server.evaluation.outcomes import Run
+from ors_server.evaluation.number_format import chance, count_of
 from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
+from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable, plain_table
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.page import agent_name, run_facts
-from ors_server.evaluation.report.rows import MAX_ROWS, Column, LongTable, plain_table
 from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
+from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
+from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
-from ors_server.evaluation.wording import chance, count_of
 
-_SECTIONS = (("figures", "Figures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
+_SECTIONS = (("figures", "GroupFigures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
 _TILES = 4
 _COLUMNS = (
     Column("task", in_id=True),
@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 
 
-def comparison_report(comparison: Comparison) -> str:
+def comparison_report(comparison: RunComparison) -> str:
     """Return the report of a comparison as a page of its own.
 
     Args:
@@ -38,7 +38,7 @@ def comparison_report(comparison: Comparison) -> str:
     body = (
         section(
             "figures",
-            "Figures",
+            "GroupFigures",
             _tiles(comparison),
             remarks([f"{words[:1].upper()}{words[1:]}." for words in told]),
             element("div", _table(comparison), class_="card"),
@@ -64,14 +64,14 @@ def _name(run: Run) -> str:
     return f"{agent_name(run)} ({run.run_id})"
 
 
-def _tiles(comparison: Comparison) -> Markup:
+def _tiles(comparison: RunComparison) -> Markup:
     shown = [name for name in COMPARED if name in comparison.figures][:_TILES]
     return element(
         "div", *(_tile(name, comparison.figures[name], comparison.k) for name in shown), class_="tiles"
     )
 
 
-def _tile(name: str, found: Difference, k: int) -> Markup:
+def _tile(name: str, found: FigureDifference, k: int) -> Markup:
     first, second, change, within, p = difference_cells(found, is_rate=name in RATES)
     is_clear = found.interval is not None and (found.interval.low > 0 or found.interval.high < 0)
     is_up = found.difference > 0
@@ -80,7 +80,7 @@ def _tile(name: str, found: Difference, k: int) -> Markup:
     return tile(label_of(name, k), change, aside, zero_bar(f"tile-{name}", found), style)
 
 
-def _table(comparison: Comparison) -> Markup:
+def _table(comparison: RunComparison) -> Markup:
     rows = [
         (label_of(name, comparison.k), *difference_cells(comparison.figures[name], is_rate=name in RATES))
         for name in COMPARED
@@ -92,7 +92,7 @@ def _table(comparison: Comparison) -> Markup:
     return plain_table(headings, rows, f"Over the matched tasks.{told}")
 
 
-def _tasks(comparison: Comparison) -> Markup:
+def _tasks(comparison: RunComparison) -> Markup:
     rows = [
         (
             f"{one.split}/{one.index}",

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ors_server.evaluation.comparing import Comparison, Difference, TaskChange
+from ors_server.evaluation.number_format import count_of, number, signed
 from ors_server.evaluation.report.drawing import Drawing, Frame, widened
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.plots import MOST_TASKS, WIDE, Plot
-from ors_server.evaluation.wording import count_of, number, signed
+from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 
 SQUARE = Frame(height=400)
 _GRID = 30
@@ -23,7 +23,7 @@ class _Bar:
     words: str
 
 
-def differences(comparison: Comparison) -> Plot:
+def differences(comparison: RunComparison) -> Plot:
     """Draw how much each task's mean return changed, from the greatest gain to the greatest loss.
 
     Args:
@@ -60,7 +60,7 @@ def differences(comparison: Comparison) -> Plot:
     )
 
 
-def _mean_band(drawing: Drawing, overall: Difference, end: float) -> None:
+def _mean_band(drawing: Drawing, overall: FigureDifference, end: float) -> None:
     if overall.interval is not None:
         low, high = overall.interval.low, overall.interval.high
         drawing.band([(0.0, low, high), (end, low, high)])
@@ -82,7 +82,7 @@ def _words(one: TaskChange) -> str:
     return f"{one.split}/{one.index}: {signed(one.difference)} ({number(one.first)} to {number(one.second)})"
 
 
-def both_returns(comparison: Comparison) -> Plot:
+def both_returns(comparison: RunComparison) -> Plot:
     """Draw each task where its mean returns in both runs put it; more tasks at a place make a larger mark.
 
     Args:
@@ -128,7 +128,7 @@ def _place(one: TaskChange, low: float, high: float, *, is_coarse: bool) -> tupl
     return low + round((one.first - low) / size) * size, low + round((one.second - low) / size) * size
 
 
-def record(comparison: Comparison) -> Plot:
+def record(comparison: RunComparison) -> Plot:
     """Draw at how many tasks the second run does better, alike and worse.
 
     Args:
@@ -156,7 +156,7 @@ def record(comparison: Comparison) -> Plot:
     )
 
 
-def zero_bar(name: str, found: Difference) -> Markup:
+def zero_bar(name: str, found: FigureDifference) -> Markup:
     """Draw a difference and its interval beside 0.
 
     Args:

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ors_server.evaluation.number_format import number
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.wording import number
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _TICKS = 5

@@ -5,22 +5,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
+from ors_server.evaluation.attempt_transcripts import Transcript
 from ors_server.evaluation.failures import failure_lines
-from ors_server.evaluation.gathering import Outcome
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
-from ors_server.evaluation.planning import WISH
-from ors_server.evaluation.played import Reader, tokens_of
-from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.report.plots import (
-    Valued,
-    at_k,
-    histogram,
-    interval_bar,
-    returns_by_task,
-    running_mean,
-    stop_reasons,
+from ors_server.evaluation.number_format import (
+    NOTHING,
+    between,
+    count_of,
+    duration,
+    number,
+    percent,
 )
-from ors_server.evaluation.report.rows import (
+from ors_server.evaluation.planning import WISH
+from ors_server.evaluation.report.long_table import (
     MAX_ROWS,
     MAX_TEXT,
     Cell,
@@ -29,22 +25,26 @@ from ors_server.evaluation.report.rows import (
     cut,
     plain_table,
 )
-from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
-from ors_server.evaluation.report.transcripts import name_of, render_transcripts
-from ors_server.evaluation.summary import Amount, Estimate, Rate, Summary, TaskFigures
-from ors_server.evaluation.table import intervals_remark, remarks_on
-from ors_server.evaluation.transcripts import Transcript
-from ors_server.evaluation.wording import (
-    NOTHING,
-    between,
-    count_of,
-    duration,
-    number,
-    percent,
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.plots import (
+    HistogramValue,
+    at_k,
+    histogram,
+    interval_bar,
+    returns_by_task,
+    running_mean,
+    stop_reasons,
 )
+from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
+from ors_server.evaluation.report.transcript_section import name_of, render_transcripts
+from ors_server.evaluation.run_results import RunResults
+from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
+from ors_server.evaluation.summary import Amount, Estimate, Rate, RunSummary, TaskFigures
+from ors_server.evaluation.table import intervals_remark, remarks_on
+from ors_server.evaluation.task_attempts import Reader, tokens_of
 
 SECTIONS = (
-    ("figures", "Figures"),
+    ("figures", "GroupFigures"),
     ("plots", "Plots"),
     ("tasks-section", "Tasks"),
     ("attempts-section", "Attempts"),
@@ -96,7 +96,7 @@ _OPTIONS = {
 """What the options are called on the page."""
 
 
-def run_report(summary: Summary, outcome: Outcome, transcripts: Sequence[Transcript] = ()) -> str:
+def run_report(summary: RunSummary, outcome: RunResults, transcripts: Sequence[Transcript] = ()) -> str:
     """Return the report of a run as a page of its own.
 
     Args:
@@ -110,7 +110,7 @@ def run_report(summary: Summary, outcome: Outcome, transcripts: Sequence[Transcr
     body = (
         section(
             "figures",
-            "Figures",
+            "GroupFigures",
             _tiles(summary),
             remarks(_remarks(summary, outcome)),
             _splits(summary),
@@ -145,7 +145,7 @@ def agent_name(run: Run) -> str:
     return " · ".join(names) or "an agent"
 
 
-def _lead(summary: Summary) -> str:
+def _lead(summary: RunSummary) -> str:
     first, counts = summary.runs[0], summary.overall.counts
     ended = max((run.ended_at for run in summary.runs if run.ended_at), default=None)
     until = f" to {_moment(ended)}" if ended else ", not ended"
@@ -159,7 +159,7 @@ def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M}"
 
 
-def _remarks(summary: Summary, outcome: Outcome) -> list[str]:
+def _remarks(summary: RunSummary, outcome: RunResults) -> list[str]:
     stops = [
         f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
     ]
@@ -168,7 +168,7 @@ def _remarks(summary: Summary, outcome: Outcome) -> list[str]:
     return [f"{words[:1].upper()}{words[1:]}." for words in found]
 
 
-def _tiles(summary: Summary) -> Markup:
+def _tiles(summary: RunSummary) -> Markup:
     overall = summary.overall
     last = overall.at_k[-1] if overall.at_k else None
     tiles = [
@@ -209,7 +209,7 @@ def _rate_tile(found: Rate | None, pessimistic: Rate | None) -> Markup:
     return tile("Success rate", percent(found.value), aside, drawing)
 
 
-def _counts_tile(summary: Summary) -> Markup:
+def _counts_tile(summary: RunSummary) -> Markup:
     counts = summary.overall.counts
     parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
     told = [f"{count:,} {words}" for count, words in parts if count]
@@ -220,7 +220,7 @@ def _amount_tile(name: str, found: Amount) -> Markup:
     return tile(f"{name} per attempt", number(found.mean.value), f"{number(found.total)} in all")
 
 
-def _splits(summary: Summary) -> Markup:
+def _splits(summary: RunSummary) -> Markup:
     if len(summary.splits) < 2:  # noqa: PLR2004  (one split is all of them)
         return Markup("")
     rows = [
@@ -239,7 +239,7 @@ def _splits(summary: Summary) -> Markup:
     return element("div", plain_table(headings, rows, "By split"), class_="card")
 
 
-def _metrics(summary: Summary) -> Markup:
+def _metrics(summary: RunSummary) -> Markup:
     metrics = summary.overall.metrics
     if not metrics:
         return Markup("")
@@ -252,9 +252,9 @@ def _metrics(summary: Summary) -> Markup:
     return element("div", plain_table(("metric", "mean", "least", "greatest"), rows, caption), class_="card")
 
 
-def _plots(summary: Summary, counted: Sequence[Attempt], reader: Reader) -> Markup:
-    def values(of: Sequence[tuple[float | None, Attempt]]) -> list[Valued]:
-        return [Valued(float(value), reader.succeeded(one)) for value, one in of if value is not None]
+def _plots(summary: RunSummary, counted: Sequence[Attempt], reader: Reader) -> Markup:
+    def values(of: Sequence[tuple[float | None, Attempt]]) -> list[HistogramValue]:
+        return [HistogramValue(float(value), reader.succeeded(one)) for value, one in of if value is not None]
 
     tokens = values([(tokens_of(one), one) for one in counted])
     return figures(
@@ -294,7 +294,7 @@ def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
     return table.render(known=len(tasks))
 
 
-def _attempts(outcome: Outcome, reader: Reader, told: Collection[str]) -> Markup:
+def _attempts(outcome: RunResults, reader: Reader, told: Collection[str]) -> Markup:
     several = len(outcome.runs) > 1
     columns = (*_ATTEMPT_COLUMNS, Column("run", "mono", in_id=True)) if several else _ATTEMPT_COLUMNS
     rows = [
@@ -377,7 +377,7 @@ def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _about(summary: Summary) -> str:
+def _about(summary: RunSummary) -> str:
     how = summary.reading.resampling
     threshold = summary.reading.success_at
     success = "" if threshold is None else f" A success is a return of at least {threshold:g}."

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ors_server.evaluation.intervals import Interval, z_of
-from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.number_format import between, count_of, number, percent
 from ors_server.evaluation.report.drawing import Drawing, Frame, apart, ticks, widened
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.summary import AtK, Summary, TaskFigures
-from ors_server.evaluation.wording import between, count_of, number, percent
+from ors_server.evaluation.runs import Attempt
+from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
 WIDE = Frame(width=1160, height=290, bottom=30)
 MOST_VALUES = 12
@@ -46,14 +46,14 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Valued:
+class HistogramValue:
     """One attempt's value in a histogram."""
 
     value: float
     is_success: bool
 
 
-def histogram(name: str, title: str, label: str, values: Sequence[Valued]) -> Plot | None:
+def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue]) -> Plot | None:
     """Draw how often values occur, those of successes apart.
 
     Args:
@@ -117,7 +117,7 @@ class _Bins:
         words = [(start, end, f"{number(start)} to {number(end)}") for start, end in pairwise(edges)]
         return _Bins(words, places, are_values=False)
 
-    def tally(self, values: Sequence[Valued]) -> list[tuple[int, int]]:
+    def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
         """Return for each bar how many successes there are, and how many others."""
         found = Counter((self.places[one.value], one.is_success) for one in values)
         return [(found[place, True], found[place, False]) for place in range(len(self.bars))]
@@ -205,7 +205,7 @@ def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[floa
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class TaskMark:
     """One mark of the plot of tasks: a task, or several that follow each other."""
 
     mean: float
@@ -214,7 +214,7 @@ class Ranked:
     words: str
 
 
-def returns_by_task(summary: Summary) -> Plot | None:
+def returns_by_task(summary: RunSummary) -> Plot | None:
     """Draw the mean return of each task, the best first, with its interval.
 
     Args:
@@ -247,7 +247,7 @@ def returns_by_task(summary: Summary) -> Plot | None:
     )
 
 
-def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[Ranked], str]:
+def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
     if len(tasks) <= MOST_TASKS:
         caption = "Each point is a task, with the interval of its mean return (arrow: beyond the plot)."
         return [_alone(task) for task in tasks], caption
@@ -260,21 +260,21 @@ def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[Ranked], str]:
     return [_together(group, round(place * step)) for place, group in enumerate(groups)], caption
 
 
-def _alone(task: TaskFigures) -> Ranked:
+def _alone(task: TaskFigures) -> TaskMark:
     mean = task.reward or 0.0
     within = task.interval
     words = f"{task.split}/{task.index}: {number(mean)}"
     if within is None:
-        return Ranked(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
+        return TaskMark(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
     told = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
-    return Ranked(mean, within.low, within.high, told)
+    return TaskMark(mean, within.low, within.high, told)
 
 
-def _together(tasks: Sequence[TaskFigures], first: int) -> Ranked:
+def _together(tasks: Sequence[TaskFigures], first: int) -> TaskMark:
     mean = math.fsum(task.reward or 0.0 for task in tasks) / len(tasks)
     low, high = _least(tasks), _greatest(tasks)
     words = f"ranks {first + 1:,} to {first + len(tasks):,}: {number(mean)} ({number(low)} to {number(high)})"
-    return Ranked(mean, low, high, words)
+    return TaskMark(mean, low, high, words)
 
 
 def _least(tasks: Sequence[TaskFigures]) -> float:
@@ -342,7 +342,7 @@ def _row_at(one: AtK) -> tuple[str, ...]:
     )
 
 
-def stop_reasons(summary: Summary) -> Plot | None:
+def stop_reasons(summary: RunSummary) -> Plot | None:
     """Draw how many attempts ended for each reason.
 
     Args:

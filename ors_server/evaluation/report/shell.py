@@ -6,9 +6,9 @@ from hashlib import sha256
 from importlib.resources import files
 
 from ors_server._version import __version__
+from ors_server.evaluation.report.long_table import plain_table
 from ors_server.evaluation.report.markup import Markup, element, join
 from ors_server.evaluation.report.plots import Plot
-from ors_server.evaluation.report.rows import plain_table
 
 
 def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> str:

@@ -16,7 +16,7 @@ from ors_server.cli.eval_options import EvalOptions
 from ors_server.cli.eval_progress import headline, progress
 from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.folder import read_attempts, read_run
-from ors_server.evaluation.planning import Wish
+from ors_server.evaluation.planning import RunOptions
 from ors_server.evaluation.runner import Tally
 from tests.conftest import LiveServer
 from tests.fixtures.chat_server import ChatServer, played_by_hint
@@ -387,5 +387,5 @@ def test_the_running_figures_are_told_in_a_few_words(tally, words):
 def test_every_wish_has_an_option():
     options = {field.name.removeprefix("max_") for field in fields(EvalOptions)}
     options |= {"agent_options"} if "agent_option" in options else set()
-    assert {field.name for field in fields(Wish)} <= options
+    assert {field.name for field in fields(RunOptions)} <= options
     assert evaluate.__doc__

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ors_server.evaluation.comparing import COMPARISON
 from ors_server.evaluation.folder import RunFolder
+from ors_server.evaluation.run_comparison import COMPARISON
 from ors_server.evaluation.summary import SUMMARY
 from tests.fixtures.made_runs import make_lively, make_outcome
 

@@ -2,8 +2,15 @@
 
 import pytest
 
-from ors_server.evaluation.budgets import Budget, BudgetError, BudgetSpentError, Limit, Meter, RunMeter
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus
+from ors_server.evaluation.budgets import (
+    BudgetError,
+    BudgetSpentError,
+    Limit,
+    Meter,
+    RunMeter,
+    UsageBudget,
+)
+from ors_server.evaluation.runs import Attempt, AttemptStatus
 from ors_server.evaluation.seeds import SEEDS, seed_of
 from tests.fixtures.evaluation_plays import BEGUN
 
@@ -33,11 +40,11 @@ ERRORED = attempt(status=AttemptStatus.ERRORED, episode_return=None, success=Non
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf")], ids=str)
 def test_a_budget_is_a_positive_number(name, limit):
     with pytest.raises(BudgetError, match=name):
-        Budget(**{name: limit})
+        UsageBudget(**{name: limit})
 
 
 def test_a_call_too_many_is_refused_and_not_counted():
-    meter = Meter(Budget(steps=2))
+    meter = Meter(UsageBudget(steps=2))
     meter.begin_call()
     meter.begin_call()
     with pytest.raises(BudgetSpentError, match="step budget") as spent:
@@ -48,8 +55,8 @@ def test_a_call_too_many_is_refused_and_not_counted():
 @pytest.mark.parametrize(
     ("budget", "spending", "limit"),
     [
-        pytest.param(Budget(tokens=100), (60, 41, None), Limit.TOKENS, id="tokens"),
-        pytest.param(Budget(cost=1.0), (1, 1, 1.01), Limit.COST, id="cost"),
+        pytest.param(UsageBudget(tokens=100), (60, 41, None), Limit.TOKENS, id="tokens"),
+        pytest.param(UsageBudget(cost=1.0), (1, 1, 1.01), Limit.COST, id="cost"),
     ],
 )
 def test_spending_more_than_there_is_is_counted_and_stops(budget, spending, limit):
@@ -61,7 +68,7 @@ def test_spending_more_than_there_is_is_counted_and_stops(budget, spending, limi
 
 
 def test_spending_exactly_what_there_is_goes_through():
-    meter = Meter(Budget(tokens=100, cost=1.0))
+    meter = Meter(UsageBudget(tokens=100, cost=1.0))
     meter.spend(60, 40, 1.0)
     assert (meter.tokens_in, meter.tokens_out) == (60, 40)
 
@@ -78,12 +85,14 @@ def test_what_nobody_counted_stays_unknown():
 @pytest.mark.parametrize(
     ("budget", "ended", "seconds", "limit"),
     [
-        pytest.param(Budget(steps=10), attempt(steps=10), 0, Limit.STEPS, id="steps"),
-        pytest.param(Budget(tokens=10), attempt(tokens_in=4, tokens_out=6), 0, Limit.TOKENS, id="tokens"),
-        pytest.param(Budget(cost=2.0), attempt(cost=2.5), 0, Limit.COST, id="cost"),
-        pytest.param(Budget(seconds=60), attempt(), 60, Limit.SECONDS, id="seconds"),
-        pytest.param(Budget(), attempt(steps=10**6, cost=1e9), 1e9, None, id="none"),
-        pytest.param(Budget(steps=10), attempt(steps=9), 0, None, id="enough is left"),
+        pytest.param(UsageBudget(steps=10), attempt(steps=10), 0, Limit.STEPS, id="steps"),
+        pytest.param(
+            UsageBudget(tokens=10), attempt(tokens_in=4, tokens_out=6), 0, Limit.TOKENS, id="tokens"
+        ),
+        pytest.param(UsageBudget(cost=2.0), attempt(cost=2.5), 0, Limit.COST, id="cost"),
+        pytest.param(UsageBudget(seconds=60), attempt(), 60, Limit.SECONDS, id="seconds"),
+        pytest.param(UsageBudget(), attempt(steps=10**6, cost=1e9), 1e9, None, id="none"),
+        pytest.param(UsageBudget(steps=10), attempt(steps=9), 0, None, id="enough is left"),
     ],
 )
 def test_a_run_s_budget_is_spent_once_it_is_reached(budget, ended, seconds, limit):

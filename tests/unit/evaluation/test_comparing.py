@@ -3,13 +3,13 @@
 import pytest
 import scipy.stats
 
-from ors_server.evaluation.comparing import COMPARISON, ComparisonError, Unmatched, compare
-from ors_server.evaluation.gathering import outcome_of
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summary import Reading
+from ors_server.evaluation.run_comparison import COMPARISON, ComparisonError, UnmatchedTasks, compare
+from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
 
-QUICK = Reading(resampling=Resampling(500))
+QUICK = FigureOptions(resampling=Resampling(500))
 
 
 def compared(first, second, reading=QUICK, **changes):
@@ -101,7 +101,7 @@ def test_what_is_not_compared_is_told():
     )
     found = compare(first, second, QUICK)
     assert found.matched == 1
-    assert found.unmatched == Unmatched(("test/1",), ("test/7",), ("test/2",), ("test/3",))
+    assert found.unmatched == UnmatchedTasks(("test/1",), ("test/7",), ("test/2",), ("test/3",))
     assert found.figures["reward"].interval is None
 
 
@@ -137,7 +137,9 @@ def test_runs_of_different_environments_are_not_compared():
 def test_runs_with_different_thresholds_need_one_for_both():
     with pytest.raises(ComparisonError, match=r"from 0\.5, 1\).*--success-at"):
         compared([[1.0]], [[1.0]], success_at=0.5)
-    found = compared([[0.6]], [[0.4]], Reading(success_at=0.5, resampling=Resampling(100)), success_at=0.5)
+    found = compared(
+        [[0.6]], [[0.4]], FigureOptions(success_at=0.5, resampling=Resampling(100)), success_at=0.5
+    )
     assert found.figures["success_rate"].difference == -1.0
 
 

@@ -5,8 +5,8 @@ import pytest
 from ors_server.evaluation.evaluating import evaluate
 from ors_server.evaluation.folder import read_attempts
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.planning import Wish
-from ors_server.evaluation.runner import Conduct, RunError
+from ors_server.evaluation.planning import RunOptions
+from ors_server.evaluation.runner import RunControls, RunError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_agents import guess, player
 from tests.fixtures.evaluation_plays import ScriptedAgent
@@ -26,7 +26,9 @@ async def target():
     ids=["by name", "a function", "an object", "an agent"],
 )
 async def test_whoever_can_play_does(target, tmp_path, agent, mean):
-    run = await evaluate(target, agent, tmp_path, Wish(tasks="0:2", attempts=2), Conduct(concurrency=2))
+    run = await evaluate(
+        target, agent, tmp_path, RunOptions(tasks="0:2", attempts=2), RunControls(concurrency=2)
+    )
     attempts = list(read_attempts(tmp_path))
     assert (run.planned, len(attempts), run.stop_reason) == (4, 4, None)
     assert {attempt.episode_return for attempt in attempts} == {mean}
@@ -39,9 +41,9 @@ async def test_an_agent_that_was_given_stays_open(target, tmp_path):
 
 
 async def test_the_same_call_goes_on_and_another_one_is_refused(target, tmp_path):
-    first = await evaluate(target, guess, tmp_path, Wish(agent_options={"offset": 1}))
-    assert await evaluate(target, guess, tmp_path, Wish(agent_options={"offset": 1})) == first
+    first = await evaluate(target, guess, tmp_path, RunOptions(agent_options={"offset": 1}))
+    assert await evaluate(target, guess, tmp_path, RunOptions(agent_options={"offset": 1})) == first
     with pytest.raises(RunError, match="agent options"):
-        await evaluate(target, guess, tmp_path, Wish(agent_options={"offset": 2}))
+        await evaluate(target, guess, tmp_path, RunOptions(agent_options={"offset": 2}))
     with pytest.raises(RunError, match="played by"):
         await evaluate(target, "oracle", tmp_path)

@@ -2,19 +2,19 @@
 
 import pytest
 
+from ors_server.evaluation.attempt_result import AttemptEnd, AttemptFacts, Ending, judge
 from ors_server.evaluation.budgets import Limit
-from ors_server.evaluation.judging import Ending, Standing, Story, judge
-from ors_server.evaluation.outcomes import AttemptStatus
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.targets import EpisodeFigures
 from tests.fixtures.evaluation_plays import BEGUN
 
-STORY = Story("run-1", "guessing", "test", 2, "ab", 1, 5, BEGUN, 0.5, "ep", "se", None, None, None)
+STORY = AttemptFacts("run-1", "guessing", "test", 2, "ab", 1, 5, BEGUN, 0.5, "ep", "se", None, None, None)
 PAID = EpisodeFigures(1.0, steps=3, last_reward=1.0, stop_reason="completed")
 LEFT = EpisodeFigures(0.25, steps=1, last_reward=0.25, stop_reason="deleted")
 
 
 def judged(ending=None, figures=PAID, success_at=1.0, **standing):
-    return judge(STORY, Standing(ending or Ending("completed"), figures, **standing), success_at)
+    return judge(STORY, AttemptEnd(ending or Ending("completed"), figures, **standing), success_at)
 
 
 def test_the_server_s_return_counts():

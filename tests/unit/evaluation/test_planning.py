@@ -7,7 +7,7 @@ import pytest
 from ors_server.evaluation.budgets import BudgetError
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import (
-    Wish,
+    RunOptions,
     check_same,
     choose_split,
     choose_tasks,
@@ -26,7 +26,7 @@ AGENT = {"kind": "oracle", "name": "oracle"}
 
 async def planned(**wishes):
     async with open_local_target(Guessing) as target:
-        return await plan_run(Wish(agent="oracle", **wishes), target, AGENT, BEGUN)
+        return await plan_run(RunOptions(agent="oracle", **wishes), target, AGENT, BEGUN)
 
 
 async def test_a_wish_for_nothing_in_particular_plays_every_test_task_once():
@@ -72,8 +72,8 @@ async def test_a_wish_that_makes_no_sense_is_refused(wishes, error, message):
 
 async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
     run = await planned(attempts=2)
-    assert go_on(run, Wish()) == wish_of(run)
-    assert go_on(run, Wish(target="guessing", split="test", attempts=2, success_at=1.0)) == wish_of(run)
+    assert go_on(run, RunOptions()) == wish_of(run)
+    assert go_on(run, RunOptions(target="guessing", split="test", attempts=2, success_at=1.0)) == wish_of(run)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
 )
 async def test_a_run_does_not_go_on_as_another_one(wishes, said):
     with pytest.raises(RunError, match=said):
-        go_on(await planned(attempts=2), Wish(**wishes))
+        go_on(await planned(attempts=2), RunOptions(**wishes))
 
 
 async def test_a_run_that_was_not_begun_by_a_wish_cannot_go_on():

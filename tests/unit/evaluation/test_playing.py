@@ -6,11 +6,11 @@ import pytest
 from ors_server import EpisodePolicy
 from ors_server.errors import StoreError
 from ors_server.evaluation.agents.base import AgentError, AgentReport
-from ors_server.evaluation.agents.scripted import OracleAgent
-from ors_server.evaluation.budgets import Budget, BudgetSpentError, Limit
+from ors_server.evaluation.agents.baselines import OracleAgent
+from ors_server.evaluation.attempt_runner import AttemptRunner, first_of
+from ors_server.evaluation.budgets import BudgetSpentError, Limit, UsageBudget
 from ors_server.evaluation.local_target import choose_definition, open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import AttemptPlayer, first_of
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.targets import TargetError
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
@@ -49,7 +49,7 @@ async def test_an_attempt_tells_everything_that_is_known_of_it():
 async def test_the_episode_is_recorded_with_its_seed_and_its_place_in_the_run():
     store = MemoryStore()
     async with open_local_target(Guessing, store=store) as target:
-        attempt, _ = await AttemptPlayer(target, OracleAgent(), manner(), FakeClock()).play(PLACE)
+        attempt, _ = await AttemptRunner(target, OracleAgent(), manner(), FakeClock()).play(PLACE)
         record = await store.find(attempt.episode_id)
     assert record.origin.seed == attempt.seed
     assert record.origin.labels == {"run": "run-1", "attempt": "1", "agent": "oracle"}
@@ -158,7 +158,7 @@ async def test_calls_beyond_the_budget_are_not_made():
         while True:
             await seat.call("bonus")
 
-    attempt = await outcome(play, budget=Budget(steps=3))
+    attempt = await outcome(play, budget=UsageBudget(steps=3))
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.OVER_BUDGET, "step_budget")
     assert (attempt.steps, attempt.episode_return, attempt.success) == (3, 0.75, False)
 
@@ -167,7 +167,7 @@ async def test_a_budget_that_a_report_overdraws_is_over_too():
     async def play(seat):
         return AgentReport("agent", tokens_in=100, tokens_out=1)
 
-    attempt = await outcome(play, budget=Budget(tokens=100))
+    attempt = await outcome(play, budget=UsageBudget(tokens=100))
     assert (attempt.stop_reason, attempt.tokens_in) == ("token_budget", 100)
 
 
@@ -189,7 +189,7 @@ async def test_time_that_is_up_cancels_the_call_and_keeps_what_was_paid():
         await seat.call("wait")
 
     async with open_local_target(Guessing) as target:
-        player = AttemptPlayer(target, ScriptedAgent(play), manner(budget=Budget(seconds=60)), clock)
+        player = AttemptRunner(target, ScriptedAgent(play), manner(budget=UsageBudget(seconds=60)), clock)
         found = []
         with anyio.fail_after(LIMIT):
             async with anyio.create_task_group() as group:
@@ -217,7 +217,9 @@ async def test_a_policy_is_passed_on_and_a_step_budget_becomes_one_for_agents_ou
 
     attempt = await outcome(play, policy={"step_limit": 2})
     assert (attempt.status, attempt.stop_reason, attempt.steps) == (AttemptStatus.DONE, "step_limit", 2)
-    outside, _ = await attempt_with(Guessing, Outside(play), budget=Budget(steps=2), policy={"step_limit": 5})
+    outside, _ = await attempt_with(
+        Guessing, Outside(play), budget=UsageBudget(steps=2), policy={"step_limit": 5}
+    )
     assert (outside.status, outside.stop_reason) == (AttemptStatus.OVER_BUDGET, "step_budget")
     refused = await outcome(play, policy={"discount": 0.5})
 
@@ -225,7 +227,7 @@ async def test_a_policy_is_passed_on_and_a_step_budget_becomes_one_for_agents_ou
         name = "short"
         policy = EpisodePolicy(step_limit=2)
 
-    own, _ = await attempt_with(Short, Outside(play), budget=Budget(steps=9))
+    own, _ = await attempt_with(Short, Outside(play), budget=UsageBudget(steps=9))
     assert (own.status, own.stop_reason, own.steps) == (AttemptStatus.DONE, "step_limit", 2)
     assert "may override" in refused.error
 
@@ -242,7 +244,7 @@ async def test_a_terminal_tool_is_there_for_whoever_asks():
         await seat.call(listing.terminal_tool.name, {listing.terminal_tool.arg: "yes"})
 
     async with open_local_target(Talking) as target:
-        attempt, _ = await AttemptPlayer(target, ScriptedAgent(play), manner(), FakeClock()).play(
+        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), manner(), FakeClock()).play(
             type(PLACE)("test", 0, 1)
         )
     assert attempt.episode_return == 1.0
@@ -266,7 +268,7 @@ async def test_a_store_that_fails_errs_instead_of_paying():
         await seat.call("bonus")
 
     async with open_local_target(Guessing, store=Full()) as target:
-        attempt, _ = await AttemptPlayer(target, ScriptedAgent(play), manner(), FakeClock()).play(PLACE)
+        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), manner(), FakeClock()).play(PLACE)
     assert attempt.status is AttemptStatus.ERRORED
     assert attempt.error.startswith("the disk is full; ")
 

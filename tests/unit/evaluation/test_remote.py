@@ -8,11 +8,11 @@ from ors_server.app import create_app
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
 from ors_server.errors import OrsServerError
-from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent
+from ors_server.evaluation.attempt_runner import AttemptPlace, AttemptRunner
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import AttemptPlayer, Place
-from ors_server.evaluation.runner import Conduct, Runner
+from ors_server.evaluation.runner import RunControls, Runner
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.targets import TargetError, TaskOrder, open_server_target
 from ors_server.settings import Settings
 from ors_server.testing import FakeClock
@@ -21,7 +21,7 @@ from tests.fixtures.evaluated_environments import Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, manner, play_run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
-TALK = Place("test", 0, 1)
+TALK = AttemptPlace("test", 0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ async def play(seat):
 
 
 async def attempt_at(target, agent, place=PLACE, **changes):
-    attempt, _ = await AttemptPlayer(target, agent, manner(**changes), FakeClock()).play(place)
+    attempt, _ = await AttemptRunner(target, agent, manner(**changes), FakeClock()).play(place)
     return attempt
 
 
 async def test_a_run_on_a_server_comes_to_the_same_as_one_here(target, tmp_path):
-    conduct = Conduct(concurrency=3)
+    conduct = RunControls(concurrency=3)
     _, there = await play_run(target, ScriptedAgent(play), tmp_path / "there", conduct=conduct)
     async with open_local_target(Guessing) as local:
         _, here = await play_run(local, ScriptedAgent(play), tmp_path / "here", conduct=conduct)
@@ -66,7 +66,7 @@ async def test_the_disk_is_not_waited_for_on_the_event_loop(target, tmp_path):
     folder = WatchedFolder(tmp_path)
     folder.begin(make_run())
     folder.writers.clear()
-    await Runner(target, ScriptedAgent(play), folder, Conduct(concurrency=3)).play(make_run())
+    await Runner(target, ScriptedAgent(play), folder, RunControls(concurrency=3)).play(make_run())
     assert len(folder.writers) == 6 + 2
     assert threading.get_ident() not in folder.writers
 

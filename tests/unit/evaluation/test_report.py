@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.evaluation.comparing import compare
-from ors_server.evaluation.gathering import outcome_of
-from ors_server.evaluation.report import rows as report_rows
+from ors_server.evaluation.report import long_table as report_rows
 from ors_server.evaluation.report.comparison_page import comparison_report
 from ors_server.evaluation.report.drawing import ticks, widened
 from ors_server.evaluation.report.markup import element
 from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.report.plots import (
     MOST_TASKS,
-    Valued,
+    HistogramValue,
     histogram,
     returns_by_task,
     running_mean,
     running_means,
 )
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summarising import summarise
-from ors_server.evaluation.summary import Reading
+from ors_server.evaluation.run_comparison import compare
+from ors_server.evaluation.run_figures import summarise
+from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
 
-QUICK = Reading(resampling=Resampling(100))
+QUICK = FigureOptions(resampling=Resampling(100))
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 VOID = {"meta", "link", "input", "br"}
 
@@ -175,7 +175,7 @@ def test_ten_thousand_attempts_take_little_more_than_a_megabyte():
         for number in range(1, 11)
     ]
     outcome = outcome_of([make_run(1000, 10)], attempts)
-    reading = Reading(resampling=Resampling(10))
+    reading = FigureOptions(resampling=Resampling(10))
     assert len(run_report(summarise(outcome, reading), outcome)) < 2_000_000
 
 
@@ -197,7 +197,7 @@ def test_several_runs_are_told_apart():
 
 
 def valued(*pairs):
-    return [Valued(value, is_success) for value, is_success in pairs]
+    return [HistogramValue(value, is_success) for value, is_success in pairs]
 
 
 class TestPlots:

@@ -8,13 +8,13 @@ import pytest
 
 from ors_server.errors import RecordError
 from ors_server.evaluation.agents.base import AgentError
-from ors_server.evaluation.agents.scripted import OracleAgent
-from ors_server.evaluation.budgets import Budget
+from ors_server.evaluation.agents.baselines import OracleAgent
+from ors_server.evaluation.attempt_runner import AttemptPlace
+from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts, read_run
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import Place
-from ors_server.evaluation.runner import Conduct, RunError, Runner, Tally, log_path
+from ors_server.evaluation.runner import RunControls, RunError, Runner, Tally, log_path
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.seeds import seed_of
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
@@ -44,13 +44,13 @@ async def test_the_disk_is_not_waited_for_on_the_event_loop(target, tmp_path):
     run = make_run()
     folder.begin(run)
     folder.writers.clear()
-    await Runner(target, OracleAgent(), folder, Conduct(concurrency=4)).play(run)
+    await Runner(target, OracleAgent(), folder, RunControls(concurrency=4)).play(run)
     assert len(folder.writers) == len(EVERY_PLACE) + 2
     assert threading.get_ident() not in folder.writers
 
 
 async def test_every_task_is_played_before_any_is_played_again(target, tmp_path):
-    _, attempts = await play_run(target, OracleAgent(), tmp_path, conduct=Conduct(concurrency=1))
+    _, attempts = await play_run(target, OracleAgent(), tmp_path, conduct=RunControls(concurrency=1))
     assert [attempt.attempt for attempt in attempts] == [1, 1, 1, 2, 2, 2]
 
 
@@ -69,10 +69,10 @@ async def test_no_more_attempts_run_at_a_time_than_wished(target, tmp_path):
         await seat.call("bonus")
         now -= 1
 
-    await play_run(target, ScriptedAgent(play), tmp_path, conduct=Conduct(concurrency=3))
+    await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=3))
     assert most == 3
     with pytest.raises(RunError, match="at least 1"):
-        Runner(target, ScriptedAgent(), RunFolder(tmp_path), Conduct(concurrency=0))
+        Runner(target, ScriptedAgent(), RunFolder(tmp_path), RunControls(concurrency=0))
 
 
 async def test_a_cancelled_run_keeps_what_ended_and_goes_on_with_the_rest(target, tmp_path):
@@ -86,12 +86,12 @@ async def test_a_cancelled_run_keeps_what_ended_and_goes_on_with_the_rest(target
         await seat.call("guess", {"number": seat.index})
 
     with anyio.CancelScope() as scope:
-        await play_run(target, ScriptedAgent(play), tmp_path, conduct=Conduct(concurrency=1))
+        await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=1))
     ended = list(read_attempts(tmp_path))
     assert len(ended) == 3
     assert all(attempt.status is AttemptStatus.DONE for attempt in ended)
     assert read_run(tmp_path).ended_at is None
-    _, attempts = await play_run(target, ScriptedAgent(play), tmp_path, conduct=Conduct(concurrency=1))
+    _, attempts = await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=1))
     assert list(attempts[:3]) == ended
     assert sorted(attempt.place for attempt in attempts) == EVERY_PLACE
     assert len(played) == 4 + 3
@@ -104,7 +104,7 @@ async def test_a_run_that_is_complete_is_left_as_it_is(target, tmp_path):
 
 
 async def test_a_spent_budget_stops_new_attempts_and_a_larger_one_goes_on(target, tmp_path):
-    stop = Conduct(concurrency=1, budget=Budget(steps=5))
+    stop = RunControls(concurrency=1, budget=UsageBudget(steps=5))
     run, attempts = await play_run(target, OracleAgent(), tmp_path, conduct=stop)
     assert (run.stop_reason, len(attempts)) == ("step_budget", 3)
     again, same = await play_run(target, OracleAgent(), tmp_path, run=run, conduct=stop)
@@ -118,7 +118,7 @@ async def test_a_run_gives_up_after_so_many_errors_in_a_row(target, tmp_path):
         raise AgentError("the endpoint is down")
 
     run, attempts = await play_run(
-        target, ScriptedAgent(fail), tmp_path, conduct=Conduct(concurrency=1, most_errors=2)
+        target, ScriptedAgent(fail), tmp_path, conduct=RunControls(concurrency=1, most_errors=2)
     )
     assert (run.stop_reason, len(attempts)) == ("error_budget", 2)
     assert {attempt.error for attempt in attempts} == {"the endpoint is down"}
@@ -134,7 +134,7 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
     _, same = await play_run(target, OracleAgent(), tmp_path)
     assert same == attempts
     tallies = []
-    conduct = Conduct(
+    conduct = RunControls(
         concurrency=1,
         retry_errored=True,
         on_attempt=lambda attempt, tally: tallies.append((tally.ended, tally.mean)),
@@ -161,9 +161,9 @@ async def test_a_budget_of_cost_is_refused_where_there_are_no_prices(target, tmp
         tells_cost = False
 
     with pytest.raises(RunError, match="price_in and price_out"):
-        await play_run(target, Free(), tmp_path, conduct=Conduct(budget=Budget(cost=1.0)))
+        await play_run(target, Free(), tmp_path, conduct=RunControls(budget=UsageBudget(cost=1.0)))
     with pytest.raises(RunError, match="price_in and price_out"):
-        await play_run(target, Free(), tmp_path, budget=Budget(cost=1.0))
+        await play_run(target, Free(), tmp_path, budget=UsageBudget(cost=1.0))
 
 
 async def test_a_run_s_budget_of_tokens_demands_that_they_are_told(target, tmp_path):
@@ -172,7 +172,10 @@ async def test_a_run_s_budget_of_tokens_demands_that_they_are_told(target, tmp_p
         seat.spend(6, 5)
 
     run, attempts = await play_run(
-        target, ScriptedAgent(play), tmp_path, conduct=Conduct(concurrency=1, budget=Budget(tokens=20))
+        target,
+        ScriptedAgent(play),
+        tmp_path,
+        conduct=RunControls(concurrency=1, budget=UsageBudget(tokens=20)),
     )
     assert (run.stop_reason, len(attempts)) == ("token_budget", 2)
     assert [attempt.error for attempt in attempts] == [None, None]
@@ -184,9 +187,9 @@ async def test_what_agents_leave_to_read_is_kept_beside_the_attempts(target, tmp
             seat.log += ["one", "two\n"]
 
     await play_run(target, ScriptedAgent(play), tmp_path)
-    assert log_path(tmp_path, Place("test", 0, 1)).read_text() == "one\ntwo\n"
+    assert log_path(tmp_path, AttemptPlace("test", 0, 1)).read_text() == "one\ntwo\n"
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["test-0-1.log", "test-0-2.log"]
-    assert log_path(tmp_path, Place("a/../b", 0, 1)).name == "a____b-0-1.log"
+    assert log_path(tmp_path, AttemptPlace("a/../b", 0, 1)).name == "a____b-0-1.log"
 
 
 async def test_a_folder_with_attempts_of_another_run_is_refused(target, tmp_path):
@@ -221,7 +224,7 @@ async def test_every_line_is_a_whole_attempt_whenever_one_looks(target, tmp_path
         assert len(lines) == tally.ended
 
     _, attempts = await play_run(
-        target, OracleAgent(), tmp_path, conduct=Conduct(concurrency=3, on_attempt=look)
+        target, OracleAgent(), tmp_path, conduct=RunControls(concurrency=3, on_attempt=look)
     )
     assert len(attempts) == 6
 

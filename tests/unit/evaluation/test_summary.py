@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from ors_server.errors import RecordError
 from ors_server.evaluation.folder import RunFolder
-from ors_server.evaluation.gathering import gather, outcome_of
-from ors_server.evaluation.outcomes import AttemptStatus
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summarising import summarise
-from ors_server.evaluation.summary import SUMMARY, Figures, Reading
+from ors_server.evaluation.run_figures import summarise
+from ors_server.evaluation.run_results import gather, outcome_of
+from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.summary import SUMMARY, FigureOptions, GroupFigures
 from tests.fixtures.made_runs import BEGIN, make_attempt, make_lively, make_outcome, make_run
 
-QUICK = Reading(resampling=Resampling(200))
+QUICK = FigureOptions(resampling=Resampling(200))
 
 
 def figures(rewards, reading=QUICK):
@@ -184,14 +184,14 @@ def test_the_order_in_which_attempts_ended_changes_no_figure(source):
 def test_a_summary_is_written_and_read_without_loss():
     found = summarise(make_lively(8, 3), QUICK)
     assert SUMMARY.read(SUMMARY.write(found)) == found
-    assert set(SUMMARY.as_json(found)["overall"]) == {field.name for field in fields(Figures)}
+    assert set(SUMMARY.as_json(found)["overall"]) == {field.name for field in fields(GroupFigures)}
 
 
 def test_every_figure_is_documented():
     page = Path(__file__).parents[3] / "docs" / "evaluation-figures.md"
     rows = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert {field.name for field in fields(Figures)} <= documented
+    assert {field.name for field in fields(GroupFigures)} <= documented
 
 
 class TestGathering:

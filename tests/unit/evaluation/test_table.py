@@ -5,13 +5,22 @@ import io
 import pytest
 from rich.console import Console
 
-from ors_server.evaluation.comparing import compare
-from ors_server.evaluation.gathering import outcome_of
 from ors_server.evaluation.intervals import Interval
-from ors_server.evaluation.outcomes import AttemptStatus
+from ors_server.evaluation.number_format import (
+    between,
+    chance,
+    count_of,
+    duration,
+    number,
+    signed,
+    signed_percent,
+)
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.summarising import summarise
-from ors_server.evaluation.summary import Reading
+from ors_server.evaluation.run_comparison import compare
+from ors_server.evaluation.run_figures import summarise
+from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.summary import FigureOptions
 from ors_server.evaluation.table import (
     changes_table,
     comparison_remarks,
@@ -19,13 +28,12 @@ from ors_server.evaluation.table import (
     summary_remarks,
     summary_table,
 )
-from ors_server.evaluation.wording import between, chance, count_of, duration, number, signed, signed_percent
 from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
 
 MCNEMAR = (
     "only the first succeeds at 1, only the second at 0; both at 1, neither at 0 (McNemar, exact: p = 1.000)"
 )
-QUICK = Reading(resampling=Resampling(200))
+QUICK = FigureOptions(resampling=Resampling(200))
 
 
 def printed(table, width=100):
@@ -101,7 +109,7 @@ def test_remarks_tell_what_the_means_leave_out():
         "1 attempt of 3 missing: not recorded",
         "95 % intervals clustered by task; 200 resamples, seed 0",
     ]
-    left_out = summarise(outcome, Reading(over_budget=False, resampling=Resampling(200)))
+    left_out = summarise(outcome, FigureOptions(over_budget=False, resampling=Resampling(200)))
     assert "1 attempt over budget: in no mean" in summary_remarks(left_out)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ors_server.export.episode_file import read_episode
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import (
     FORMATS,
@@ -14,7 +15,6 @@ from ors_server.export.formats import (
     export_rows,
     make_format,
 )
-from ors_server.export.reading import read_episode
 from ors_server.recording import RECORD, STEP
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import StepStatus

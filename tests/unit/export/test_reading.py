@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ors_server.errors import RecordError
+from ors_server.export.episode_file import EpisodeFile, read_episode, read_episodes
 from ors_server.export.plain import plain_row
-from ors_server.export.reading import EpisodeFile, read_episode, read_episodes
 from ors_server.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,

@@ -11,9 +11,9 @@ import pytest
 from ors_server import CallContext, Environment, EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import OrsServerError
-from ors_server.replaying.outcome import EpisodeReplay
-from ors_server.replaying.recorded import RecordedEpisode
-from ors_server.replaying.replay import ReplayWish, replay_episode
+from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.replaying.replay import ReplayRequest, replay_episode
+from ors_server.replaying.replay_result import EpisodeReplay
 from ors_server.replaying.stage import open_local_stage
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.local_client import LocalSession, open_environment
@@ -147,7 +147,7 @@ def again() -> Callable[..., Any]:
     async def play(episode: RecordedEpisode, *environments: Any, **wish: Any) -> EpisodeReplay:
         with anyio.fail_after(LIMIT):
             async with open_local_stage([define(cls) for cls in environments]) as stage:
-                return await replay_episode(episode, stage, ReplayWish(**wish))
+                return await replay_episode(episode, stage, ReplayRequest(**wish))
 
     return play
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ors_server.errors import EpisodeNotFoundError, RecordError
-from ors_server.export.reading import EpisodeFile
+from ors_server.export.episode_file import EpisodeFile
 from ors_server.recording import RECORD, STEP
 from ors_server.replaying.choosing import FiledEpisodes, StoredEpisodes, StreamedEpisodes
 from ors_server.store.base import ALL, EpisodeFilter

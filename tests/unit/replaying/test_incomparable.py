@@ -10,10 +10,10 @@ from ors_server.client.connection import Request
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.replaying.normalising import Normaliser
-from ors_server.replaying.outcome import StepVerdict, Verdict
-from ors_server.replaying.recorded import RecordedCall
+from ors_server.replaying.recorded_episode import RecordedCall
 from ors_server.replaying.replay import replay_steps
-from ors_server.replaying.session import ReplaySession
+from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
+from ors_server.replaying.replay_session import ReplaySession
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.trajectory import Step, StepStatus
 from tests.unit.replaying.conftest import Casino
@@ -46,7 +46,7 @@ async def test_a_withdrawn_call_is_not_made_again(record, again, casino):
     assert [step.status for step in episode.steps][1] is StepStatus.CANCELLED
     replay = await again(episode, casino)
     assert [step.verdict.value for step in replay.steps] == ["same", "skipped", "same"]
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert "withdrew" in replay.steps[1].why
 
 
@@ -54,12 +54,12 @@ async def test_what_differs_after_a_withdrawn_call_is_nobodys_fault(record, agai
     episode = altered(await record(casino, withdrawn), 3, reward=7.0)
     replay = await again(episode, casino)
     assert replay.steps[2].verdict is StepVerdict.UNCERTAIN
-    assert replay.verdict is Verdict.INCONCLUSIVE
+    assert replay.verdict is ReplayVerdict.INCONCLUSIVE
 
 
 async def test_an_episode_of_withdrawn_calls_only_says_nothing(record, again, altered, casino):
     episode = altered(await record(casino, ["fair"]), 1, status=StepStatus.CANCELLED)
-    assert (await again(episode, casino)).verdict is Verdict.INCONCLUSIVE
+    assert (await again(episode, casino)).verdict is ReplayVerdict.INCONCLUSIVE
 
 
 async def test_a_call_that_the_machinery_failed_is_told_apart(record, again, altered, casino):
@@ -67,14 +67,14 @@ async def test_a_call_that_the_machinery_failed_is_told_apart(record, again, alt
     replay = await again(altered(await record(casino, ["fair", "fair"]), 2, **failed), casino)
     assert replay.steps[1].verdict is StepVerdict.SKIPPED
     assert "(sandbox_failed)" in replay.steps[1].why
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_the_end_of_an_episode_whose_time_was_up_is_not_comparable(record, again, altered, casino):
     up = {"finished": True, "metadata": {"episode": {"stop_reason": "time_limit"}}}
     replay = await again(altered(await record(casino, ["fair", "foul"]), 2, **up), casino)
     assert [step.verdict.value for step in replay.steps] == ["same", "skipped"]
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
 
 
 class Broken(Casino):
@@ -90,7 +90,7 @@ async def test_machinery_that_fails_the_replay_is_no_difference(record, again, c
     replay = await again(await record(casino, [("say", {"text": "a"}), "fair", "fair"]), Broken)
     assert [step.verdict.value for step in replay.steps] == ["same", "unplayed", "unplayed"]
     assert "failed step 2 here (sandbox_failed): " in replay.steps[2].why
-    assert replay.verdict is Verdict.INCONCLUSIVE
+    assert replay.verdict is ReplayVerdict.INCONCLUSIVE
 
 
 class Lost(ReplaySession):
@@ -128,7 +128,7 @@ async def test_calls_at_the_same_time_are_told_and_replayed_in_the_order_of_the_
 
     first = anew(say=say, replayed=False)
     replay = await again(await record(first, act), anew(say=say, replayed=True))
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     (note,) = replay.notes
     assert note.startswith("calls ran at the same time (steps 2 began")
 
@@ -154,7 +154,7 @@ async def test_a_fork_is_replayed_from_its_beginning(record, again):
     episode = await record(Forkable, act)
     assert episode.record.origin.forked_from.steps == 1
     replay = await again(episode, Forkable)
-    assert (replay.verdict, len(replay.steps)) == (Verdict.IDENTICAL, 2)
+    assert (replay.verdict, len(replay.steps)) == (ReplayVerdict.IDENTICAL, 2)
     assert "a fork of session" in replay.notes[0]
 
 
@@ -170,4 +170,4 @@ async def test_a_restored_snapshot_ends_what_can_be_compared(record, again):
     replay = await again(await record(Forkable, act), Forkable)
     assert [step.verdict.value for step in replay.steps] == ["same", "same", "unplayed", "unplayed"]
     assert "before step 3 the session was brought back to its snapshot of step 1" in replay.steps[3].why
-    assert replay.verdict is Verdict.INCONCLUSIVE
+    assert replay.verdict is ReplayVerdict.INCONCLUSIVE

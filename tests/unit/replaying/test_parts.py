@@ -7,12 +7,12 @@ import pytest
 
 from ors_server.errors import RecordError
 from ors_server.policy import EpisodePolicy
-from ors_server.replaying.comparing import COMPARED, Difference, compare_origins, compare_steps
 from ors_server.replaying.normalising import FOLDER, SESSION, VOLATILE, Normaliser
-from ors_server.replaying.outcome import EpisodeReplay, StepReplay, StepVerdict, Verdict
-from ors_server.replaying.recorded import is_machinery, overlapping, recorded_calls, restored_to
+from ors_server.replaying.recorded_episode import is_machinery, overlapping, recorded_calls, restored_to
+from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
-from ors_server.replaying.rules import overrides_of, recorded_policy
+from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
+from ors_server.replaying.step_comparison import COMPARED, ReplayDifference, compare_origins, compare_steps
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
 from ors_server.wire import ImageBlock, TextBlock
 
@@ -183,24 +183,30 @@ def test_calls_that_can_be_made_again_end_at_a_restored_snapshot():
     assert [call.call_id for call in recorded_calls(steps)] == ["call-1", "call-4"]
 
 
-def told(verdict: StepVerdict, *differences: Difference, why: str | None = None) -> StepReplay:
+def told(verdict: StepVerdict, *differences: ReplayDifference, why: str | None = None) -> StepReplay:
     return StepReplay(1, "look", {"at": "sun"}, verdict, differences, why)
 
 
 @pytest.mark.parametrize(
     ("replay", "verdict"),
     [
-        (EpisodeReplay(origin()), Verdict.IDENTICAL),
-        (EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.SKIPPED))), Verdict.IDENTICAL),
-        (EpisodeReplay(origin(), (told(StepVerdict.SKIPPED),)), Verdict.INCONCLUSIVE),
-        (EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.UNPLAYED))), Verdict.INCONCLUSIVE),
-        (EpisodeReplay(origin(), (told(StepVerdict.UNCERTAIN),)), Verdict.INCONCLUSIVE),
+        (EpisodeReplay(origin()), ReplayVerdict.IDENTICAL),
+        (
+            EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.SKIPPED))),
+            ReplayVerdict.IDENTICAL,
+        ),
+        (EpisodeReplay(origin(), (told(StepVerdict.SKIPPED),)), ReplayVerdict.INCONCLUSIVE),
+        (
+            EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.UNPLAYED))),
+            ReplayVerdict.INCONCLUSIVE,
+        ),
+        (EpisodeReplay(origin(), (told(StepVerdict.UNCERTAIN),)), ReplayVerdict.INCONCLUSIVE),
         (
             EpisodeReplay(origin(), (told(StepVerdict.DIFFERENT), told(StepVerdict.UNCERTAIN))),
-            Verdict.DIFFERENT,
+            ReplayVerdict.DIFFERENT,
         ),
-        (EpisodeReplay(origin(), differences=(Difference("prompt", [], []),)), Verdict.DIFFERENT),
-        (EpisodeReplay(origin(), failure="no"), Verdict.FAILED),
+        (EpisodeReplay(origin(), differences=(ReplayDifference("prompt", [], []),)), ReplayVerdict.DIFFERENT),
+        (EpisodeReplay(origin(), failure="no"), ReplayVerdict.FAILED),
     ],
     ids=["nothing", "skipped one", "skipped all", "unplayed", "uncertain", "different", "prompt", "failed"],
 )
@@ -210,7 +216,7 @@ def test_what_steps_came_to_decides_what_the_episode_came_to(replay, verdict):
 
 
 def test_a_replay_in_words_shows_what_was_and_what_is():
-    text = Difference(
+    text = ReplayDifference(
         "blocks",
         [{"type": "text", "text": "one\ntwo"}, {"type": "image", "data": "AA"}],
         [{"type": "text", "text": "one\n2", "detail": {"stream": "stdout"}}, {"type": "image", "data": "AB"}],
@@ -222,12 +228,12 @@ def test_a_replay_in_words_shows_what_was_and_what_is():
             told(
                 StepVerdict.DIFFERENT,
                 text,
-                Difference("reward", None, 0.5),
-                Difference("status", "graded", ""),
+                ReplayDifference("reward", None, 0.5),
+                ReplayDifference("status", "graded", ""),
             ),
             told(StepVerdict.SKIPPED, why="nobody knows"),
         ),
-        (Difference("prompt", [{"type": "text", "text": "a"}], [{"type": "text", "text": "b"}]),),
+        (ReplayDifference("prompt", [{"type": "text", "text": "a"}], [{"type": "text", "text": "b"}]),),
         ("the server is another",),
     )
     assert list(render(replay)) == [
@@ -263,7 +269,7 @@ def test_a_failed_replay_in_words_says_why():
 
 
 def test_long_differences_are_cut():
-    lines = explain(Difference("blocks", "", "\n".join(["x" * (2 * MAX_WIDTH)] * (2 * MAX_LINES))))
+    lines = explain(ReplayDifference("blocks", "", "\n".join(["x" * (2 * MAX_WIDTH)] * (2 * MAX_LINES))))
     assert len(lines) == MAX_LINES + 1
     assert lines[-1] == f"... {MAX_LINES + 1} more lines"
     assert max(map(len, lines)) == MAX_WIDTH + 3

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from ors_server.errors import StoreError
-from ors_server.replaying.recorded import RecordedEpisode
-from ors_server.replaying.regrading import Regraded, RegradeWish, paid_by_tools, regrade
+from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.replaying.regrading import Regraded, RegradeRequest, paid_by_tools, regrade
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.reward_errors import BatchError
 from ors_server.trajectory import StepStatus
@@ -66,7 +66,7 @@ def judge(tmp_path):
         with anyio.fail_after(LIMIT):
             replaced = await regrade(
                 Listed(episodes, fails),
-                RegradeWish(f"{tmp_path}/mine.py:{name}", jobs=1, **wish),
+                RegradeRequest(f"{tmp_path}/mine.py:{name}", jobs=1, **wish),
                 found.append,
             )
         assert replaced == 0

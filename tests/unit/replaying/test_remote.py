@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from ors_server.client.connection import Patience
-from ors_server.replaying.outcome import StepVerdict, Verdict
-from ors_server.replaying.replay import ReplayWish, replay_episode
+from ors_server.replaying.replay import ReplayRequest, replay_episode
+from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.stage import open_server_stage
 from tests.unit.replaying.conftest import Casino
 
@@ -59,7 +59,7 @@ def there(server):
             async with open_server_stage(
                 url or server.url, environment=environment, patience=Patience(seconds=2.0, attempts=1)
             ) as stage:
-                return await replay_episode(episode, stage, ReplayWish(**wish))
+                return await replay_episode(episode, stage, ReplayRequest(**wish))
 
     return play
 
@@ -67,17 +67,17 @@ def there(server):
 async def test_what_is_the_same_there_is_identical(record, there, casino, server):
     episode = await record(casino, ["fair", "cheat", "fly", "crash", ("say", {"text": "a"}), "leave"])
     replay = await there(episode)
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert replay.count(StepVerdict.SAME) == 6
     assert ask(server, "/sessions")["sessions"] == []
 
 
 async def test_what_differs_there_is_found_and_what_is_volatile_there_is_not(record, there, casino):
     episode = await record(casino, ["foul"])
-    assert (await there(episode)).verdict is Verdict.DIFFERENT
-    assert (await there(episode, volatile=(r"\d+",))).verdict is Verdict.IDENTICAL
+    assert (await there(episode)).verdict is ReplayVerdict.DIFFERENT
+    assert (await there(episode, volatile=(r"\d+",))).verdict is ReplayVerdict.IDENTICAL
     replay = await there(episode, environment="tavern")
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     told = "\n".join(replay.notes)
     assert "the server's own invalid_call_penalty is another, and it cannot be overridden" in told
     assert "task 0 of split 'train' is another one there; the recorded one was played" in told
@@ -87,20 +87,20 @@ async def test_what_differs_there_is_found_and_what_is_volatile_there_is_not(rec
 
 async def test_session_ids_differ_there_and_are_not_compared(record, there, casino):
     episode = await record(casino, ["who"], secrets={"door": "sesame"})
-    assert (await there(episode, secrets={"door": "sesame"})).verdict is Verdict.IDENTICAL
-    assert (await there(episode)).verdict is Verdict.DIFFERENT
+    assert (await there(episode, secrets={"door": "sesame"})).verdict is ReplayVerdict.IDENTICAL
+    assert (await there(episode)).verdict is ReplayVerdict.DIFFERENT
 
 
 async def test_rules_that_a_session_may_have_are_asked_for(record, there, casino):
     episode = await record(casino, ["fair", "fair", "fair"], policy={"step_limit": 2})
     replay = await there(episode)
-    assert (replay.verdict, replay.count(StepVerdict.SAME)) == (Verdict.IDENTICAL, 2)
+    assert (replay.verdict, replay.count(StepVerdict.SAME)) == (ReplayVerdict.IDENTICAL, 2)
 
 
 async def test_a_call_id_that_comes_twice_runs_twice(record, there, altered, casino):
     episode = await record(casino, ["fair", "fair"])
     episode = altered(episode, 2, call_id=episode.steps[0].call_id)
-    assert (await there(episode)).verdict is Verdict.IDENTICAL
+    assert (await there(episode)).verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_an_episode_that_ends_too_early_there_is_found(record, there, altered, casino):
@@ -129,9 +129,9 @@ async def test_a_task_that_is_not_there_is_told(record, there, casino):
 async def test_what_is_not_there_cannot_be_replayed(record, there, casino, unused_port):
     episode = await record(casino, ["fair"])
     unknown = await there(episode, environment="nosuch")
-    assert (unknown.verdict, "nosuch" in unknown.failure) == (Verdict.FAILED, True)
+    assert (unknown.verdict, "nosuch" in unknown.failure) == (ReplayVerdict.FAILED, True)
     nobody = await there(episode, url=f"http://127.0.0.1:{unused_port}")
-    assert (nobody.verdict, "not answered" in nobody.failure) == (Verdict.FAILED, True)
+    assert (nobody.verdict, "not answered" in nobody.failure) == (ReplayVerdict.FAILED, True)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
 from ors_server.errors import OrsServerError
-from ors_server.replaying.outcome import StepVerdict, Verdict
+from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.wire import ImageBlock, TextBlock
 from tests.unit.replaying.conftest import Casino
 
@@ -22,14 +22,14 @@ def fields(replay) -> dict[int, list[str]]:
 
 async def test_what_is_drawn_from_the_seed_is_the_same_again(record, again, casino):
     replay = await again(await record(casino, ["fair"] * 5), casino)
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert replay.count(StepVerdict.SAME) == 5
     assert replay.notes == ()
 
 
 async def test_chance_of_its_own_in_a_text_is_found(record, again, casino):
     replay = await again(await record(casino, ["fair", "foul", "fair"]), casino)
-    assert replay.verdict is Verdict.DIFFERENT
+    assert replay.verdict is ReplayVerdict.DIFFERENT
     assert fields(replay) == {2: ["blocks"]}
     (difference,) = replay.steps[1].differences
     assert difference.was != difference.now
@@ -44,7 +44,7 @@ async def test_chance_of_its_own_in_a_reward_is_found(record, again, casino):
 async def test_what_the_environment_declares_volatile_may_differ(record, again, anew):
     declared = anew(volatile=(r"rolled \d+",))
     replay = await again(await record(declared, ["foul", "fair"]), declared)
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_a_reward_is_never_volatile(record, again, anew):
@@ -54,7 +54,7 @@ async def test_a_reward_is_never_volatile(record, again, anew):
 
 async def test_whoever_replays_may_call_more_volatile(record, again, casino):
     replay = await again(await record(casino, ["foul"]), casino, volatile=(r"\d+",))
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_mistakes_refusals_and_the_authors_failures_are_the_same_again(record, again, casino):
@@ -68,7 +68,7 @@ async def test_mistakes_refusals_and_the_authors_failures_are_the_same_again(rec
         "failed",
         "graded",
     ]
-    assert (replay.verdict, len(replay.steps)) == (Verdict.IDENTICAL, 5)
+    assert (replay.verdict, len(replay.steps)) == (ReplayVerdict.IDENTICAL, 5)
 
 
 async def test_a_tool_that_has_another_fate_is_found(record, again, casino, anew):
@@ -96,7 +96,7 @@ async def test_an_episode_that_ends_too_early_is_found(record, again, casino, an
 async def test_another_prompt_is_found_and_one_that_nobody_saw_is_not_asked_for(record, again, casino, anew):
     changed = anew(greeting="Lose.")
     seen = await again(await record(casino, ["fair"]), changed)
-    assert seen.verdict is Verdict.DIFFERENT
+    assert seen.verdict is ReplayVerdict.DIFFERENT
     (difference,) = seen.differences
     assert (difference.field, difference.was, difference.now) == (
         "prompt",
@@ -104,27 +104,27 @@ async def test_another_prompt_is_found_and_one_that_nobody_saw_is_not_asked_for(
         [{"type": "text", "text": "Lose."}],
     )
     unseen = await again(await record(casino, ["fair"], prompt=False), changed)
-    assert unseen.verdict is Verdict.IDENTICAL
+    assert unseen.verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_session_ids_and_call_ids_are_those_of_the_record(record, again, casino):
     async def act(session) -> None:
         await session.submit("who", {}, call_id="my-own")
 
-    assert (await again(await record(casino, act), casino)).verdict is Verdict.IDENTICAL
+    assert (await again(await record(casino, act), casino)).verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_a_call_id_that_comes_twice_in_a_record_runs_twice(record, again, altered, casino):
     episode = await record(casino, ["fair", "fair"])
     episode = altered(episode, 2, call_id=episode.steps[0].call_id)
-    assert (await again(episode, casino)).verdict is Verdict.IDENTICAL
+    assert (await again(episode, casino)).verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_secrets_are_given_anew(record, again, casino):
     episode = await record(casino, ["who"], secrets={"door": "sesame"})
     assert "sesame" in episode.steps[0].blocks[0].text
     assert fields(await again(episode, casino)) == {1: ["blocks"]}
-    assert (await again(episode, casino, secrets={"door": "sesame"})).verdict is Verdict.IDENTICAL
+    assert (await again(episode, casino, secrets={"door": "sesame"})).verdict is ReplayVerdict.IDENTICAL
 
 
 class Closed(Casino):
@@ -141,7 +141,7 @@ async def refused(session) -> None:
 
 async def test_a_setup_that_fails_again_is_the_same(record, again):
     replay = await again(await record(Closed, refused, prompt=False), Closed)
-    assert (replay.verdict, replay.steps) == (Verdict.IDENTICAL, ())
+    assert (replay.verdict, replay.steps) == (ReplayVerdict.IDENTICAL, ())
 
 
 async def test_a_setup_that_fails_now_or_failed_then_is_found(record, again, casino):
@@ -151,7 +151,7 @@ async def test_a_setup_that_fails_now_or_failed_then_is_found(record, again, cas
         assert now.steps[0].verdict is StepVerdict.UNPLAYED
     then = await again(await record(Closed, refused, prompt=False), casino)
     assert [(each.field, each.was, each.now) for each in then.differences] == [("setup", "failed", "done")]
-    assert {now.verdict, then.verdict} == {Verdict.DIFFERENT}
+    assert {now.verdict, then.verdict} == {ReplayVerdict.DIFFERENT}
 
 
 async def test_a_prompt_or_a_constructor_that_fails_now_is_found(record, again, casino, anew):
@@ -170,7 +170,7 @@ async def test_the_recorded_rules_hold_and_other_ones_of_today_are_told(record, 
     assert [step.reward for step in episode.steps] == [-0.25, -0.25]
     harsh = anew(policy=EpisodePolicy(tool_error_penalty=9.0))
     replay = await again(episode, harsh)
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert replay.notes == (
         "the environment's own tool_error_penalty is another now; the recorded one was used",
     )
@@ -187,7 +187,7 @@ async def test_other_surroundings_are_told_and_are_no_difference(record, again, 
     )
     old = replace(episode, record=replace(episode.record, origin=origin, is_closed=False))
     replay = await again(old, anew(version="2"))
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     told = "\n".join(replay.notes)
     for sentence in (
         "still going on",
@@ -212,19 +212,19 @@ async def test_another_task_of_today_is_told_and_the_recorded_one_is_played(
 ):
     changed = anew(list_tasks=classmethod(lambda cls, split: tasks))
     replay = await again(await record(casino, ["fair"]), changed)
-    assert (replay.verdict, replay.notes) == (Verdict.IDENTICAL, (told,))
+    assert (replay.verdict, replay.notes) == (ReplayVerdict.IDENTICAL, (told,))
 
 
 async def test_a_task_that_is_given_by_value_is_replayed(record, again, casino):
     episode = await record(casino, ["fair"], split=None, index=None, task_spec={"id": "my own"})
-    assert (await again(episode, casino)).verdict is Verdict.IDENTICAL
+    assert (await again(episode, casino)).verdict is ReplayVerdict.IDENTICAL
 
 
 async def test_a_record_whose_task_was_changed_is_not_replayed(record, again, casino):
     episode = await record(casino, ["fair"])
     origin = replace(episode.record.origin, task_spec={"id": "forged"})
     replay = await again(replace(episode, record=replace(episode.record, origin=origin)), casino)
-    assert replay.verdict is Verdict.FAILED
+    assert replay.verdict is ReplayVerdict.FAILED
     assert "does not have the record's hash" in replay.failure
 
 
@@ -232,7 +232,7 @@ async def test_what_cannot_be_replayed_here_says_why(record, again, casino, anew
     episode = await record(casino, ["fair"])
     unknown = replace(episode.record.origin, environment="no_such_environment")
     lost = await again(replace(episode, record=replace(episode.record, origin=unknown)))
-    assert lost.verdict is Verdict.FAILED
+    assert lost.verdict is ReplayVerdict.FAILED
     assert "no_such_environment" in lost.failure
     tools = replace(episode.record.origin, toolset="extra")
     toolless = await again(replace(episode, record=replace(episode.record, origin=tools)), casino)
@@ -244,14 +244,14 @@ async def test_what_cannot_be_replayed_here_says_why(record, again, casino, anew
 
 async def test_one_environment_is_played_for_whatever_name_the_record_has(record, again, casino, anew):
     replay = await again(await record(casino, ["fair"]), anew(name="renamed"))
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert "the environment was casino and is renamed" in replay.notes
 
 
 async def test_a_call_that_ran_out_of_time_is_given_the_same_time_again(record, again, casino):
     episode = await record(casino, ["wait"], policy={"call_time_limit": 0.05})
     replay = await again(episode, casino)
-    assert replay.verdict is Verdict.IDENTICAL
+    assert replay.verdict is ReplayVerdict.IDENTICAL
     assert replay.notes == ("steps that ran out of time were given the same time again: 1",)
 
 
@@ -264,4 +264,4 @@ async def test_pictures_are_compared_and_details_too(record, again, altered, cas
 
 
 async def test_a_replay_without_steps_is_identical(record, again, casino):
-    assert (await again(await record(casino, []), casino)).verdict is Verdict.IDENTICAL
+    assert (await again(await record(casino, []), casino)).verdict is ReplayVerdict.IDENTICAL

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.evaluation.agents.agent_choice import choose_agent
 from ors_server.evaluation.agents.base import AgentSettingsError
-from ors_server.evaluation.agents.callables import CallableAgent, find_callable
-from ors_server.evaluation.agents.chat import ChatAgent
-from ors_server.evaluation.agents.choosing import choose_agent
-from ors_server.evaluation.agents.command import CommandAgent
-from ors_server.evaluation.agents.replay import ReplayAgent
-from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
-from ors_server.evaluation.budgets import Budget
-from ors_server.evaluation.outcomes import AttemptStatus
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
+from ors_server.evaluation.agents.chat_agent import ChatAgent
+from ors_server.evaluation.agents.command_agent import CommandAgent
+from ors_server.evaluation.agents.replay_agent import ReplayAgent
+from ors_server.evaluation.budgets import UsageBudget
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import attempt_with
@@ -52,7 +52,7 @@ async def test_a_plain_function_is_stopped_by_its_budget():
         while True:
             seat.call("bonus")
 
-    attempt, _ = await attempt_with(Guessing, CallableAgent(greedy, "greedy"), budget=Budget(steps=2))
+    attempt, _ = await attempt_with(Guessing, CallableAgent(greedy, "greedy"), budget=UsageBudget(steps=2))
     assert (attempt.status, attempt.steps) == (AttemptStatus.OVER_BUDGET, 2)
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from ors_server.evaluation.agents.base import AgentSettingsError
-from ors_server.evaluation.agents.chat import ChatAgent, ChatOptions
-from ors_server.evaluation.budgets import Budget
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import Place
+from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
+from ors_server.evaluation.attempt_runner import AttemptPlace
+from ors_server.evaluation.budgets import UsageBudget
+from ors_server.evaluation.runs import AttemptStatus
 from tests.fixtures.chat_server import ChatServer, played_by_hint, refused, said
 from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, attempt_with
@@ -16,7 +16,7 @@ from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 RIGHT = ("guess", {"number": 2})
-TALK = Place("test", 0, 1)
+TALK = AttemptPlace("test", 0, 1)
 
 
 @pytest.fixture
@@ -257,15 +257,15 @@ async def test_tokens_cost_what_the_prices_say(play):
 
 
 async def test_a_budget_of_tokens_ends_the_attempt(play, server):
-    attempt, _ = await play(*[said("", ("bonus", {}))] * 5, budget=Budget(tokens=250))
+    attempt, _ = await play(*[said("", ("bonus", {}))] * 5, budget=UsageBudget(tokens=250))
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.OVER_BUDGET, "token_budget")
     assert (attempt.episode_return, len(server.asked)) == (0.5, 3)
 
 
 async def test_a_budget_that_cannot_be_kept_errs(play):
-    silent, _ = await play(said("", RIGHT, usage=None), budget=Budget(tokens=100))
+    silent, _ = await play(said("", RIGHT, usage=None), budget=UsageBudget(tokens=100))
     assert "does not tell how many tokens" in (silent.error or "")
-    free, _ = await play(said("", RIGHT), budget=Budget(cost=1.0))
+    free, _ = await play(said("", RIGHT), budget=UsageBudget(cost=1.0))
     assert "price_in and price_out" in (free.error or "")
 
 

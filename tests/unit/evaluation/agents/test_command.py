@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from ors_server.evaluation.agents.base import AgentSettingsError
-from ors_server.evaluation.agents.command import MOST_OUTPUT, CommandAgent
-from ors_server.evaluation.budgets import Budget
+from ors_server.evaluation.agents.command_agent import MOST_OUTPUT, CommandAgent
+from ors_server.evaluation.attempt_runner import AttemptRunner
+from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import AttemptPlayer
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, manner
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 async def played(agent, clock=None, **changes):
     async with open_local_target(Guessing) as target:
         served = replace(target, gives_urls=True)
-        return await AttemptPlayer(served, agent, manner(**changes), clock or FakeClock()).play(PLACE)
+        return await AttemptRunner(served, agent, manner(**changes), clock or FakeClock()).play(PLACE)
 
 
 def after_the_end(command):
@@ -75,7 +75,7 @@ async def test_what_a_prompt_says_is_not_filled_in_again():
     async with open_local_target(Sly) as target:
         served = replace(target, gives_urls=True)
         agent = CommandAgent("echo {prompt}")
-        _, log = await AttemptPlayer(served, agent, manner(), FakeClock()).play(PLACE)
+        _, log = await AttemptRunner(served, agent, manner(), FakeClock()).play(PLACE)
     assert "".join(log) == "{url} {seed}\n"
 
 
@@ -120,7 +120,7 @@ async def test_a_program_that_does_not_listen_is_killed_when_the_time_is_up(tmp_
     found = []
 
     async def run():
-        found.append(await played(agent, clock, budget=Budget(seconds=60)))
+        found.append(await played(agent, clock, budget=UsageBudget(seconds=60)))
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ors_server.evaluation.agents.base import AgentError
-from ors_server.evaluation.agents.conversation import (
+from ors_server.evaluation.agents.chat_messages import (
     as_chat,
     as_results,
     as_tools,

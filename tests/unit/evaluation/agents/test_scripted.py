@@ -9,18 +9,18 @@ from jsonschema import Draft202012Validator
 from ors_server import ToolOutput, tool
 from ors_server.clock import SystemClock
 from ors_server.evaluation.agents.base import AgentSettingsError
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.agents.random_arguments import draw_arguments
-from ors_server.evaluation.agents.replay import ReplayAgent
-from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.replay_agent import ReplayAgent
+from ors_server.evaluation.attempt_runner import AttemptPlace, AttemptRunner
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.outcomes import AttemptStatus
-from ors_server.evaluation.playing import AttemptPlayer, Place
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, manner
 
 pytestmark = pytest.mark.anyio
-TALK = Place("test", 0, 1)
+TALK = AttemptPlace("test", 0, 1)
 
 
 async def test_the_oracle_earns_the_most_and_the_idle_agent_the_least():
@@ -68,7 +68,7 @@ async def test_chance_plays_the_same_again_and_otherwise_with_another_seed():
 
     async def calls(seed):
         async with open_local_target(Counting, store=store) as target:
-            player = AttemptPlayer(target, RandomAgent(steps=5), manner(seed=seed), SystemClock())
+            player = AttemptRunner(target, RandomAgent(steps=5), manner(seed=seed), SystemClock())
             attempt, _ = await player.play(TALK)
         return [(step.tool, step.arguments) for step in await store.steps(attempt.episode_id)]
 
@@ -112,15 +112,15 @@ async def test_a_replay_makes_the_calls_that_were_recorded():
 
     async with open_local_target(Guessing, store=store) as target:
         for number in (1, 2):
-            await AttemptPlayer(target, ScriptedAgent(play), manner(), SystemClock()).play(
-                Place("test", 2, number)
+            await AttemptRunner(target, ScriptedAgent(play), manner(), SystemClock()).play(
+                AttemptPlace("test", 2, number)
             )
         idle = ScriptedAgent()
-        await AttemptPlayer(target, idle, manner(), SystemClock()).play(Place("test", 2, 3))
+        await AttemptRunner(target, idle, manner(), SystemClock()).play(AttemptPlace("test", 2, 3))
     agent = ReplayAgent(store, "memory", run_id="run-1")
     attempt, log = await attempt_with(Guessing, agent)
-    other, _ = await attempt_with(Guessing, agent, Place("test", 2, 9))
-    missing, _ = await attempt_with(Guessing, agent, Place("test", 3, 1))
+    other, _ = await attempt_with(Guessing, agent, AttemptPlace("test", 2, 9))
+    missing, _ = await attempt_with(Guessing, agent, AttemptPlace("test", 3, 1))
     assert (attempt.episode_return, attempt.steps, attempt.finished) == (1.25, 2, True)
     assert "replays the episode" in log[0]
     assert other.episode_return == 1.25

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 from ors_server.errors import ClientError
 from ors_server.evaluation.figures import pass_at_k, pass_hat_k
-from ors_server.evaluation.gathering import Outcome
 from ors_server.evaluation.intervals import Interval, normal, standard_error
-from ors_server.evaluation.outcomes import Run
 from ors_server.evaluation.permutation import SignTest, sign_flip_test
-from ors_server.evaluation.played import AMOUNTS, PlayedTask, Quantity, Reader, mean_of
 from ors_server.evaluation.resampling import bootstrap
-from ors_server.evaluation.summary import Reading
+from ors_server.evaluation.run_results import RunResults
+from ors_server.evaluation.runs import Run
+from ors_server.evaluation.summary import FigureOptions
+from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, Reader, TaskAttempts, mean_of
 from ors_server.recording import JsonCodec
 
 FORM = 1
@@ -42,7 +42,7 @@ class ComparisonError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FigureDifference:
     """How one figure differs over the matched tasks that have it in both runs."""
 
     first: float
@@ -65,7 +65,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class WinCounts:
     """How many matched tasks the second run does better, alike and worse, by mean return."""
 
     wins: int
@@ -103,7 +103,7 @@ class TaskChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmatched:
+class UnmatchedTasks:
     """Tasks that are not compared, as `split/index`."""
 
     only_first: tuple[str, ...]
@@ -117,37 +117,37 @@ class Unmatched:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Two runs compared."""
 
     first: tuple[Run, ...]
     second: tuple[Run, ...]
-    reading: Reading
+    reading: FigureOptions
     resamples: int
     matched: int
     """Tasks that are compared."""
-    unmatched: Unmatched
+    unmatched: UnmatchedTasks
     notes: tuple[str, ...]
     """What else differs between the runs and may be the reason."""
-    figures: Mapping[str, Difference]
+    figures: Mapping[str, FigureDifference]
     """By name: `reward`, `success_rate`, `steps`, `seconds`, ..., as far as both runs have them."""
     k: int
     """The k of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in
     both runs: at least half of the matched tasks."""
-    record: Record
+    record: WinCounts
     mcnemar: McNemar | None
     tasks: tuple[TaskChange, ...]
     """The matched tasks, those that changed most first."""
     form: int = FORM
 
 
-COMPARISON: JsonCodec[Comparison] = JsonCodec(Comparison, "comparison of runs")
+COMPARISON: JsonCodec[RunComparison] = JsonCodec(RunComparison, "comparison of runs")
 
-_Pair = tuple[PlayedTask, PlayedTask]
-_Figure = Callable[[PlayedTask], float | None]
+_Pair = tuple[TaskAttempts, TaskAttempts]
+_Figure = Callable[[TaskAttempts], float | None]
 
 
-def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> Comparison:
+def compare(first: RunResults, second: RunResults, reading: FigureOptions | None = None) -> RunComparison:
     """Compare two runs.
 
     Args:
@@ -159,7 +159,7 @@ def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> 
         ComparisonError: If they are of different environments, count successes differently, or have no task
             in common.
     """
-    reading = reading or Reading()
+    reading = reading or FigureOptions()
     _check(first, second, reading)
     pairs, unmatched = _match(first, second, reading)
     if not pairs:
@@ -170,7 +170,7 @@ def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> 
         )
     k = median_low(min(len(task.counted) for task in pair) for pair in pairs)
     changes = [_change(*pair) for pair in pairs]
-    return Comparison(
+    return RunComparison(
         first=first.runs,
         second=second.runs,
         reading=reading,
@@ -186,7 +186,7 @@ def compare(first: Outcome, second: Outcome, reading: Reading | None = None) -> 
     )
 
 
-def _check(first: Outcome, second: Outcome, reading: Reading) -> None:
+def _check(first: RunResults, second: RunResults, reading: FigureOptions) -> None:
     names = [outcome.runs[0].environment for outcome in (first, second)]
     if names[0] != names[1]:
         raise ComparisonError(f"runs of one environment are compared; these are of {names[0]} and {names[1]}")
@@ -199,7 +199,9 @@ def _check(first: Outcome, second: Outcome, reading: Reading) -> None:
         )
 
 
-def _match(first: Outcome, second: Outcome, reading: Reading) -> tuple[list[_Pair], Unmatched]:
+def _match(
+    first: RunResults, second: RunResults, reading: FigureOptions
+) -> tuple[list[_Pair], UnmatchedTasks]:
     reader = Reader(reading)
     ours, theirs = (
         {(task.split, task.index): task for task in reader.tasks(outcome.attempts)}
@@ -217,7 +219,7 @@ def _match(first: Outcome, second: Outcome, reading: Reading) -> tuple[list[_Pai
             uncounted.append(_name(place))
         else:
             pairs.append(pair)
-    return pairs, Unmatched(
+    return pairs, UnmatchedTasks(
         only_first=tuple(map(_name, sorted(ours.keys() - theirs.keys()))),
         only_second=tuple(map(_name, sorted(theirs.keys() - ours.keys()))),
         changed=tuple(changed),
@@ -261,7 +263,7 @@ def _settings(config: Mapping[str, Any], above: str = "") -> dict[str, object]:
     return found
 
 
-def _differences(pairs: Sequence[_Pair], k: int, reading: Reading) -> dict[str, Difference]:
+def _differences(pairs: Sequence[_Pair], k: int, reading: FigureOptions) -> dict[str, FigureDifference]:
     found = {
         name: [(figure(ours), figure(theirs)) for ours, theirs in pairs]
         for name, figure in _figures(k).items()
@@ -294,7 +296,7 @@ def _figures(k: int) -> dict[str, _Figure]:
 
 
 def _at(k: int, curve: Callable[[int, int], list[float]]) -> _Figure:
-    def figure(task: PlayedTask) -> float | None:
+    def figure(task: TaskAttempts) -> float | None:
         count = len(task.counted)
         return curve(count, task.successes)[k - 1] if count >= k else None
 
@@ -306,12 +308,12 @@ def _mean_of_amount(amount: Quantity) -> _Figure:
 
 
 def _difference(
-    both: Sequence[tuple[float, float]], interval: Interval | None, reading: Reading
-) -> Difference:
+    both: Sequence[tuple[float, float]], interval: Interval | None, reading: FigureOptions
+) -> FigureDifference:
     firsts, seconds = [first for first, _ in both], [second for _, second in both]
     changes = [second - first for first, second in both]
     value, error, how = mean_of(changes), standard_error(changes), reading.resampling
-    return Difference(
+    return FigureDifference(
         first=mean_of(firsts),
         second=mean_of(seconds),
         difference=value,
@@ -331,7 +333,7 @@ def _correlation(firsts: Sequence[float], seconds: Sequence[float]) -> float | N
         return None
 
 
-def _change(first: PlayedTask, second: PlayedTask) -> TaskChange:
+def _change(first: TaskAttempts, second: TaskAttempts) -> TaskChange:
     before, after = mean_of(first.returns), mean_of(second.returns)
     return TaskChange(
         split=first.split,
@@ -346,10 +348,10 @@ def _change(first: PlayedTask, second: PlayedTask) -> TaskChange:
     )
 
 
-def _record(changes: Sequence[TaskChange]) -> Record:
+def _record(changes: Sequence[TaskChange]) -> WinCounts:
     wins = sum(change.difference > _SAME for change in changes)
     losses = sum(change.difference < -_SAME for change in changes)
-    return Record(wins=wins, ties=len(changes) - wins - losses, losses=losses)
+    return WinCounts(wins=wins, ties=len(changes) - wins - losses, losses=losses)
 
 
 def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:

@@ -12,7 +12,7 @@ from ors_server.client.connection import Connection, Request
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP
-from ors_server.replaying.recorded import RecordedCall
+from ors_server.replaying.recorded_episode import RecordedCall
 from ors_server.sessions.manager import hash_task
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import JSONObject

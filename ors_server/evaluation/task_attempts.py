@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus
-from ors_server.evaluation.summary import Reading
+from ors_server.evaluation.runs import Attempt, AttemptStatus
+from ors_server.evaluation.summary import FigureOptions
 
 Quantity: TypeAlias = Callable[[Attempt], float | None]
 """Something that an attempt may have."""
@@ -45,7 +45,7 @@ AMOUNTS: Mapping[str, Quantity] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedTask:
+class TaskAttempts:
     """One task, with its attempts sorted out."""
 
     split: str
@@ -82,9 +82,9 @@ class PlayedTask:
 class Reader:
     """Sorts attempts out by task, and decides what counts and what succeeded."""
 
-    reading: Reading
+    reading: FigureOptions
 
-    def tasks(self, attempts: Sequence[Attempt]) -> list[PlayedTask]:
+    def tasks(self, attempts: Sequence[Attempt]) -> list[TaskAttempts]:
         """Return the tasks with their attempts, ordered by split and index.
 
         Args:
@@ -116,9 +116,9 @@ class Reader:
             return bool(attempt.success)
         return attempt.episode_return >= self.reading.success_at
 
-    def _task(self, split: str, index: int, attempts: Sequence[Attempt]) -> PlayedTask:
+    def _task(self, split: str, index: int, attempts: Sequence[Attempt]) -> TaskAttempts:
         counted = tuple(attempt for attempt in attempts if self.counts(attempt))
-        return PlayedTask(
+        return TaskAttempts(
             split=split,
             index=index,
             task_hash=next((attempt.task_hash for attempt in attempts if attempt.task_hash), ""),

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from ors_server.evaluation.agents.base import Agent, AgentSettingsError
-from ors_server.evaluation.agents.callables import CallableAgent, find_callable
-from ors_server.evaluation.agents.chat import ChatAgent, ChatOptions
-from ors_server.evaluation.agents.command import CommandAgent
-from ors_server.evaluation.agents.replay import ReplayAgent
-from ors_server.evaluation.agents.scripted import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.base import AgentSettingsError, EvaluationAgent
+from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
+from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
+from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
+from ors_server.evaluation.agents.command_agent import CommandAgent
+from ors_server.evaluation.agents.replay_agent import ReplayAgent
 from ors_server.store.base import RecordReader
 
 OpenReader: TypeAlias = Callable[[str], Awaitable[RecordReader]]
@@ -18,7 +18,7 @@ KINDS = (
 )
 
 
-async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenReader) -> Agent:
+async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenReader) -> EvaluationAgent:
     """Make an agent.
 
     Args:
@@ -45,7 +45,7 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
             return _baseline(spec, options)
 
 
-def _baseline(spec: str, options: Mapping[str, Any]) -> Agent:
+def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
     match spec:
         case "oracle":
             _only(spec, options, {})

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ors_server.errors import RecordError
 from ors_server.evaluation.folder import read_attempts, read_run
-from ors_server.evaluation.outcomes import Attempt, Run
+from ors_server.evaluation.runs import Attempt, Run
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunResults:
     """Runs of one agent in one environment, and what came of them."""
 
     runs: tuple[Run, ...]
@@ -19,7 +19,7 @@ class Outcome:
     """In the order in which they ended; one for each place of each run."""
 
 
-def gather(folders: Sequence[str | Path]) -> Outcome:
+def gather(folders: Sequence[str | Path]) -> RunResults:
     """Read the folders of runs that are to be summed up together.
 
     Args:
@@ -33,7 +33,7 @@ def gather(folders: Sequence[str | Path]) -> Outcome:
     return outcome_of(runs, attempts)
 
 
-def outcome_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> Outcome:
+def outcome_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> RunResults:
     """Put runs and their attempts together.
 
     Args:
@@ -48,7 +48,7 @@ def outcome_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> Outcome:
     latest = {(attempt.run_id, *attempt.place): attempt for attempt in attempts}
     standing = sorted(latest.values(), key=lambda attempt: (ended_at(attempt), attempt.run_id, attempt.place))
     _check_tasks(standing)
-    return Outcome(tuple(runs), tuple(standing))
+    return RunResults(tuple(runs), tuple(standing))
 
 
 def ended_at(attempt: Attempt) -> float:

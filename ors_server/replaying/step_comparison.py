@@ -17,7 +17,7 @@ COMPARED = ("status", "error_code", "blocks", "reward", "components", "finished"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """One thing that is otherwise."""
 
     field: str
@@ -32,7 +32,7 @@ class Difference:
         return {"field": self.field, "was": self.was, "now": self.now}
 
 
-def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[Difference, ...]:
+def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[ReplayDifference, ...]:
     """Compare what one call came to, twice.
 
     Args:
@@ -44,7 +44,7 @@ def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[Differe
         What is otherwise; nothing if they are the same. Rewards are the same if every bit of them is.
     """
     pairs = ((name, _shown(was, name, normaliser), _shown(now, name, normaliser)) for name in COMPARED)
-    return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
+    return tuple(ReplayDifference(name, before, after) for name, before, after in pairs if before != after)
 
 
 def compare_blocks(
@@ -52,7 +52,7 @@ def compare_blocks(
     was: Sequence[TextBlock | ImageBlock],
     now: Sequence[TextBlock | ImageBlock],
     normaliser: Normaliser,
-) -> tuple[Difference, ...]:
+) -> tuple[ReplayDifference, ...]:
     """Compare two lists of blocks.
 
     Args:
@@ -62,7 +62,7 @@ def compare_blocks(
         normaliser: Brings texts into form.
     """
     before, after = normaliser.blocks(was), normaliser.blocks(now)
-    return () if before == after else (Difference(field, before, after),)
+    return () if before == after else (ReplayDifference(field, before, after),)
 
 
 def compare_origins(was: EpisodeOrigin, now: EpisodeOrigin) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class ContextOverflowError(AgentError):
     """The conversation no longer fits into the model's context."""
 
 
-class _PassingError(Exception):
+class _RetryableError(Exception):
     def __init__(self, problem: str, wait: float | None = None) -> None:
         super().__init__(problem)
         self.wait = wait
@@ -91,7 +91,7 @@ class ChatEndpoint:
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._try(body)
-            except _PassingError as error:
+            except _RetryableError as error:
                 if attempt == self._tries:
                     where = self.base_url or "the endpoint"
                     raise AgentError(f"{where} failed {attempt} times, the last time: {error}") from error
@@ -131,11 +131,11 @@ class ChatEndpoint:
         except openai.APIStatusError as error:
             raise _by_status(error) from error
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise _PassingError(f"no answer: {error.__cause__ or error}") from error
+            raise _RetryableError(f"no answer: {error.__cause__ or error}") from error
         try:
             return json.loads(text)
         except ValueError as error:
-            raise _PassingError(f"an answer that is no JSON: {text[:MOST_QUOTED]}") from error
+            raise _RetryableError(f"an answer that is no JSON: {text[:MOST_QUOTED]}") from error
 
     def _open(self, openai: Any) -> Any:
         key = os.environ.get(self._api_key_env)
@@ -171,7 +171,7 @@ def _by_status(error: Any) -> Exception:
         return ContextOverflowError(f"the conversation does not fit into the model's context: {said}")
     is_passing = status in PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if is_passing and code != "insufficient_quota":
-        return _PassingError(f"{status}: {said}", _retry_after(error.response.headers))
+        return _RetryableError(f"{status}: {said}", _retry_after(error.response.headers))
     return AgentError(f"the endpoint refused with {status}: {said}")
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport
-from ors_server.evaluation.agents.scripted import make_calls
-from ors_server.replaying.recorded import recorded_calls
+from ors_server.evaluation.agents.baselines import make_calls
+from ors_server.replaying.recorded_episode import recorded_calls
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord
 from ors_server.wire import JSONObject

@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ors_server.clock import Clock
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
-from ors_server.evaluation.agents.conversation import (
+from ors_server.evaluation.agents.baselines import final_message
+from ors_server.evaluation.agents.chat_endpoint import API_KEY, ChatEndpoint, ContextOverflowError
+from ors_server.evaluation.agents.chat_messages import (
     ChatCall,
     ChatMessage,
     Reply,
@@ -18,8 +20,6 @@ from ors_server.evaluation.agents.conversation import (
     for_reading,
     read_reply,
 )
-from ors_server.evaluation.agents.endpoint import API_KEY, ChatEndpoint, ContextOverflowError
-from ors_server.evaluation.agents.scripted import final_message
 from ors_server.evaluation.targets import Answer, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, TextBlock
 
@@ -176,7 +176,7 @@ class ChatAgent:
         """
         if session.counts_cost and not self.tells_cost:
             raise AgentSettingsError("a budget of cost needs the options price_in and price_out")
-        game = _Game(session, self._model, self._options, self._endpoint)
+        game = _ChatAttempt(session, self._model, self._options, self._endpoint)
         return await game.play()
 
     async def aclose(self) -> None:
@@ -184,7 +184,7 @@ class ChatAgent:
         await self._endpoint.aclose()
 
 
-class _Game:
+class _ChatAttempt:
     """One attempt of a model."""
 
     def __init__(

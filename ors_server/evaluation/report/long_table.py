@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ors_server.evaluation.number_format import NOTHING, number
 from ors_server.evaluation.report.markup import Markup, element, join
-from ors_server.evaluation.wording import NOTHING, number
 
 PAGE = 50
 """Rows that are there without a script; with one, rows of a page."""

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ors_server.replaying.comparing import Difference
+from ors_server.replaying.step_comparison import ReplayDifference
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.wire import JSONObject
 
 
-class Verdict(StrEnum):
+class ReplayVerdict(StrEnum):
     """What a replay says of an episode."""
 
     IDENTICAL = "identical"
@@ -43,7 +43,7 @@ class StepReplay:
     tool: str
     arguments: JSONObject
     verdict: StepVerdict
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ReplayDifference, ...] = ()
     why: str | None = None
     """Why it was not compared."""
 
@@ -67,7 +67,7 @@ class EpisodeReplay:
     """The record's."""
     steps: tuple[StepReplay, ...] = ()
     """Every recorded step, in order."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ReplayDifference, ...] = ()
     """In what no step has: the prompt, the setup."""
     notes: tuple[str, ...] = ()
     """What a reader should know, one sentence each."""
@@ -75,16 +75,16 @@ class EpisodeReplay:
     """Why it could not be replayed, or not to the end."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReplayVerdict:
         """What it all comes to."""
         if self.differences or self.count(StepVerdict.DIFFERENT):
-            return Verdict.DIFFERENT
+            return ReplayVerdict.DIFFERENT
         if self.failure is not None:
-            return Verdict.FAILED
+            return ReplayVerdict.FAILED
         compared = self.count(StepVerdict.SAME) or not self.steps
         if not compared or self.count(StepVerdict.UNCERTAIN) or self.count(StepVerdict.UNPLAYED):
-            return Verdict.INCONCLUSIVE
-        return Verdict.IDENTICAL
+            return ReplayVerdict.INCONCLUSIVE
+        return ReplayVerdict.IDENTICAL
 
     def count(self, verdict: StepVerdict) -> int:
         """Count the steps of which the replay says something.

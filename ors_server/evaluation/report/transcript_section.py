@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.attempt_transcripts import MOST_STEPS, Transcript, TranscriptStep
+from ors_server.evaluation.number_format import count_of, number
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.transcripts import MOST_STEPS, Transcript, TranscriptStep
-from ors_server.evaluation.wording import count_of, number
+from ors_server.evaluation.runs import Attempt
 
 ANCHOR = "transcript:"
 """What the id of a transcript begins with."""

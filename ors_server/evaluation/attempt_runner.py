@@ -12,10 +12,10 @@ import anyio
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agent_session import AgentSession
-from ors_server.evaluation.agents.base import Agent
-from ors_server.evaluation.budgets import NO_BUDGET, Budget, BudgetSpentError, Limit, Meter
-from ors_server.evaluation.judging import Ending, Standing, Story, judge
-from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.agents.base import EvaluationAgent
+from ors_server.evaluation.attempt_result import AttemptEnd, AttemptFacts, Ending, judge
+from ors_server.evaluation.budgets import NO_BUDGET, BudgetSpentError, Limit, Meter, UsageBudget
+from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import EpisodeFigures, Target, TargetEpisode, TaskOrder
 
@@ -30,7 +30,7 @@ _LIBRARIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttemptPlace:
     """Which attempt is meant."""
 
     split: str
@@ -40,24 +40,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class AttemptRules:
     """How every attempt of a run is played."""
 
     run_id: str
     seed: int
     """The run's."""
     success_at: float = 1.0
-    budget: Budget = NO_BUDGET
+    budget: UsageBudget = NO_BUDGET
     """Of each attempt."""
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
     counts_tokens: bool = False
     """Whether tokens have to be told, though the attempts have no budget of them."""
 
 
-class AttemptPlayer:
+class AttemptRunner:
     """Plays attempts of one run; each call of `play` is one, and many may run at the same time."""
 
-    def __init__(self, target: Target, agent: Agent, manner: Manner, clock: Clock) -> None:
+    def __init__(self, target: Target, agent: EvaluationAgent, manner: AttemptRules, clock: Clock) -> None:
         """Keep what every attempt needs.
 
         Args:
@@ -71,7 +71,7 @@ class AttemptPlayer:
         self.manner = manner
         self.clock = clock
 
-    async def play(self, place: Place) -> tuple[Attempt, list[str]]:
+    async def play(self, place: AttemptPlace) -> tuple[Attempt, list[str]]:
         """Play one attempt; whatever fails in it is its outcome, not an error.
 
         Args:
@@ -80,15 +80,15 @@ class AttemptPlayer:
         Returns:
             What came of it, and what the agent left to read, in lines.
         """
-        play = _Play(self, place)
+        play = _RunningAttempt(self, place)
         await play.run()
         return play.outcome(), play.log
 
 
-class _Play:
+class _RunningAttempt:
     """One attempt under way."""
 
-    def __init__(self, player: AttemptPlayer, place: Place) -> None:
+    def __init__(self, player: AttemptRunner, place: AttemptPlace) -> None:
         self._player = player
         self._clock = player.clock
         self._manner = player.manner
@@ -182,7 +182,7 @@ class _Play:
 
     def outcome(self) -> Attempt:
         episode, session, meter = self._episode, self._session, self._meter
-        standing = Standing(
+        standing = AttemptEnd(
             ending=self._ending or Ending("agent"),
             figures=self._figures,
             own_sum=None if session is None else session.own_sum,
@@ -192,7 +192,7 @@ class _Play:
             is_unjudged=session is not None and session.is_unjudged,
             own_step_limit=self._own_step_limit,
         )
-        story = Story(
+        story = AttemptFacts(
             run_id=self._manner.run_id,
             environment=self._player.target.environment,
             split=self._place.split,

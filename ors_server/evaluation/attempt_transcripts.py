@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ors_server.evaluation.outcomes import Attempt
+from ors_server.evaluation.runs import Attempt
 from ors_server.store.base import RecordReader
 from ors_server.trajectory import Step
 from ors_server.wire import ImageBlock, TextBlock

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ors_server.evaluation.figures import best_of_k, chosen_ks, pass_at_k, pass_hat_k
-from ors_server.evaluation.gathering import Outcome
 from ors_server.evaluation.intervals import (
     Interval,
     effective_trials,
@@ -16,31 +15,32 @@ from ors_server.evaluation.intervals import (
     student_t,
     wilson,
 )
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus, Run
-from ors_server.evaluation.played import AMOUNTS, PlayedTask, Quantity, Reader, mean_of
 from ors_server.evaluation.resampling import bootstrap
+from ors_server.evaluation.run_results import RunResults
+from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
 from ors_server.evaluation.summary import (
     Amount,
     AtK,
     Counts,
     Estimate,
-    Figures,
+    FigureOptions,
+    GroupFigures,
     Rate,
-    Reading,
+    RunSummary,
     Share,
-    Summary,
     TaskFigures,
 )
+from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, Reader, TaskAttempts, mean_of
 
 
-def summarise(outcome: Outcome, reading: Reading | None = None) -> Summary:
+def summarise(outcome: RunResults, reading: FigureOptions | None = None) -> RunSummary:
     """Compute every figure of a run; the same attempts give the same figures, in whatever order they ended.
 
     Args:
         outcome: The runs and their attempts.
         reading: How to read them; as the runs say by default.
     """
-    reading = reading or Reading()
+    reading = reading or FigureOptions()
     tasks = Reader(reading).tasks(outcome.attempts)
     is_binary = all(value in {0.0, 1.0} for task in tasks for value in task.returns)
     splits = {
@@ -48,7 +48,7 @@ def summarise(outcome: Outcome, reading: Reading | None = None) -> Summary:
         for split, group in groupby(tasks, key=lambda task: task.split)
     }
     alone = len(splits) == 1 and {run.split for run in outcome.runs} == set(splits)
-    return Summary(
+    return RunSummary(
         runs=outcome.runs,
         reading=reading,
         resamples=reading.resampling.resamples_of(max(1, len(tasks))),
@@ -58,7 +58,7 @@ def summarise(outcome: Outcome, reading: Reading | None = None) -> Summary:
     )
 
 
-def task_figures(task: PlayedTask, reading: Reading, *, is_binary: bool) -> TaskFigures:
+def task_figures(task: TaskAttempts, reading: FigureOptions, *, is_binary: bool) -> TaskFigures:
     """Compute the figures of one task.
 
     Args:
@@ -103,7 +103,7 @@ def _interval_of_returns(returns: Sequence[float], confidence: float, *, is_bina
 Columns = dict[str, list[float | None]]
 
 
-def _figures(tasks: Sequence[PlayedTask], runs: Sequence[Run], reading: Reading) -> Figures:
+def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], reading: FigureOptions) -> GroupFigures:
     most = max((len(task.counted) for task in tasks), default=0)
     ks = chosen_ks(most)
     columns: Columns = {
@@ -113,9 +113,9 @@ def _figures(tasks: Sequence[PlayedTask], runs: Sequence[Run], reading: Reading)
         **{name: [task.mean(amount) for task in tasks] for name, amount in AMOUNTS.items()},
         **_columns_at_k(tasks, ks),
     }
-    maker = _Maker(tasks, columns, bootstrap(columns, reading.resampling), reading)
+    maker = _FigureBuilder(tasks, columns, bootstrap(columns, reading.resampling), reading)
     counted = [len(task.counted) for task in tasks]
-    return Figures(
+    return GroupFigures(
         counts=_counts(tasks, runs),
         reward=maker.estimate("reward", lambda attempt: attempt.episode_return),
         success_rate=maker.rate("success_rate", counted),
@@ -133,7 +133,7 @@ def _rate(successes: int, attempts: int) -> float | None:
     return successes / attempts if attempts else None
 
 
-def _columns_at_k(tasks: Sequence[PlayedTask], ks: Sequence[int]) -> Columns:
+def _columns_at_k(tasks: Sequence[TaskAttempts], ks: Sequence[int]) -> Columns:
     columns: Columns = {f"{name}/{k}": [] for k in ks for name in ("pass_at", "pass_hat", "best_of")}
     for task in tasks:
         count = len(task.counted)
@@ -148,13 +148,13 @@ def _columns_at_k(tasks: Sequence[PlayedTask], ks: Sequence[int]) -> Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _FigureBuilder:
     """Puts the figures of a group together from its columns and their intervals."""
 
-    tasks: Sequence[PlayedTask]
+    tasks: Sequence[TaskAttempts]
     columns: Columns
     intervals: Mapping[str, Interval | None]
-    reading: Reading
+    reading: FigureOptions
 
     def known(self, name: str) -> list[float]:
         return [value for value in self.columns[name] if value is not None]
@@ -225,7 +225,7 @@ class _Maker:
         )
 
 
-def _counts(tasks: Sequence[PlayedTask], runs: Sequence[Run]) -> Counts:
+def _counts(tasks: Sequence[TaskAttempts], runs: Sequence[Run]) -> Counts:
     statuses = Counter(attempt.status for task in tasks for attempt in task.recorded)
     recorded, planned = statuses.total(), sum(run.planned for run in runs)
     return Counts(
@@ -240,7 +240,7 @@ def _counts(tasks: Sequence[PlayedTask], runs: Sequence[Run]) -> Counts:
     )
 
 
-def _stop_reasons(tasks: Sequence[PlayedTask]) -> dict[str, int]:
+def _stop_reasons(tasks: Sequence[TaskAttempts]) -> dict[str, int]:
     reasons = Counter(attempt.stop_reason or "unknown" for task in tasks for attempt in task.recorded)
     return dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0])))
 

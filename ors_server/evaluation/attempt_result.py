@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ors_server.evaluation.budgets import Limit
-from ors_server.evaluation.outcomes import Attempt, AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptStatus
 from ors_server.evaluation.targets import EpisodeFigures
 
 TOLERANCE = 1e-9
@@ -43,7 +43,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class AttemptFacts:
     """What is known of an attempt whatever came of it; the fields are those of `Attempt`."""
 
     run_id: str
@@ -63,7 +63,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AttemptEnd:
     """What everybody says at the end of an attempt."""
 
     ending: Ending
@@ -81,7 +81,7 @@ class Standing:
     """The step limit that the episode was given because of a budget."""
 
 
-def judge(story: Story, standing: Standing, success_at: float) -> Attempt:
+def judge(story: AttemptFacts, standing: AttemptEnd, success_at: float) -> Attempt:
     """Decide what an attempt came to.
 
     The server's return counts. Where only the client saw the rewards, its sum does; where both are there and
@@ -114,14 +114,14 @@ def judge(story: Story, standing: Standing, success_at: float) -> Attempt:
     )
 
 
-def _limit(standing: Standing, figures: EpisodeFigures) -> Limit | None:
+def _limit(standing: AttemptEnd, figures: EpisodeFigures) -> Limit | None:
     is_own = standing.own_step_limit is not None and figures.stop_reason == "step_limit"
     if is_own and (figures.steps or 0) >= (standing.own_step_limit or 0):
         return Limit.STEPS
     return None if figures.is_finished else standing.ending.limit
 
 
-def _stop_reason(standing: Standing, figures: EpisodeFigures, limit: Limit | None) -> str:
+def _stop_reason(standing: AttemptEnd, figures: EpisodeFigures, limit: Limit | None) -> str:
     if limit is not None:
         return limit.value
     if figures.stop_reason not in {None, "deleted"}:
@@ -129,7 +129,7 @@ def _stop_reason(standing: Standing, figures: EpisodeFigures, limit: Limit | Non
     return "completed" if standing.is_over else standing.ending.stop_reason
 
 
-def _error(standing: Standing, figures: EpisodeFigures, paid: float | None) -> str | None:
+def _error(standing: AttemptEnd, figures: EpisodeFigures, paid: float | None) -> str | None:
     if standing.ending.error is not None:
         return standing.ending.error
     if figures.stop_reason in {"failed", "expired"}:
@@ -139,7 +139,7 @@ def _error(standing: Standing, figures: EpisodeFigures, paid: float | None) -> s
     return _doubt(standing, figures, paid)
 
 
-def _doubt(standing: Standing, figures: EpisodeFigures, paid: float | None) -> str | None:
+def _doubt(standing: AttemptEnd, figures: EpisodeFigures, paid: float | None) -> str | None:
     """Say why the return is not to be believed."""
     if paid is None:
         return "nobody knows the return: the server tells no figures, and not every reward came here"
