@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from ors_server.grading.channel import Channel, ChannelError, take_standard_streams
+from ors_server.grading.channel import AgentChannel, ChannelError, take_standard_streams
 from ors_server.grading.encoding import DecodingError, EncodingError, decode, from_text, to_text
 from ors_server.grading.handles import Handles, OpaqueObject
 from ors_server.grading.operations import operate
@@ -37,7 +37,7 @@ class Worker:
     of something that the tests handed over); what then comes is the answer to that, or another order.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: AgentChannel) -> None:
         self._channel = channel
         self._handles = Handles(objects=False)
         self._thread = threading.get_ident()

@@ -31,7 +31,7 @@ main()
 """
 
 
-class WorkerLostError(Exception):
+class AgentWorkerLostError(Exception):
     """The worker ended, hung or wrote nonsense; the agent's code is to blame, and the message says how."""
 
 
@@ -75,7 +75,7 @@ class AgentWorker:
         worker = cls(await evidence.start(argv, files=sent_files()))
         try:
             await worker.ask(to_text({"order": "hello"}), START_LIMIT)
-        except WorkerLostError as lost:
+        except AgentWorkerLostError as lost:
             said = worker.last_words()
             raise GraderFailedError(f"python3 does not answer in a fresh sandbox: {lost}. {said}") from None
         except BaseException:
@@ -100,7 +100,7 @@ class AgentWorker:
             time_limit: Seconds that the program may spend on it, above 0.
 
         Raises:
-            WorkerLostError: There is no answer; the worker is closed.
+            AgentWorkerLostError: There is no answer; the worker is closed.
             SandboxStarvedError: The machine was too busy for it.
         """
         tag = secrets.token_hex(16).encode()
@@ -124,7 +124,7 @@ class AgentWorker:
             if reason == "ended":
                 reason += await self._status()
             await self.aclose()
-        raise WorkerLostError(reason)
+        raise AgentWorkerLostError(reason)
 
     async def _read(self, length: int) -> bytes:
         while len(self._received) < length:

@@ -46,7 +46,7 @@ def payload_length(header: bytes, tag: bytes | None = None) -> int:
     return length
 
 
-class Channel:
+class AgentChannel:
     """The blocking end of a channel."""
 
     def __init__(self, reading: int, writing: int) -> None:
@@ -87,12 +87,12 @@ class Channel:
         return b"".join(pieces)
 
 
-def take_standard_streams() -> Channel:
+def take_standard_streams() -> AgentChannel:
     """Return a channel over standard input and output, which are replaced.
 
     Later output goes to standard error; standard input is empty.
     """
-    channel = Channel(os.dup(0), os.dup(1))
+    channel = AgentChannel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

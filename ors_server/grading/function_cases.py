@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ors_server import offload
-from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import (
     LEAST_SECONDS,
     CaseReport,
@@ -81,7 +81,7 @@ async def grade_functions(
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise GradingError(f"a tolerance is a finite number from 0, not {tolerance!r}")
     limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
-    grader = _Grader(evidence, file, limits, tolerance)
+    grader = _FunctionGrader(evidence, file, limits, tolerance)
     target = {"p": [PurePosixPath(file).stem, *function.split(".")]}
     names = name_cases(cases)
     prepared = [_prepare(name, case, target) for name, case in zip(names, cases, strict=True)]
@@ -114,7 +114,7 @@ class _Failed(Exception):  # noqa: N818 # a verdict, not an error
     """The case failed, and why."""
 
 
-class _Grader:
+class _FunctionGrader:
     """The cases of one function: the worker, the remaining time, and the verdicts."""
 
     def __init__(self, evidence: Evidence, file: str, limits: TimeLimits, tolerance: float) -> None:
@@ -175,7 +175,7 @@ class _Grader:
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
             raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None
-        except (WorkerLostError, DecodingError) as error:
+        except (AgentWorkerLostError, DecodingError) as error:
             await self.aclose()
             nonsense = "answered nonsense: " if isinstance(error, DecodingError) else ""
             raise _Failed(f"the agent's code {nonsense}{error}") from None

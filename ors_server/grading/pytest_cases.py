@@ -17,7 +17,7 @@ import anyio.to_thread
 from anyio.abc import Process
 
 from ors_server import offload
-from ors_server.grading.agent_worker import AgentWorker, WorkerLostError
+from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import LEAST_SECONDS, CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
@@ -118,7 +118,7 @@ async def grade_pytest(
 
 async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
     async with _trusted_process(suite) as (process, folder):
-        run = _Run(evidence, suite, process)
+        run = _PytestRun(evidence, suite, process)
         try:
             return await run.judge()
         except _GAVE_WAY as broken:
@@ -234,7 +234,7 @@ class _Verdict:
     ended: int | None = None
 
 
-class _Run:
+class _PytestRun:
     """One run of hidden tests: the trusted process on one side, the agent's worker on the other."""
 
     def __init__(self, evidence: Evidence, suite: _Suite, process: Process) -> None:
@@ -288,7 +288,7 @@ class _Run:
         try:
             text = await self._ask(self._worker, self._load)
             answer = await offload.run_sized(len(text), read_answer, text, None, 0.0)
-        except (WorkerLostError, DecodingError, OverLimitError) as lost:
+        except (AgentWorkerLostError, DecodingError, OverLimitError) as lost:
             return f"while its modules were loaded, the agent's code {lost}"
         if answer.has_value:
             return None
@@ -336,7 +336,7 @@ class _Run:
             if self._worker is None:
                 raise AssertionError("a worker is started before it is asked")
             return b"R" + await self._ask(self._worker, message[1:])
-        except WorkerLostError as lost:
+        except AgentWorkerLostError as lost:
             return b"X" + f"the agent's code {lost}".encode()
 
     async def _ask(self, worker: AgentWorker, question: bytes) -> bytes:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ors_server.grading.blank import install_blanks
-from ors_server.grading.channel import Channel, take_standard_streams
+from ors_server.grading.channel import AgentChannel, take_standard_streams
 from ors_server.grading.encoding import to_text
 from ors_server.grading.recorder import Recorder
-from ors_server.grading.remote_agent import Agent, read_json
+from ors_server.grading.remote_agent import RemoteAgent, read_json
 
 MEMORY_BYTES = 1 << 30
 """Most memory of this process: an agent's code can return much, often."""
@@ -30,7 +30,7 @@ def main() -> None:
     _count(channel, orders)
     if channel.receive() != b"run":
         os._exit(0)
-    agent = Agent(channel, orders["modules"], orders["classes"])
+    agent = RemoteAgent(channel, orders["modules"], orders["classes"])
     agent.install()
     status = _run_pytest(orders, Recorder(_teller(channel), agent, shown=orders["shown"]), [])
     _teller(channel)({"end": status})
@@ -43,7 +43,7 @@ def _set_limits(processor_s: int) -> None:
         resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _count(channel: Channel, orders: dict[str, Any]) -> None:
+def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -58,7 +58,7 @@ def _count(channel: Channel, orders: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def _teller(channel: Channel) -> Any:
+def _teller(channel: AgentChannel) -> Any:
     def tell(told: dict[str, Any]) -> None:
         channel.send(b"V" + to_text(told))
 

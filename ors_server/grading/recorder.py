@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_agent import RemoteAgent
 
 _MAX_TEXT = 4_000
 
@@ -16,7 +16,7 @@ Tell = Callable[[dict[str, Any]], None]
 class Recorder:
     """Reports each test under a name without values, the same for blank and real modules."""
 
-    def __init__(self, tell: Tell, agent: Agent | None, *, shown: bool) -> None:
+    def __init__(self, tell: Tell, agent: RemoteAgent | None, *, shown: bool) -> None:
         self._tell = tell
         self._agent = agent
         self._shown = shown
@@ -96,10 +96,10 @@ class Recorder:
 
     @pytest.fixture
     def ask(self) -> Callable[..., bool]:
-        """Return the result of the agent's own operator: `ask("==", one, other)`; see `Agent.ask`."""
+        """Return the result of the agent's own operator: `ask("==", one, other)`; see `RemoteAgent.ask`."""
         return self._require_agent().ask
 
-    def _require_agent(self) -> Agent:
+    def _require_agent(self) -> RemoteAgent:
         if self._agent is None:
             raise RuntimeError("nothing is run while tests are only counted")
         return self._agent

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
-from ors_server.grading.channel import Channel
+from ors_server.grading.channel import AgentChannel
 from ors_server.grading.encoding import PLAIN, DecodingError, Encoder, as_its_base, decode, from_text, to_text
 from ors_server.grading.mirrors import (
     RemoteError,
@@ -38,7 +38,7 @@ _SIGNS = {
 }
 
 
-class Agent:
+class RemoteAgent:
     """The agent's modules, behind the channel to the server.
 
     Attributes:
@@ -46,7 +46,7 @@ class Agent:
         modules: Mirrors of the agent's modules, and of the packages above them, by name.
     """
 
-    def __init__(self, channel: Channel, modules: Sequence[str], classes: Sequence[str]) -> None:
+    def __init__(self, channel: AgentChannel, modules: Sequence[str], classes: Sequence[str]) -> None:
         self.failures: list[str] = []
         self._channel = channel
         self._named = {tuple(name.split(".")) for name in classes}

@@ -70,7 +70,7 @@ async def grade_stdio(
     """
     limits = time_limit if isinstance(time_limit, TimeLimits) else TimeLimits(time_limit, WHOLE * time_limit)
     names = name_cases(cases)
-    grader = _Grader(evidence, argv, limits, compare or TextComparison())
+    grader = _ProgramGrader(evidence, argv, limits, compare or TextComparison())
     results: list[CaseResult | None] = [None] * len(cases)
     gate = anyio.CapacityLimiter(AT_ONCE)
     failures: list[Exception] = []
@@ -91,7 +91,7 @@ async def grade_stdio(
     return CaseReport(tuple(result for result in results if result is not None))
 
 
-class _Grader:
+class _ProgramGrader:
     def __init__(
         self,
         evidence: Evidence,

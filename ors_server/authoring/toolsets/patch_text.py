@@ -71,13 +71,13 @@ def read_patch(patch: str) -> list[FileChange]:
         _refuse(1, f"{BEGIN!r}", lines[0])
     if lines[-1].strip() != END:
         _refuse(len(lines), f"{END!r}, the last line of a patch", lines[-1])
-    reader = _Reader(lines[:-1])
+    reader = _PatchReader(lines[:-1])
     for number, line in reader.numbered():
         reader.take(number, line)
     return reader.finish(len(lines))
 
 
-class _Reader:
+class _PatchReader:
     """What was read so far."""
 
     def __init__(self, lines: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ _GONE = "Its variables are gone; files are kept."
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _PythonRun:
     """What became of one piece of code."""
 
     result: ExecResult
@@ -99,7 +99,7 @@ class PythonTools(SandboxToolset):
         given = longest if context.time_limit is None else min(longest, context.time_limit)
         return clamp_time_limit(wanted, self.sandbox.limits, max(given - _SPARE_SECONDS, given / 2))
 
-    async def _run(self, code: str, limit: float, *, restart: bool) -> _Run:
+    async def _run(self, code: str, limit: float, *, restart: bool) -> _PythonRun:
         folder = self._folder = self._folder or await self._look()
         request = {"id": token_hex(8), "code": code, "time_limit": limit, "restart": restart}
         run = await self._ask(folder, request)
@@ -115,7 +115,7 @@ class PythonTools(SandboxToolset):
                 f"the interpreter did not start; repair what stands in its way. It said: {said!r}"
             )
         self._was_started = True
-        return _Run(run.result, run.report, was_lost)
+        return _PythonRun(run.result, run.report, was_lost)
 
     async def _look(self) -> str:
         result = await self.sandbox.exec(_LOOK, time_limit=_STEP_SECONDS)
@@ -136,7 +136,7 @@ class PythonTools(SandboxToolset):
         command = f"({_QUIETLY}; {' && '.join(steps)}; \\builtin true)"
         return await self.sandbox.exec(command, time_limit=_STEP_SECONDS)
 
-    async def _ask(self, folder: str, request: JSONObject) -> _Run:
+    async def _ask(self, folder: str, request: JSONObject) -> _PythonRun:
         sent = base64.b64encode(json.dumps(request, ensure_ascii=False).encode()).decode()
         place = shlex.quote(folder)
         client = f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} client {place}"
@@ -146,7 +146,7 @@ class PythonTools(SandboxToolset):
         report = _read_report(said.stdout.text)
         if report.get("id") != request["id"]:
             report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
-        return _Run(result, report, was_lost=False)
+        return _PythonRun(result, report, was_lost=False)
 
 
 def _say_report(place: str, request_id: str) -> str:
@@ -191,7 +191,7 @@ def _check_code(code: str | None, most_command: int, *, restart: bool) -> str | 
     return code
 
 
-def _metadata(run: _Run, *, restart: bool) -> JSONObject:
+def _metadata(run: _PythonRun, *, restart: bool) -> JSONObject:
     result, report = run.result, run.report
     timed_out = report.get("why") == "time limit" or result.timed_out
     metadata = result_metadata(result, restarted=False)
@@ -207,7 +207,7 @@ def _metadata(run: _Run, *, restart: bool) -> JSONObject:
     }
 
 
-def _notes(run: _Run, limit: float, *, restart: bool) -> list[str]:
+def _notes(run: _PythonRun, limit: float, *, restart: bool) -> list[str]:
     result, report = run.result, run.report
     notes: list[str] = []
     if restart:

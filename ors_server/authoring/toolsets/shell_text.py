@@ -69,7 +69,7 @@ _STATEMENTS = frozenset({"pipeline", "redirected_statement", "heredoc_redirect",
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ShellStatement:
     """What one pipeline, with its redirections, feeds into its commands."""
 
     input_texts: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Found:
     """One simple command of a script."""
 
     words: Words
-    statement: Statement = Statement()
+    statement: ShellStatement = ShellStatement()
     """Where it stands."""
 
 
@@ -105,7 +105,7 @@ def _parsed(script: str) -> Iterator[Found]:
     source = script.encode(errors="replace")
     root = _parser().parse(source).root_node
     for top, found in _statements(root, source):
-        statement = Statement(_input_texts(top, source), tuple(found), _substituted(top, source))
+        statement = ShellStatement(_input_texts(top, source), tuple(found), _substituted(top, source))
         for words in found:
             yield Found(words, statement)
     if root.has_error:

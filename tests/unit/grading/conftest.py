@@ -16,10 +16,10 @@ import pytest
 
 from ors_server.grading import pytest_cases
 from ors_server.grading.agent_program import Worker
-from ors_server.grading.channel import NO_TAG, Channel, frame
+from ors_server.grading.channel import NO_TAG, AgentChannel, frame
 from ors_server.grading.encoding import from_text, to_text
 from ors_server.grading.evidence import Evidence, gather_evidence
-from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_agent import RemoteAgent
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.server_state import ServerState
 
@@ -57,7 +57,7 @@ def look_at() -> LookAt:
 NUMBERS = itertools.count()
 
 
-class TestedAgent(Agent):
+class TestedAgent(RemoteAgent):
     __test__ = False
     solution: Any
 
@@ -77,9 +77,9 @@ class Loop:
         self.starts += 1
         sys.modules.pop(self.name, None)
         (read_there, write_here), (read_here, write_there) = os.pipe(), os.pipe()
-        thread = threading.Thread(target=lambda: Worker(Channel(read_there, write_there)).work())
+        thread = threading.Thread(target=lambda: Worker(AgentChannel(read_there, write_there)).work())
         thread.start()
-        self.channel = Channel(read_here, write_here)
+        self.channel = AgentChannel(read_here, write_here)
         self.ends.append((thread, (write_here, read_there, read_here, write_there)))
         return self.ask(self.load)
 

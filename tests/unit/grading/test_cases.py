@@ -4,7 +4,7 @@ import pytest
 
 from ors_server.errors import Blame
 from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
-from ors_server.grading.channel import MAX_MESSAGE, Channel, ChannelError, frame, payload_length
+from ors_server.grading.channel import MAX_MESSAGE, AgentChannel, ChannelError, frame, payload_length
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
 
 
@@ -45,4 +45,4 @@ def test_a_message_of_another_tag_or_too_long_is_refused():
     with pytest.raises(ChannelError, match="something else"):
         payload_length(frame(b"u" * 32, b"xyz")[:40], tag)
     with pytest.raises(ChannelError, match="more than"):
-        Channel(0, 1).send(b"x" * (MAX_MESSAGE + 1))
+        AgentChannel(0, 1).send(b"x" * (MAX_MESSAGE + 1))

@@ -4,7 +4,7 @@ import pytest
 
 from ors_server.grading.encoding import to_text
 from ors_server.grading.mirrors import RemoteObject
-from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_agent import RemoteAgent
 from ors_server.grading.remote_reference import AgentLostError, RefusedError
 
 
@@ -47,7 +47,7 @@ def test_an_answer_that_is_none_stops_the_test(answer):
         def receive(self):
             return b"R" + to_text(answer)
 
-    agent = Agent(Liar(), ["solution"], [])
+    agent = RemoteAgent(Liar(), ["solution"], [])
     with pytest.raises((AgentLostError, RefusedError)):
         agent.modules["solution"].add  # noqa: B018 # looking is asking
     assert agent.failures
@@ -79,7 +79,7 @@ def test_a_hostile_description_gives_a_mirror_no_powers():
             }
             return b"R" + to_text({"value": {"h": [2, 1]}, "classes": [news]})
 
-    made = Agent(Liar(), ["solution"], []).modules["solution"].add
+    made = RemoteAgent(Liar(), ["solution"], []).modules["solution"].add
     assert isinstance(made, RemoteObject)
     assert {name for name in vars(type(made)) if not name.startswith("__")} == {"_ors_class"}
     assert "__class__" not in vars(type(made))

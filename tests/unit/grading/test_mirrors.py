@@ -6,7 +6,7 @@ import functools
 import pytest
 
 from ors_server.grading.mirrors import reference_of
-from ors_server.grading.remote_agent import Agent
+from ors_server.grading.remote_agent import RemoteAgent
 from ors_server.grading.remote_reference import AgentLostError, RefusedError
 from tests.fixtures.mirrored_stack import STACK
 
@@ -291,5 +291,5 @@ def test_what_cannot_cross_stops_the_test(mirror):
 
 
 def test_packages_have_their_modules(mirror):
-    agent = Agent(None, ["pkg.sub.mod"], [])
+    agent = RemoteAgent(None, ["pkg.sub.mod"], [])
     assert agent.modules["pkg"].sub.mod is agent.modules["pkg.sub.mod"]

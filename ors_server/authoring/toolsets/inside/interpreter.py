@@ -119,7 +119,7 @@ def keep(folder: str, work_dir: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    evaluator = Evaluator(work_dir, os.path.join(folder, os.path.basename(__file__)))
+    evaluator = EvaluatorProcess(work_dir, os.path.join(folder, os.path.basename(__file__)))
     while True:
         try:
             peer, _ = listener.accept()
@@ -159,7 +159,7 @@ def is_still(place: os.stat_result) -> bool:
         return False
 
 
-class Evaluator:
+class EvaluatorProcess:
     """The process that holds the variables, and its successors."""
 
     def __init__(self, work_dir: str, program: str) -> None:
