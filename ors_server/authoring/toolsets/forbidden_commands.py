@@ -98,7 +98,8 @@ class CommandPattern:
 
     def may_occur(self, script: str) -> bool:
         """Say whether a script may hold the command's name at all; cheap, and never wrongly no."""
-        if set(self.name) & set("*?[") or "$'" in script or {"{", ","} <= set(script):
+        has_braces = "{" in script and ("," in script or ".." in script)
+        if set(self.name) & set("*?[") or "$'" in script or has_braces:
             return True
         return self.name.translate(_SYNTAX) in script.translate(_SYNTAX)
 

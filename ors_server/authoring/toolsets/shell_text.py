@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ors_server.authoring.toolsets.shell_braces import expand_braces
 from ors_server.authoring.toolsets.wrappers import Words
 
 if TYPE_CHECKING:
@@ -53,13 +53,9 @@ _ANSI_NAMES = {
 }
 _MOST_CODE = 0x10FFFF
 
-MOST_EXPANDED = 64
-"""Words that braces in one word may make; of more, only the first are looked at."""
-_QUOTED = re.compile(
-    r"""\\. | '[^']*' | "(?:[^"\\]|\\.)*" | \$\{[^}]*\} | \$?\([^)]*\) | `[^`]*` | .""",
-    re.VERBOSE | re.DOTALL,
+_BRACED = re.compile(
+    r"""(?<![^\s;|&(])[^\s;|&()'"`$]*\{[^\s;|&()'"`$]*(?:,|\.\.)[^\s;|&()'"`$]*\}[^\s;|&()'"`$]*"""
 )
-_BRACED = re.compile(r"""(?<![^\s;|&(])[^\s;|&()'"`$]*\{[^\s;|&()'"`$]*,[^\s;|&()'"`$]*\}[^\s;|&()'"`$]*""")
 """A word that makes several; at the beginning of a command the grammar takes its brace for a group's."""
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])((?:\\\\)*)\\\n(?=\S)")
 _OPERATORS = frozenset(";|&()<>{}\n`")
@@ -187,41 +183,6 @@ def _substituted(top: "Node", source: bytes) -> tuple[Words, ...]:
 
 def _text(node: "Node", source: bytes) -> str:
     return source[node.start_byte : node.end_byte].decode(errors="replace")
-
-
-def expand_braces(word: str) -> list[str]:
-    """Return the words that the shell makes of `{a,b}`, at most `MOST_EXPANDED`; quoted braces stay."""
-    done: list[str] = []
-    waiting = [word]
-    while waiting:
-        made = waiting.pop()
-        group = _outer_group(made) if len(waiting) + len(done) < MOST_EXPANDED else None
-        if group is None:
-            done.append(made)
-        else:
-            start, end, parts = group
-            waiting += [made[:start] + part + made[end:] for part in reversed(parts)]
-    return done
-
-
-def _outer_group(word: str) -> tuple[int, int, list[str]] | None:
-    """Find the first `{...}` with a comma of its own that no quote and no `$` makes something else."""
-    opened: list[tuple[int, list[int]]] = []
-    closed: list[tuple[int, int, list[int]]] = []
-    at = 0
-    while at < len(word) and (match := _QUOTED.match(word, at)):
-        sign, start, at = match[0], at, match.end()
-        if sign == "{":
-            opened.append((start, []))
-        elif sign == "," and opened:
-            opened[-1][1].append(start)
-        elif sign == "}" and opened:
-            begun, commas = opened.pop()
-            closed += [(begun, at, [begun, *commas, start])] if commas else []
-    if not closed:
-        return None
-    begun, end, cuts = min(closed)
-    return begun, end, [word[one + 1 : other] for one, other in pairwise(cuts)]
 
 
 def resolve(word: str) -> str:

@@ -1,13 +1,15 @@
 """Forbidden commands behind braces, `parallel`, `unshare` and files that only `<(...)` writes."""
 
+import itertools
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ors_server.authoring.toolsets.forbidden_commands import parse_patterns, search
-from ors_server.authoring.toolsets.shell_text import expand_braces, resolve
+from ors_server.authoring.toolsets.shell_braces import MOST_EXPANDED, expand_braces
+from ors_server.authoring.toolsets.shell_text import resolve
 
 RM = parse_patterns(["rm -rf"])
 
@@ -24,6 +26,11 @@ RM = parse_patterns(["rm -rf"])
         "r{m,} -rf x",
         "sudo {rm,-rf} x",
         "{rm,-r{f,v},x}",
+        "{r..r}m -rf x",
+        "r{m..m} -rf x",
+        "true; {r..r}{m..m} -rf x",
+        "r{{m,m},} -rf x",
+        "{{r},r}m -rf x; rm{},} -rf x",
         "parallel rm -rf ::: a b",
         "parallel ::: 'rm -rf a' ls",
         "parallel -j 4 --results d 'rm -rf {}' ::: a",
@@ -59,15 +66,42 @@ def test_what_only_looks_like_one_is_not(script):
     assert search(RM, script) is None
 
 
+def words_of_bash(words):
+    """Return the words, without empty ones, that bash makes of each word."""
+    script = "\n".join(f"printf '%s\\0' {word}; printf '\\1'" for word in words)
+    ran = subprocess.run(["/bin/bash"], input=script, capture_output=True, text=True, check=True)
+    return [[made for made in part.split("\0") if made] for part in ran.stdout.split("\1")[:-1]]
+
+
+def own_words(word):
+    """Return the words, without empty ones, that we make of one."""
+    return [made for made in map(resolve, expand_braces(word)) if made]
+
+
+@pytest.mark.parametrize("signs", ["a{},", "{1.}", "{},'"])
+def test_braces_make_the_words_that_bash_makes_of_every_short_word(signs):
+    words = ["".join(drawn) for length in range(1, 7) for drawn in itertools.product(signs, repeat=length)]
+    words = [word for word in words if word.count("'") % 2 == 0]
+    differing = {
+        word: (own_words(word), theirs)
+        for word, theirs in zip(words, words_of_bash(words), strict=True)
+        if own_words(word) != theirs
+    }
+    assert len(words) > 1000
+    assert differing == {}
+
+
 @settings(max_examples=15, deadline=None)
-@given(words=st.lists(st.text("ab{},\\'", min_size=1, max_size=9), min_size=20, max_size=20))
-def test_braces_make_the_words_that_bash_makes_of_them(words):
+@given(words=st.lists(st.text("ab13{},.-\\'", min_size=1, max_size=12), min_size=20, max_size=20))
+@example(
+    words=[",{},}", "{a},{b,c}}", "{1..3}{a..e..2}", "{09..11}", "{3..-1}", "{a{1..2}..3}", "{x..{a,b}}"]
+)
+def test_braces_make_the_words_that_bash_makes_of_long_words(words):
     whole = [word for word in words if word.count("'") % 2 == 0 and "\\" not in word]
-    script = "\n".join(f"printf '%s\\0' {word}; printf '\\1'" for word in whole)
-    ran = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=True)
-    made = [part.split("\0")[:-1] for part in ran.stdout.split("\1")[:-1]]
-    ours = [[resolve(part) for part in expand_braces(word)] for word in whole]
-    known = [(theirs, own) for theirs, own in zip(made, ours, strict=True) if "{}" not in "".join(theirs)]
-    assert [[word for word in own if word] for _, own in known] == [
-        [word for word in theirs if word] for theirs, _ in known
-    ]
+    for word, theirs in zip(whole, words_of_bash(whole), strict=True):
+        assert own_words(word)[:MOST_EXPANDED] == theirs[:MOST_EXPANDED], word
+
+
+@pytest.mark.parametrize("word", ["{1..1000}", "{1..3}" * 50, "{a," * 200 + "}" * 200, "{a,b}" * 60])
+def test_braces_make_no_more_words_than_are_looked_at(word):
+    assert 0 < len(expand_braces(word)) <= MOST_EXPANDED
