@@ -29,10 +29,11 @@ async def open_store(
         retain = options.retain_episodes
         return MemoryStore(MEMORY_EPISODES if retain is None else retain)
     # A server with a store in memory does not load SQLAlchemy.
-    from ors_server.store.sql.components import make_store, prepare  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.components import prepare  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.sql_store import SqlStore  # noqa: PLC0415  (as above)
 
-    prepared = await anyio.to_thread.run_sync(prepare, location, options)
-    return make_store(prepared, options, clock or SystemClock())
+    parts = await anyio.to_thread.run_sync(prepare, location, options)
+    return SqlStore(parts.database, parts.blob_store, options, clock or SystemClock())
 
 
 async def open_reader(where: str) -> RecordReader:
@@ -45,6 +46,8 @@ async def open_reader(where: str) -> RecordReader:
     location = parse_location(where)
     if location.kind is StoreKind.MEMORY:
         return MemoryStore()
-    from ors_server.store.sql.components import make_reader, prepare_to_read  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.components import prepare_to_read  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.sql_reader import SqlReader  # noqa: PLC0415  (as above)
 
-    return make_reader(await anyio.to_thread.run_sync(prepare_to_read, location))
+    parts = await anyio.to_thread.run_sync(prepare_to_read, location)
+    return SqlReader(parts.database, parts.blob_store)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -104,7 +105,11 @@ class BatchWriter:
             return
         fresh = {entry.origin.episode_id: entry for entry in entries}
         placeholder = self._database.placeholder
-        upserts.EPISODES.run(connection, placeholder, [_episode_row(entry) for entry in fresh.values()])
+        origins = [
+            (*episode_columns(entry.origin), entry.body.decode(), row_digest(entry.body))
+            for entry in fresh.values()
+        ]
+        upserts.EPISODES.run(connection, placeholder, origins)
         self._look_up(connection, fresh.values())
         first: list[tuple[Any, ...]] = []
         named: list[tuple[Any, ...]] = []
@@ -156,7 +161,7 @@ class BatchWriter:
         closing = self._after_all_others(connection, now) if rows.closed else now
         latest = [
             _standing_row(key, summary, now, closing if key in rows.closed else None)
-            for key, summary in sorted(rows.standings.items(), key=_first)
+            for key, summary in sorted(rows.standings.items(), key=itemgetter(0))
         ]
         upserts.STANDINGS.run(connection, placeholder, latest)
 
@@ -195,10 +200,6 @@ def _share_states(entries: Iterable[PendingWrite]) -> None:
             entry.state = states.setdefault(entry.state.episode_id, entry.state)
 
 
-def _first(pair: tuple[int, object]) -> int:
-    return pair[0]
-
-
 def _last(column: Any, episode: Any) -> Any:
     return select(func.max(column)).where(episode == episodes.c.key).scalar_subquery()
 
@@ -223,10 +224,6 @@ def _add_move(entry: PendingTransition, state: WriteState, key: int, rows: _Rows
 def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:
     rows.texts.update(texts)
     rows.uses.update(dict.fromkeys((key, name) for name in texts))
-
-
-def _episode_row(entry: PendingOpen) -> tuple[Any, ...]:
-    return (*episode_columns(entry.origin), entry.body.decode(), row_digest(entry.body))
 
 
 def episode_columns(origin: EpisodeOrigin) -> tuple[Any, ...]:

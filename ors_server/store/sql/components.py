@@ -1,17 +1,18 @@
-"""Makes the components of a SQL store, and the store from them."""
+"""Makes the components of a SQL store, and opens them for reading."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ors_server.clock import Clock
+from sqlalchemy import Connection
+
 from ors_server.errors import SettingsError
 from ors_server.store.location import StoreKind, StoreLocation
 from ors_server.store.sql.blobs import BlobStore, FileBlobStore, TableBlobStore
-from ors_server.store.sql.database import Database, snapshot
+from ors_server.store.sql.database import Database, disposed_after, snapshot
 from ors_server.store.sql.migrating import check_readable, migrate
 from ors_server.store.sql.postgres import PostgresDatabase
-from ors_server.store.sql.sql_reader import SqlReader
-from ors_server.store.sql.sql_store import SqlStore
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.upserts import BLOBS
 from ors_server.store.store_options import DEFAULTS, StoreOptions
@@ -40,32 +41,31 @@ def prepare(location: StoreLocation, options: StoreOptions = DEFAULTS) -> StoreC
     components = make_components(location, options)
     if isinstance(components.database, SqliteDatabase):
         components.database.create_file()
-    engine = components.database.writing_engine()
-    try:
-        migrate(components.database, engine)
-    finally:
-        engine.dispose()
+    migrate(components.database)
     return components
 
 
-def prepare_to_read(location: StoreLocation) -> StoreComponents:
-    """Check that a store exists and has this server's schema; blocks.
+@contextmanager
+def reading(location: StoreLocation) -> Generator[tuple[StoreComponents, Connection]]:
+    """Open one snapshot of a store that has this server's schema; blocks.
 
     Raises:
-        SettingsError: If it does not.
-        StoreError: If it cannot be reached.
+        SettingsError: If there is no store, or it has another schema.
+        StoreError: If it cannot be read.
     """
     components = make_components(location, DEFAULTS)
     database = components.database
     if isinstance(database, SqliteDatabase):
         database.require_file()
-    engine = database.reading_engine()
-    try:
-        with snapshot(database, engine) as connection:
-            check_readable(database, connection)
-    finally:
-        engine.dispose()
-    return components
+    with disposed_after(database.reading_engine()) as engine, snapshot(database, engine) as connection:
+        check_readable(database, connection)
+        yield components, connection
+
+
+def prepare_to_read(location: StoreLocation) -> StoreComponents:
+    """Check that a store exists and has this server's schema; blocks and raises as `reading`."""
+    with reading(location) as (components, _):
+        return components
 
 
 def make_components(location: StoreLocation, options: StoreOptions) -> StoreComponents:
@@ -82,13 +82,3 @@ def make_components(location: StoreLocation, options: StoreOptions) -> StoreComp
         raise SettingsError(f"{location.display_name} is not a SQL database")
     sqlite = SqliteDatabase(path, options.durability, options.write_seconds)
     return StoreComponents(sqlite, FileBlobStore(blob_folder(path), BLOBS.text(1, sqlite.placeholder)))
-
-
-def make_store(components: StoreComponents, options: StoreOptions, clock: Clock) -> SqlStore:
-    """Open a prepared database for writing, on the running event loop."""
-    return SqlStore(components.database, components.blob_store, options, clock)
-
-
-def make_reader(components: StoreComponents) -> SqlReader:
-    """Open a prepared database for reading."""
-    return SqlReader(components.database, components.database.reading_engine(), components.blob_store)

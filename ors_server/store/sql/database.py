@@ -86,6 +86,15 @@ def as_store_error(database: Database, error: BaseException, what: str) -> Store
 
 
 @contextmanager
+def disposed_after(engine: Engine) -> Generator[Engine]:
+    """Close an engine's connections afterwards."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
 def snapshot(database: Database, engine: Engine) -> Generator[Connection]:
     """Open one snapshot of the database for reading.
 

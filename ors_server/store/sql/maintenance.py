@@ -1,6 +1,6 @@
 """Maintenance of a store by its owner: statistics, vacuum, prune, migrate."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -13,8 +13,8 @@ from ors_server.store.location import StoreLocation
 from ors_server.store.sql import pruning
 from ors_server.store.sql.blobs import FileBlobStore
 from ors_server.store.sql.column_values import from_microseconds
-from ors_server.store.sql.components import StoreComponents, make_components, prepare_to_read
-from ors_server.store.sql.database import as_store_error, snapshot, transaction
+from ors_server.store.sql.components import StoreComponents, make_components, prepare_to_read, reading
+from ors_server.store.sql.database import as_store_error, disposed_after, transaction
 from ors_server.store.sql.migrating import NEWEST, migrate, revision_of
 from ors_server.store.sql.pruning import Retention, prune_blobs, prune_episodes
 from ors_server.store.sql.record_tables import blobs, episodes, standings, steps
@@ -64,13 +64,8 @@ def count_store(location: StoreLocation) -> StoreStats:
         SettingsError: If there is no store, or it has another schema.
         StoreError: If it cannot be read.
     """
-    components = prepare_to_read(location)
-    engine = components.database.reading_engine()
-    try:
-        with snapshot(components.database, engine) as connection:
-            return _count(components, connection)
-    finally:
-        engine.dispose()
+    with reading(location) as (components, connection):
+        return _count(components, connection)
 
 
 def prune(location: StoreLocation, retention: Retention, now: datetime) -> PruneResult:
@@ -81,19 +76,21 @@ def prune(location: StoreLocation, retention: Retention, now: datetime) -> Prune
         StoreError: If it cannot be written.
     """
     components = prepare_to_read(location)
-    gone = dropped = 0
+    database = components.database
     with _writing(components, "pruned") as connection:
-        while (
-            count := prune_episodes(components.database, connection, retention, now)
-        ) == pruning.BATCH_SIZE:
-            gone += count
+        return PruneResult(
+            _in_batches(lambda: prune_episodes(database, connection, retention, now)),
+            _in_batches(lambda: prune_blobs(database, connection, components.blob_store)),
+        )
+
+
+def _in_batches(prune_some: Callable[[], int]) -> int:
+    """Prune until a batch is not full; return how many were pruned."""
+    gone = count = prune_some()
+    while count == pruning.BATCH_SIZE:
+        count = prune_some()
         gone += count
-        while (
-            count := prune_blobs(components.database, connection, components.blob_store)
-        ) == pruning.BATCH_SIZE:
-            dropped += count
-        dropped += count
-    return PruneResult(gone, dropped)
+    return gone
 
 
 def vacuum(location: StoreLocation) -> int:
@@ -135,23 +132,16 @@ def migrate_store(location: StoreLocation) -> tuple[str | None, str]:
     components = make_components(location, DEFAULTS)
     if isinstance(components.database, SqliteDatabase):
         components.database.require_file()
-    engine = components.database.writing_engine()
-    try:
-        return migrate(components.database, engine), NEWEST
-    finally:
-        engine.dispose()
+    return migrate(components.database), NEWEST
 
 
 @contextmanager
 def _writing(components: StoreComponents, what: str) -> Generator[Connection]:
-    engine = components.database.writing_engine()
     try:
-        with engine.connect() as connection:
+        with disposed_after(components.database.writing_engine()) as engine, engine.connect() as connection:
             yield connection
     except (SQLAlchemyError, OSError) as error:
         raise as_store_error(components.database, error, what) from error
-    finally:
-        engine.dispose()
 
 
 def _count(components: StoreComponents, connection: Connection) -> StoreStats:

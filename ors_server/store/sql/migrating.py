@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import SettingsError
-from ors_server.store.sql.database import Database, WriteFailure, as_store_error, transaction
+from ors_server.store.sql.database import (
+    Database,
+    WriteFailure,
+    as_store_error,
+    disposed_after,
+    transaction,
+)
 
 REVISIONS = ("0001", "0002", "0003")
 """Every version of the schema, oldest first; a test compares them with the migrations."""
@@ -52,7 +58,7 @@ def check_readable(database: Database, connection: Connection) -> None:
         )
 
 
-def migrate(database: Database, engine: Engine) -> str | None:
+def migrate(database: Database) -> str | None:
     """Migrate a database to this server's schema; servers that start together take turns.
 
     Returns:
@@ -63,7 +69,7 @@ def migrate(database: Database, engine: Engine) -> str | None:
         StoreError: If it cannot be reached.
     """
     try:
-        with engine.connect() as connection:
+        with disposed_after(database.writing_engine()) as engine, engine.connect() as connection:
             found = revision_of(connection)
             if found != NEWEST:
                 with transaction(database, connection):

@@ -1,13 +1,13 @@
 """Reads episodes from a SQL database on its own threads, each answer from one snapshot."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Table, select
 
 from ors_server.errors import EpisodeNotFoundError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION
@@ -33,11 +33,11 @@ _LAST = "\U0010ffff"
 class SqlReader:
     """Reads one database."""
 
-    def __init__(self, database: Database, engine: Engine, blob_store: BlobStore) -> None:
-        """Read through an engine that `aclose` disposes of."""
+    def __init__(self, database: Database, blob_store: BlobStore) -> None:
+        """Open connections as they are needed; `aclose` closes them."""
         self._database = database
-        self._engine = engine
         self._blob_store = blob_store
+        self._reading_engine = database.reading_engine()
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def find(self, name: str) -> EpisodeRecord | None:
@@ -91,11 +91,11 @@ class SqlReader:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await anyio.to_thread.run_sync(self._engine.dispose)
+        await anyio.to_thread.run_sync(self._reading_engine.dispose)
 
     async def _read(self, function: Callable[..., Result], *args: Any) -> Result:
         def read() -> Result:
-            with snapshot(self._database, self._engine) as connection:
+            with snapshot(self._database, self._reading_engine) as connection:
                 return function(connection, *args)
 
         return await anyio.to_thread.run_sync(read, limiter=self._threads, abandon_on_cancel=True)
@@ -222,9 +222,8 @@ def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTot
 
 
 def _tally(rows: Iterable[Any], kind: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for row in rows:
-        name = getattr(row, kind)
-        if name is not None:
-            found[name] = found.get(name, 0) + row.episodes
+        if (name := getattr(row, kind)) is not None:
+            found[name] += row.episodes
     return dict(sorted(found.items()))

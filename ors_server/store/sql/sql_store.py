@@ -1,26 +1,26 @@
 """The episode store in a SQL database; used on the event loop."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from pydantic_core import PydanticSerializationError
 from sqlalchemy import Connection
+from typing_extensions import override
 
 from ors_server.clock import Clock
 from ors_server.errors import StoreError
 from ors_server.logs import get_logger
 from ors_server.recording import BLOCKS, ORIGIN, STEP, TRANSITION
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
 from ors_server.store.sql.database import Database
 from ors_server.store.sql.pending_writes import (
+    NO_TEXTS,
     PendingClose,
     PendingOpen,
     PendingPrompt,
@@ -33,47 +33,42 @@ from ors_server.store.sql.sql_reader import SqlReader
 from ors_server.store.sql.write_queue import WriteQueue
 from ors_server.store.sql.writer_thread import ReportBatch, WriterThread
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.trajectory import (
-    EpisodeOrigin,
-    EpisodeRecord,
-    EpisodeSummary,
-    Step,
-    Transition,
-    first_summary,
-)
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition, first_summary
 from ors_server.wire import ImageBlock, TextBlock
 
 log = get_logger("ors_server.store")
 
 Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 OVERHEAD = 1024
 """Approximate bytes that a pending write takes in memory beside its text."""
 
 
-class SqlStore:
-    """Keeps episodes in one database; made by `open_store`, for the event loop that runs then."""
+class SqlStore(SqlReader):
+    """Keeps episodes in one database; made by `open_store`, for the event loop that runs then.
+
+    Every read waits until the writes that were queued before it have been attempted.
+    """
 
     def __init__(
         self, database: Database, blob_store: BlobStore, options: StoreOptions, clock: Clock
     ) -> None:
         """Start the writer thread."""
-        self._database = database
-        self._blob_store = blob_store
+        super().__init__(database, blob_store)
         self._options = options
         self._clock = clock
         self._retention = Retention(options.retain_episodes, options.retain_days)
         self._waits = options.durability is Durability.STEP
         self._states: dict[str, WriteState] = {}
-        self._reader = SqlReader(database, database.reading_engine(), blob_store)
-        self._engine = database.writing_engine()
+        self._writing_engine = database.writing_engine()
         self._queue = WriteQueue(options)
         self._queue.start(self._make_writer)
 
     def _make_writer(self, report: ReportBatch) -> WriterThread:
         return WriterThread(
             self._database,
-            self._engine,
+            self._writing_engine,
             BatchWriter(self._database, self._blob_store, self._clock),
             report,
             write_seconds=self._options.write_seconds,
@@ -173,59 +168,24 @@ class SqlStore:
             self._queue.writer.needs_maintenance = True
             self._queue.writer.wake.set()
 
-    async def find(self, name: str) -> EpisodeRecord | None:
-        """See `RecordReader.find`."""
+    @override
+    async def _read(self, function: Callable[..., Result], *args: Any) -> Result:
         await self._queue.flush()
-        return await self._reader.find(name)
+        return await super()._read(function, *args)
 
-    async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
-        """See `RecordReader.resolve`."""
-        return await self._reader.resolve(prefix, limit)
-
-    async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
-        """See `RecordReader.steps`; also fails if a blob is missing or damaged."""
-        await self._queue.flush()
-        return await self._reader.steps(episode_id, start, stop)
-
-    async def page(
-        self,
-        episode_filter: EpisodeFilter,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        newest_first: bool = True,
-    ) -> Sequence[EpisodeRecord]:
-        """See `RecordReader.page`."""
-        await self._queue.flush()
-        return await self._reader.page(episode_filter, after=after, limit=limit, newest_first=newest_first)
-
-    async def stream(
-        self, episode_filter: EpisodeFilter = ALL
-    ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
-        """See `RecordReader.stream`; also fails if a blob is missing or damaged."""
-        await self._queue.flush()
-        async with aclosing(self._reader.stream(episode_filter)) as pairs:
-            async for pair in pairs:
-                yield pair
-
-    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
-        """See `RecordReader.totals`."""
-        await self._queue.flush()
-        return await self._reader.totals(episode_filter)
-
+    @override
     async def aclose(self) -> None:
         """Write what is pending, end the writer thread, close connections; repeating it is safe."""
         writer = self._queue.end()
         if writer is None:
             return
         with anyio.CancelScope(shield=True):
-            await (
-                self._reader.aclose()
-            )  # first: SQLite's last connection merges the log, and must be able to write
+            # The readers first: SQLite's last connection merges the log, and must be able to write.
+            await super().aclose()
             await anyio.to_thread.run_sync(writer.end)
             await anyio.lowlevel.checkpoint()  # lets the thread's last report be handled
             self._queue.cancel_timers()
-            await anyio.to_thread.run_sync(self._engine.dispose)
+            await anyio.to_thread.run_sync(self._writing_engine.dispose)
 
     def _state_of(self, episode_id: str) -> WriteState:
         state = self._states.get(episode_id)
@@ -233,34 +193,27 @@ class SqlStore:
 
     async def _load_state(self, episode_id: str) -> WriteState:
         """Look up an episode that another store, or an earlier one, opened."""
-        await self._queue.flush()
-        number = await self._reader.last_step(episode_id)
+        number = await self.last_step(episode_id)
         if number is None:
             raise StoreError(f"the episode {episode_id!r} was never opened")
         return self._states.setdefault(episode_id, WriteState(episode_id, steps=number))
 
     def _pending_step(self, state: WriteState, step: Step, summary: EpisodeSummary) -> PendingStep:
-        if not is_long(step.blocks, self._options.blob_bytes):
-            body = _serialise(STEP.write, step)
-            return PendingStep(
-                state=state,
-                number=step.number,
-                reward=step.reward,
-                body=body,
-                summary=summary,
-                size=len(body) + OVERHEAD,
-            )
-        extracted = extract_long_texts(step.blocks, self._options.blob_bytes)
-        body = _serialise(STEP.write, replace(step, blocks=extracted.blocks))
+        blob_refs, texts = None, NO_TEXTS
+        if is_long(step.blocks, self._options.blob_bytes):
+            extracted = extract_long_texts(step.blocks, self._options.blob_bytes)
+            step = replace(step, blocks=extracted.blocks)
+            blob_refs, texts = extracted.blob_refs, extracted.texts
+        body = _serialise(STEP.write, step)
         return PendingStep(
             state=state,
             number=step.number,
             reward=step.reward,
             body=body,
             summary=summary,
-            blob_refs=extracted.blob_refs,
-            texts=extracted.texts,
-            size=len(body) + sum(map(len, extracted.texts.values())) + OVERHEAD,
+            blob_refs=blob_refs,
+            texts=texts,
+            size=len(body) + sum(map(len, texts.values())) + OVERHEAD,
         )
 
     def _accepts(self, episode_id: str) -> bool:

@@ -14,8 +14,7 @@ from ors_server.store.location import StoreLocation
 from ors_server.store.sql.batch_writer import episode_columns, label_columns
 from ors_server.store.sql.blobs import Block, FileBlobStore, blob_refs_in, damage_of
 from ors_server.store.sql.column_values import is_edited
-from ors_server.store.sql.components import StoreComponents, prepare_to_read
-from ors_server.store.sql.database import snapshot
+from ors_server.store.sql.components import StoreComponents, reading
 from ors_server.store.sql.record_tables import (
     blob_uses,
     blobs,
@@ -66,13 +65,8 @@ def verify(place: StoreLocation) -> Verification:
         SettingsError: If there is no store, or it has another schema.
         StoreError: If it cannot be read.
     """
-    components = prepare_to_read(place)
-    engine = components.database.reading_engine()
-    try:
-        with snapshot(components.database, engine) as connection:
-            return _verify(components, connection)
-    finally:
-        engine.dispose()
+    with reading(place) as (components, connection):
+        return _verify(components, connection)
 
 
 def _verify(components: StoreComponents, connection: Connection) -> Verification:
