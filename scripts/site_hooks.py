@@ -1,4 +1,4 @@
-"""What mkdocs does beside its plugins: pages from outside of docs/, pages of the Python API, llms.txt.
+"""What mkdocs does beside its plugins: pages from outside of docs/, diagrams, the Python API, llms.txt.
 
 mkdocs.yml names this file; it runs in the environment of `make site`, which has neither the package nor its
 dependencies.
@@ -6,10 +6,12 @@ dependencies.
 
 import posixpath
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import griffe
+import mmdr
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +32,7 @@ API = {
 """Public modules, by what they are for."""
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^```(\w+) ([^\n]+)$", re.MULTILINE)
+DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 written: dict[str, str] = {}
 """The Markdown of each page, by its address."""
@@ -74,13 +77,24 @@ def api_page(module: str, purpose: str) -> str:
     return f"# `{module}`\n\n{purpose}\n\n::: {module}\n"
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links to where pages are in the site, and keep the text for llms.txt."""
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Lead links to where pages are in the site, draw diagrams, and keep the text for llms.txt."""
     address = page.file.src_uri
     text = relink(markdown, address)
     module = re.search(r"^::: (\S+)$", text, re.MULTILINE)
     written[address] = text if module is None else text.replace(module[0], api_text(module[1]))
-    return FENCE.sub(with_title, text)
+    drawn = DIAGRAM.sub(lambda match: draw(match[1], address, config, files), text)
+    return FENCE.sub(with_title, drawn)
+
+
+def draw(diagram: str, address: str, config: Any, files: Any) -> str:
+    """Add a Mermaid diagram to the site as an SVG file, and return the Markdown that shows it."""
+    there = f"assets/diagrams/{sha256(diagram.encode()).hexdigest()[:16]}.svg"
+    if files.get_file_from_path(there) is None:
+        files.append(File.generated(config, there, content=mmdr.render(diagram).svg()))
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", diagram.split(maxsplit=1)[0].removesuffix("-v2")).lower()
+    path = posixpath.relpath(there, posixpath.dirname(address) or ".")
+    return f"![{kind}, as in the Markdown of this page]({path}){{ .diagram }}"
 
 
 def relink(text: str, address: str) -> str:

@@ -107,11 +107,20 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
     for address, page in pages.items():
         outside = [url for url in page.loaded if urlsplit(url).scheme or urlsplit(url).netloc]
         assert outside == [], address
-        assert "mermaid" not in page.classes, (
-            f"{address}: the theme would load mermaid's script from elsewhere"
-        )
+        assert not {"mermaid", "language-mermaid"} & page.classes, f"{address}: a diagram is shown as code"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(?:@import\s*|url\(\s*)[\"']?(?:https?:)?//", sheet.read_text()), sheet.name
+
+
+def test_every_diagram_is_a_picture_of_the_site(site, pages):
+    for address, page in pages.items():
+        pictures = [url for url in page.loaded if url.endswith(".svg")]
+        markdown = (site / address).with_suffix(".md")
+        blocks = re.findall(r"^```mermaid$", markdown.read_text(), re.MULTILINE) if markdown.is_file() else []
+        assert len(pictures) == len(blocks), address
+        for url in pictures:
+            assert (site / address).parent.joinpath(url).read_text().startswith("<svg"), url
+    assert len(list(site.glob("assets/diagrams/*.svg"))) >= 4
 
 
 def test_search_works_in_pages_that_are_opened_as_files(site, pages):
