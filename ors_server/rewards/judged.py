@@ -12,9 +12,8 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.completion import JudgeModel
 from ors_server.rewards.judges.endpoint import EndpointJudge
-from ors_server.rewards.judges.hardening import fence, is_degenerate
+from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
 from ors_server.rewards.judges.replies import SCORE_FORM, SCORE_SCHEMA, ReadScore, read_score
-from ors_server.rewards.judges.rubric_judge import CLOSING, PREAMBLE
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Step, Trajectory, cut
@@ -133,10 +132,7 @@ async def score_blocks(
     """
     asked = options or JudgeOptions()
     judge = EndpointJudge.from_environment(model) if model is None or isinstance(model, str) else model
-    messages = [
-        {"role": "system", "content": f"{PREAMBLE}\n\n{instructions}\n{SCORE_FORM}"},
-        {"role": "user", "content": f"{fence(blocks, asked.most_characters)}\n\n{CLOSING}"},
-    ]
+    messages = judge_messages(f"{instructions}\n{SCORE_FORM}", blocks, asked.most_characters)
     answered: list[Answered[ReadScore]] = [
         await ask(judge, Question(messages, SCORE_SCHEMA, sample), read_score, asked)
         for sample in range(asked.samples)

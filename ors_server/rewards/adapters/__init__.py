@@ -1,5 +1,5 @@
-"""Rewards in the shapes of other packages, and theirs in ours; one module per package.
+"""Rewards of this library as functions of other packages, and the other way round; one module per package.
 
-`as_...` turns a reward of ours into what the package calls; `from_...` turns that into a reward of ours. No
-adapter makes a number where there is none: each says what stands for "not judged" in its package.
+`as_...` converts a reward of this library, `from_...` a function of the package. No adapter invents a number:
+each module says how its package marks a response that was not judged.
 """

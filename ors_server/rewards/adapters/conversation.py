@@ -1,4 +1,4 @@
-"""Prompts and completions as trainers hand them over: texts, or lists of chat messages."""
+"""Prompts and completions as trainers pass them: texts, or lists of chat messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -11,9 +11,8 @@ def as_messages(value: object, role: str) -> list[Message]:
     """Read a prompt or a completion as chat messages.
 
     Args:
-        value: A text, which becomes one message; messages as mappings or as objects that pydantic made; or
-            `None`, which is none.
-        role: Who says a bare text.
+        value: A text, which becomes one message; messages as mappings or pydantic models; or `None`.
+        role: The role of a bare text.
 
     Raises:
         RewardFieldError: If it is nothing of this.
@@ -24,31 +23,32 @@ def as_messages(value: object, role: str) -> list[Message]:
         return [{"role": role, "content": value}]
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_message(item) for item in cast("Sequence[object]", value)]
-    raise RewardFieldError(f"a prompt or completion is a text or chat messages; {value!r:.80} came")
+    raise RewardFieldError(f"expected a prompt or completion as text or chat messages, got {value!r:.80}")
+
+
+def as_chat(value: Any, role: str) -> Any:
+    """Return a text as a list of one chat message; messages are returned unchanged."""
+    return [{"role": role, "content": value}] if isinstance(value, str) else value
 
 
 def conversation_fields(prompt: object, completion: object, others: Mapping[str, Any]) -> dict[str, Any]:
     """Make the fields of one judgement.
 
-    Args:
-        prompt: What the model was given.
-        completion: What it made of it, with its tool calls if there were any.
-        others: Every other field, by name; they become the trajectory's metadata too.
-
     Returns:
-        `prompt` and `completion` as they came, `final_response` (also as `prediction`, AgentFly's other name,
-        unless a field has it), `trajectory`, and the others.
+        `prompt` and `completion` unchanged; `final_response`, the text of the last answer (also as
+        `prediction`, AgentFly's name, unless a field has it); `trajectory`, with `others` as its metadata;
+        and `others`.
     """
-    asked, answered = as_messages(prompt, "user"), as_messages(completion, "assistant")
-    trajectory: Trajectory = from_messages([*asked, *answered])
+    questions, answers = as_messages(prompt, "user"), as_messages(completion, "assistant")
+    trajectory: Trajectory = from_messages([*questions, *answers])
     trajectory.metadata = dict(others)
-    said = last_message(answered)
+    response = last_message(answers)
     return {
-        "prediction": said,
+        "prediction": response,
         **others,
         "prompt": prompt,
         "completion": completion,
-        "final_response": said,
+        "final_response": response,
         "trajectory": trajectory,
     }
 
@@ -58,4 +58,4 @@ def _message(item: object) -> Message:
     value: object = dump() if callable(dump) else item
     if isinstance(value, Mapping):
         return cast("Message", value)
-    raise RewardFieldError(f"a chat message is an object with role and content; {item!r:.80} came")
+    raise RewardFieldError(f"expected a chat message with role and content, got {item!r:.80}")

@@ -1,4 +1,4 @@
-"""What every adapter does at the border: choose arguments by name, and invent no judgement."""
+"""What every adapter does: choose arguments by name, and read results without inventing a judgement."""
 
 import functools
 import inspect
@@ -12,28 +12,20 @@ from ors_server.rewards.reward_errors import NoRewardError, RewardFieldError
 
 
 def own_reward(reward: object) -> Reward:
-    """Return a reward of ours that is to be taken elsewhere.
-
-    Args:
-        reward: A reward, a class of one, any callable whose parameters are fields; or a name that
-            `find_reward` knows.
+    """Return a reward of this library by its name, class or instance, or make one of a callable of fields.
 
     Raises:
         UnknownRewardError: If nothing has the name.
-        RewardDefinitionError: If it is no reward.
+        RewardDefinitionError: If it is not a reward.
     """
     return find_reward(reward) if isinstance(reward, str) else as_reward(reward)
 
 
 def demand_number(result: RewardResult, name: str) -> float:
-    """Return the number of a result, for a package that has no word for its absence.
-
-    Args:
-        result: The result.
-        name: The reward's.
+    """Return the number of a result, for a package that cannot express that there is none.
 
     Raises:
-        NoRewardError: If there is none; the status and the reason stand in the message.
+        NoRewardError: If there is none; the message has the status and the reason.
     """
     if result.reward is None:
         raise NoRewardError(f"{name} has no reward ({result.status.value}): {result.reason}")
@@ -41,50 +33,31 @@ def demand_number(result: RewardResult, name: str) -> float:
 
 
 def read_number(value: object, name: str) -> RewardResult:
-    """Read what a package's function returned.
-
-    Args:
-        value: A number; `None` where it did not judge.
-        name: The function's.
-
-    Returns:
-        The result; `error` for `None` and NaN, which stand for "not judged" elsewhere.
+    """Read what a package's function returned; `None` and NaN mean "not judged": the status `error`.
 
     Raises:
-        RewardValueError: If it is neither.
+        RewardValueError: If it is not a number.
     """
     if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124  (only NaN differs)
-        return RewardResult.without(RewardStatus.ERROR, f"{name} did not judge: it gave {value}")
+        return RewardResult.without(RewardStatus.ERROR, f"{name} did not judge: it returned {value}")
     item: Any = getattr(value, "item", None)  # a NumPy or Torch number
     return RewardResult.from_raw(item() if callable(item) else value)
 
 
 def take(fields: dict[str, Any], who: str, *names: str) -> Any:
-    """Take the first field that is there out of several that would do.
-
-    Args:
-        fields: From which all of them are removed.
-        who: Who needs it.
-        *names: The fields' names, the best first.
+    """Remove all of these fields, and return the first one that is present.
 
     Raises:
-        RewardFieldError: If none is there.
+        RewardFieldError: If none is present.
     """
     found = [fields.pop(name) for name in names if name in fields]
     if not found:
-        raise RewardFieldError(
-            f"{who} needs {' or '.join(names)}; what is there: {', '.join(fields) or 'nothing'}"
-        )
+        raise RewardFieldError(f"{who} needs {' or '.join(names)}, got {', '.join(fields) or 'no fields'}")
     return found[0]
 
 
 def accept(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what a function takes.
-
-    Args:
-        function: With parameters that have names.
-        available: Everything there is, by name.
-    """
+    """Return those of the available arguments that a function takes."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(available)
@@ -92,27 +65,23 @@ def accept(function: Callable[..., Any], available: Mapping[str, Any]) -> dict[s
 
 
 def is_async(function: Any) -> bool:
-    """Say whether calling something gives an awaitable.
-
-    Args:
-        function: A function, a partial of one, or an object with an async `__call__`.
-    """
-    while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType]  # anybody's function
+    """Return whether calling a function, a partial of one, or an object gives an awaitable."""
+    function = _without_partials(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  (an object's own, to look at it)
     )
 
 
 def name_of(function: Any) -> str:
-    """Name a function for messages.
-
-    Args:
-        function: Any callable.
-    """
-    while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType]  # anybody's function
+    """Return the name of a callable, for messages."""
+    function = _without_partials(function)
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _without_partials(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType]  # any function
+    return function  # pyright: ignore[reportUnknownVariableType]  # any function
 
 
 def adapt(
@@ -122,25 +91,23 @@ def adapt(
     name: str | None,
     allowed: Range | None,
 ) -> Reward:
-    """Make a reward of a package's function, async if that is.
+    """Make a reward of a package's function, async if the function is.
 
     Args:
-        function: The package's.
-        arguments: Turns the fields into its keywords.
-        read: Turns what it returned into a result.
+        arguments: Converts the fields to the function's keyword arguments.
+        read: Converts what the function returned to a result.
         name: The reward's name; the function's by default.
-        allowed: The range.
     """
 
-    async def settle(given: Awaitable[Any]) -> RewardResult:
+    async def read_later(given: Awaitable[Any]) -> RewardResult:
         return read(await given)
 
     def judge(**fields: Any) -> Any:
         given = function(**arguments(fields))
-        return settle(given) if inspect.isawaitable(given) else read(given)
+        return read_later(given) if inspect.isawaitable(given) else read(given)
 
     async def judge_later(**fields: Any) -> RewardResult:
-        return await settle(function(**arguments(fields)))
+        return await read_later(function(**arguments(fields)))
 
     chosen: RewardFunction = judge_later if is_async(function) else judge
     return FunctionReward(chosen, name or name_of(function), allowed)

@@ -1,7 +1,7 @@
-"""Rewards of groups where a package hands over a batch: which rows are of one task, and their results."""
+"""Rewards of groups where a package passes a batch: which rows belong to one task, and their results."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ors_server.rewards.define import Reward
@@ -16,75 +16,46 @@ _OWN: Final = frozenset({"completion", "final_response", "trajectory", "ids", "l
 
 
 def gather_groups(asked: Reward, rows: Sequence[Row]) -> list[list[int]]:
-    """Find the rows of each task: those with the same prompt, and the same in every field that is taken.
-
-    Args:
-        asked: The reward.
-        rows: The fields of each judgement, with `prompt`.
-
-    Returns:
-        The numbers of the rows of each group, in order.
-    """
+    """Return the indices of each task's rows: those with the same prompt and the same shared fields."""
     names = sorted(({"prompt"} | asked.signature.required | asked.signature.optional) - _OWN)
     groups: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         key = json.dumps([row.get(name) for name in names], sort_keys=True, default=repr)
-        groups.setdefault(key, []).append(number)
+        groups.setdefault(key, []).append(index)
     return list(groups.values())
 
 
 def score_groups(asked: Reward, rows: Sequence[Row]) -> list[RewardResult]:
-    """Ask a group reward about the groups of a batch, outside any event loop.
-
-    Args:
-        asked: A reward that takes `rollouts`.
-        rows: The fields of each judgement, with `prompt` and `trajectory`.
-
-    Returns:
-        One result per row, in order.
-    """
+    """Judge the groups of a batch, outside any event loop; one result per row, in order."""
     results: dict[int, RewardResult] = {}
-    for numbers in gather_groups(asked, rows):
-        group = [rows[number] for number in numbers]
-        judged = score_group_with(asked, [row["trajectory"] for row in group], **_shared(group))
-        results.update(zip(numbers, judged, strict=True))
-    return [results[number] for number in range(len(rows))]
+    for indices, rollouts, fields in _groups(asked, rows):
+        results.update(zip(indices, score_group_with(asked, rollouts, **fields), strict=True))
+    return [results[index] for index in range(len(rows))]
 
 
 async def evaluate_groups(asked: Reward, rows: Sequence[Row]) -> list[RewardResult]:
-    """Ask a group reward about the groups of a batch, from within an event loop.
-
-    Args:
-        asked: As for `score_groups`.
-        rows: As for `score_groups`.
-
-    Returns:
-        As `score_groups`.
-    """
+    """Judge the groups of a batch, within an event loop; one result per row, in order."""
     results: dict[int, RewardResult] = {}
-    for numbers in gather_groups(asked, rows):
-        group = [rows[number] for number in numbers]
-        judged = await evaluate_group(asked, [row["trajectory"] for row in group], _shared(group))
-        results.update(zip(numbers, judged, strict=True))
-    return [results[number] for number in range(len(rows))]
+    for indices, rollouts, fields in _groups(asked, rows):
+        results.update(zip(indices, await evaluate_group(asked, rollouts, fields), strict=True))
+    return [results[index] for index in range(len(rows))]
 
 
 def demand_single(asked: Reward, package: str) -> Reward:
-    """Return a reward, if it judges single responses.
-
-    Args:
-        asked: The reward.
-        package: Who calls with one response at a time.
+    """Return a reward that judges single responses.
 
     Raises:
-        RewardDefinitionError: If it judges groups.
+        RewardDefinitionError: If it judges groups, which the package cannot pass.
     """
     if is_group_reward(asked):
         raise RewardDefinitionError(
-            f"{asked.name} compares the rollouts of a task, and {package} hands over one response at a time"
+            f"{asked.name} compares the rollouts of a task, and {package} passes one response at a time"
         )
     return asked
 
 
-def _shared(group: Sequence[Row]) -> dict[str, Any]:
-    return {name: value for name, value in group[0].items() if name not in _OWN}
+def _groups(asked: Reward, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Any], dict[str, Any]]]:
+    """Yield the indices, the trajectories and the shared fields of each group."""
+    for indices in gather_groups(asked, rows):
+        shared = {name: value for name, value in rows[indices[0]].items() if name not in _OWN}
+        yield indices, [rows[index]["trajectory"] for index in indices], shared

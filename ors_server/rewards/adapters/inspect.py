@@ -1,7 +1,7 @@
 """Inspect: a scorer judges the state of a sample against its target, and gives a `Score`.
 
-Source: `inspect_ai` 0.3.285. An unscored score (`Score.unscored`, whose value is NaN) is its word for "not
-judged"; metrics and reducers leave it out. The package is imported when an adapter is made.
+Source: `inspect_ai` 0.3.285. An unscored score (`Score.unscored`, whose value is NaN) means "not judged";
+metrics and reducers leave it out. The package is imported when an adapter is made.
 """
 
 import math
@@ -20,24 +20,19 @@ from ors_server.rewards.result import Range, RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
 
 GRADES = MappingProxyType({"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0})
-"""What Inspect's letters are worth, as its own metrics count them; any other text is no reward here."""
+"""The values of Inspect's letters in its own metrics; any other text is an error here."""
 
 _MODEL = "none/none"
 
 
 def as_inspect(reward: object) -> Any:
-    """Make a scorer, with the metrics `mean` and `stderr`.
+    """Make a scorer, with the metrics `mean` and `stderr`, for `Task(scorer=...)`.
 
-    Args:
-        reward: A reward of ours, or its name. In it, `final_response` is the model's completion, `answer` is
-            the target (a list if there are several), `prompt` is the input, `trajectory` is the sample's
-            messages, `length` is the number of tokens that the model's provider counted in its last output,
-            and the sample's metadata are fields.
-
-    Returns:
-        The scorer, for `Task(scorer=...)`. Extras are the score's metadata. Without a reward the sample is
-        unscored, with the status and the reason; an answer that could not be read is scored with the least
-        reward, and its reason is `invalid_response_format`.
+    The reward's fields: `final_response` is the model's completion, `answer` the target (a list if there are
+    several), `prompt` the input, `trajectory` the sample's messages, `length` the number of tokens of the
+    last output as the provider counted them; the sample's metadata are fields too. Extras are the score's
+    metadata. Without a reward the sample is unscored, with status and reason; an unreadable answer is scored
+    with the least reward, and its reason is `invalid_response_format`.
 
     Raises:
         ImportError: If `inspect_ai` is not installed.
@@ -62,21 +57,20 @@ def from_inspect(
     *,
     key: str | None = None,
     name: str | None = None,
-    range: Range | None = None,  # noqa: A002  (the word that it is)
+    range: Range | None = None,  # noqa: A002  (public name)
 ) -> Reward:
-    """Make a reward of a scorer.
+    """Make an async reward of a scorer.
+
+    It takes `final_response`, `answer` (or `target`), `prompt`, `choices`, and every other field as the
+    sample's metadata. The letters are worth 1 (C), 0.5 (P) and 0 (I, N); an unscored sample, or none, is the
+    status `error`.
 
     Args:
-        scorer: As `Task(scorer=...)` takes it, such as `match()`. One that asks a model needs Inspect's own
-            evaluation around it and cannot be asked alone.
-        key: Which entry of the value is the reward, where the value is a mapping; the others are extras.
+        scorer: As `Task(scorer=...)` takes it, such as `match()`. One that calls a model needs Inspect's own
+            evaluation around it and cannot be used.
+        key: The entry of the value that is the reward, if the value is a mapping; the others are extras.
         name: The reward's name; the scorer's by default.
         range: The range that is enforced.
-
-    Returns:
-        An async reward that takes `final_response`, `answer` (or `target`), `prompt`, `choices`, and every
-        other field as the sample's metadata. Letters are worth 1 (C), 0.5 (P) and 0 (I, N); an unscored
-        sample, or none at all, is the status `error`.
 
     Raises:
         ImportError: If `inspect_ai` is not installed.
@@ -96,9 +90,9 @@ def from_inspect(
 
 def _row(state: Any, target: Any) -> dict[str, Any]:
     golds = list(target)
-    usage, said = state.output.usage, str(state.output.completion)
+    usage, response = state.output.usage, str(state.output.completion)
     others = {
-        "prediction": said,
+        "prediction": response,
         **({} if usage is None else {"length": usage.output_tokens}),
         **dict(state.metadata or {}),
         "sample_id": state.sample_id,
@@ -107,7 +101,7 @@ def _row(state: Any, target: Any) -> dict[str, Any]:
         "answer": golds[0] if len(golds) == 1 else golds,
     }
     fields = conversation_fields(None, list(state.messages), others)
-    return {**fields, "prompt": state.input_text, "final_response": said}
+    return {**fields, "prompt": state.input_text, "final_response": response}
 
 
 def _score(score: Any, result: RewardResult, answer: str) -> Any:
@@ -129,7 +123,9 @@ def _sample(fields: dict[str, Any], who: str) -> dict[str, Any]:
     target: Any = import_module("inspect_ai.scorer").Target(take(fields, who, "target", "answer"))
     prompt = fields.pop("prompt", "")
     if not (isinstance(response, str) and isinstance(prompt, str)):
-        raise RewardFieldError(f"{who} takes the prompt and the response as texts")
+        raise RewardFieldError(
+            f"{who} takes prompt and response as texts, got {prompt!r:.40} and {response!r:.40}"
+        )
     state = import_module("inspect_ai.solver").TaskState(
         model=models.ModelName(_MODEL),
         sample_id=fields.pop("sample_id", 1),
@@ -150,14 +146,16 @@ def _sample(fields: dict[str, Any], who: str) -> dict[str, Any]:
 
 def _result(score: Any, key: str | None, who: str) -> RewardResult:
     if score is None:
-        return RewardResult.without(RewardStatus.ERROR, f"{who} gave no score")
-    said = ": ".join(text for text in (score.reason, score.explanation) if text) or "it did not say why"
+        return RewardResult.without(RewardStatus.ERROR, f"{who} returned no score")
+    why = ": ".join(text for text in (score.reason, score.explanation) if text) or "without a reason"
     value, extras = _picked(score.value, key, who)
     if isinstance(value, float) and math.isnan(value):
-        return RewardResult.without(RewardStatus.ERROR, f"{who} left the sample unscored: {said}", extras)
+        return RewardResult.without(RewardStatus.ERROR, f"{who} left the sample unscored: {why}", extras)
     if isinstance(value, str):
         if value not in GRADES:
-            raise RewardValueError(f"{who} gave {value!r:.80}, which is no number and no grade")
+            raise RewardValueError(
+                f"expected a number or a grade ({', '.join(GRADES)}) from {who}, got {value!r:.80}"
+            )
         value = GRADES[value]
     return RewardResult.from_raw(value).with_extras({**extras, **(score.metadata or {})})
 
@@ -168,6 +166,6 @@ def _picked(value: Any, key: str | None, who: str) -> tuple[Any, dict[str, Any]]
     whole = dict(cast("Mapping[str, Any]", value))
     if key is None or key not in whole:
         raise RewardValueError(
-            f"{who} gave several values, {', '.join(whole)}; say which is the reward (key)"
+            f"{who} returned several values, {', '.join(whole)}: choose the reward with key"
         )
     return whole.pop(key), whole

@@ -1,17 +1,23 @@
-"""Environments of the `openreward` package and of the `ors-sdk`: rewards stand in tools' outputs.
+"""Environments of the `openreward` package and of the `ors-sdk`: rewards are in tools' outputs.
 
 Source: the reward page of the Open Reward Standard, and `openreward` 0.1.167. In a tool's output, no reward
-is `null`. A score of a group has no such word: a reward of ours without a number raises there, which the
-package asks for.
+is `null`. A group's score must have a number: a reward of this library without one raises there, as the
+package demands.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import adapt, demand_number, name_of, own_reward, read_number
+from ors_server.rewards.adapters.foreign import (
+    accept,
+    adapt,
+    demand_number,
+    name_of,
+    own_reward,
+    read_number,
+)
 from ors_server.rewards.batch.scoring import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
@@ -21,23 +27,17 @@ from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import Message
 
 Package: TypeAlias = Literal["openreward.environments", "ors", "ors_server"]
-"""Where `ToolOutput` and `TextBlock` are taken from."""
+"""The package of `ToolOutput` and `TextBlock`."""
 
 
 def as_openreward(
     reward: object, *, package: Package = "openreward.environments"
 ) -> Callable[..., Awaitable[Any]]:
-    """Make a function that judges and gives a tool's output, to end an episode with.
+    """Make an async function that judges and returns a tool's output, which ends the episode.
 
-    Args:
-        reward: A reward of ours, or its name.
-        package: Whose tool output it gives.
-
-    Returns:
-        An async function. Its keywords are the reward's fields, and `text`, what the agent is told (by
-        default whether something could be judged, and not what). The output is finished; its reward is `None`
-        where there is none; the metadata have the extras, `reward_status`, and `reward_reason` where there is
-        one.
+    Its keywords are the reward's fields, and `text`, which the agent reads (by default only whether the
+    answer could be judged). The output's reward is `None` if there is none; its metadata are the extras,
+    `reward_status`, and `reward_reason` if there is one.
 
     Raises:
         ImportError: If the package is not installed.
@@ -47,8 +47,8 @@ def as_openreward(
 
     async def judge(*, text: str | None = None, **fields: Any) -> Any:
         (result,) = await judge_together(asked, [fields])
-        told = "The answer was judged." if result.reward is not None else "The answer could not be judged."
-        block = theirs.TextBlock(text=told if text is None else text)
+        default = "The answer was judged." if result.reward is not None else "The answer could not be judged."
+        block = theirs.TextBlock(text=default if text is None else text)
         return theirs.ToolOutput(
             blocks=[block], metadata=_metadata(result), reward=result.reward, finished=True
         )
@@ -59,28 +59,24 @@ def as_openreward(
 def as_score_group(
     reward: object, *, package: Package = "openreward.environments"
 ) -> Callable[..., Awaitable[list[Any]]]:
-    """Make a method `score_group` of an environment, which judges each candidate.
+    """Make a method `score_group` of an environment: an async function of the environment and its candidates.
 
-    A reward of groups compares the candidates; any other judges each by itself.
-
-    Args:
-        reward: A reward of ours, or its name. In it, `final_response` is the text of a candidate's last
-            message, `trajectory` is its messages, and the task's entries are fields.
-        package: Whose `GroupScore` it gives.
-
-    Returns:
-        An async function of the environment and the candidates, to be set on its class.
+    A reward of groups compares the candidates; any other judges each by itself. `final_response` is the text
+    of a candidate's last message, `trajectory` its messages, and the task's entries are fields.
 
     Raises:
         ImportError: If the package is not installed.
-        NoRewardError: From the function, if there is no reward for one of them.
+        NoRewardError: From the function, if there is no reward for a candidate.
     """
     theirs: Any = import_module(package)
     asked = own_reward(reward)
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
-        rows = [conversation_fields(None, [_said(one) for one in each.messages], task) for each in candidates]
+        rows = [
+            conversation_fields(None, [_as_message(one) for one in each.messages], task)
+            for each in candidates
+        ]
         if is_group_reward(asked):
             judged = [row["trajectory"] for row in rows]
             results = list(await evaluate_group(asked, judged, task))
@@ -98,26 +94,22 @@ def from_openreward(
     function: Callable[..., Any],
     *,
     name: str | None = None,
-    range: Range | None = None,  # noqa: A002  (the word that it is)
+    range: Range | None = None,  # noqa: A002  (public name)
 ) -> Reward:
-    """Make a reward of what gives a tool's output, a group's score, or a number.
+    """Make a reward of a function that returns a tool's output, a group's score, or a number.
+
+    The output's metadata are extras; an output without a reward is the status `error`.
 
     Args:
-        function: Async or not; its parameters are fields. A tool of an environment takes one object: hand
-            over `lambda answer: environment.submit(Answer(answer=answer))`.
+        function: Async or not; its parameters are fields. A tool of an environment takes one object: pass
+            `lambda answer: environment.submit(Answer(answer=answer))`.
         name: The reward's name; the function's by default.
         range: The range that is enforced.
-
-    Returns:
-        A reward. The output's metadata are extras; an output without a reward is the status `error`.
     """
     who = name or name_of(function)
-    parameters = inspect.signature(function).parameters.values()
-    takes_rest = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-    names = {one.name for one in parameters}
 
     def arguments(fields: dict[str, Any]) -> dict[str, Any]:
-        return fields if takes_rest else {key: value for key, value in fields.items() if key in names}
+        return accept(function, fields)
 
     def read(given: Any) -> RewardResult:
         if given is None or isinstance(given, int | float):
@@ -125,7 +117,9 @@ def from_openreward(
         output = getattr(given, "root", given)  # what the package makes of a call
         output = getattr(output, "output", output)
         if not hasattr(output, "reward"):
-            raise RewardValueError(f"{who} gave a {type(given).__name__}, which has no reward")
+            raise RewardValueError(
+                f"expected a number or an object with a reward from {who}, got a {type(given).__name__}"
+            )
         extras: Mapping[str, Any] = output.metadata or {}
         return read_number(output.reward, who).with_extras(dict(extras))
 
@@ -137,6 +131,6 @@ def _metadata(result: RewardResult) -> dict[str, Any]:
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
 
 
-def _said(message: Any) -> Message:
+def _as_message(message: Any) -> Message:
     texts = [block.text for block in message.blocks if getattr(block, "type", None) == "text"]
     return cast("Message", {"role": str(message.role), "content": "\n".join(texts)})

@@ -1,14 +1,14 @@
 """TRL: a reward function takes columns, which are lists, and returns one number or `None` per completion.
 
-Source: `GRPOTrainer` of TRL 1.16. `None` is its word for a completion that was not judged; the trainer leaves
-it out of the mean. Anything that is not a list as long as the completions (the trainer's state, its logging
-functions) belongs to the whole batch and is not given to a reward of ours.
+Source: `GRPOTrainer` of TRL 1.16. `None` means that a completion was not judged; the trainer leaves it out of
+the mean. An argument that is not a list as long as the completions (the trainer's state, its logging
+functions) belongs to the whole batch and is not passed to the reward.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.conversation import conversation_fields
+from ors_server.rewards.adapters.conversation import as_chat, conversation_fields
 from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_reward, read_number, take
 from ors_server.rewards.adapters.grouping import evaluate_groups, score_groups
 from ors_server.rewards.batch.scoring import judge_together
@@ -29,24 +29,21 @@ TOKENS = "completion_ids"
 def as_trl(
     reward: object, *, columns: Mapping[str, str] | None = None, fields: Mapping[str, Any] | None = None
 ) -> TRLReward:
-    """Make a reward function for `GRPOTrainer` and its relatives.
+    """Make a reward function for `GRPOTrainer` and its relatives; it returns `None` where there is no reward.
 
     Its name is the reward's. An async reward becomes an async function, which judges all completions at once.
-    Mean, greatest and least of extras and the share of each status are logged with `log_metric`, and the
-    reasons of what was not judged with `log_extra`, where the trainer offers them.
+    `log_metric` gets mean, greatest and least of the extras and the share of each status, and `log_extra` the
+    reasons of what was not judged, where the trainer offers them.
 
     Args:
-        reward: A reward of ours, or its name, with which the function can be pickled, as the trainer's own
-            processes want it. In it, `final_response` is the text of the completion's last message, `prompt`
-            and `completion` are as they came, `ids` are the completion's tokens and `length` is their number,
-            and every column of the data set is a field. A reward of groups gets, as a group, the completions
-            with the same prompt and the same columns.
-        columns: Column of the data set to the field that it is, such as `{"solution": "answer"}`; others keep
-            their names. A column that is named here wins over `ids` and `length`.
+        reward: A reward, or its name, with which the function can be pickled for the trainer's processes.
+            `final_response` is the text of the completion's last message, `prompt` and `completion` are
+            unchanged, `ids` are the completion's tokens, `length` is their number, and every column of the
+            data set is a field. A reward of groups gets the completions with the same prompt and the same
+            columns as a group.
+        columns: Maps columns of the data set to fields, such as `{"solution": "answer"}`; others keep their
+            names. A column that is named here wins over `ids` and `length`.
         fields: Fields of every judgement, such as `{"max_len": 1024}`; they win over columns.
-
-    Returns:
-        The function; `None` stands where there is no reward.
     """
     asked = own_reward(reward)
     kind = _LaterJudge if asked.is_async else _Judge
@@ -54,7 +51,7 @@ def as_trl(
 
 
 class _Judge:
-    """A reward function as an object, since the trainer's own processes are handed it as a pickle."""
+    """A reward function as an object, so that the trainer's processes can be sent it as a pickle."""
 
     def __init__(self, reward: object, columns: Mapping[str, str], fields: Mapping[str, Any]) -> None:
         self._given = (reward, columns, fields)
@@ -113,20 +110,20 @@ def from_trl(
     function: TRLReward,
     *,
     name: str | None = None,
-    range: Range | None = None,  # noqa: A002  (the word that it is)
+    range: Range | None = None,  # noqa: A002  (public name)
     conversational: bool = True,
 ) -> Reward:
-    """Make a reward of a TRL reward function; it is asked about one completion at a time.
+    """Make a reward of a TRL reward function, which gets one completion at a time.
+
+    It takes `final_response` or `completion`, `prompt`, and every column that the function names. `None` and
+    NaN are the status `error`, with no number.
 
     Args:
-        function: Such as those in `trl.rewards`; one that compares completions with one another cannot.
+        function: Such as those in `trl.rewards`; one that compares completions with one another cannot be
+            used.
         name: The reward's name; the function's by default.
         range: The range that is enforced.
-        conversational: Whether it wants completions as lists of messages, as most do, or as texts.
-
-    Returns:
-        A reward that takes `final_response` or `completion`, `prompt`, and every column that the function
-        names. `None` and NaN are the status `error`, with no number.
+        conversational: Whether it takes completions as lists of messages, as most do, or as texts.
     """
     who = name or name_of(function)
 
@@ -134,26 +131,22 @@ def from_trl(
         fields = dict(fields)
         prompt, completion = fields.pop("prompt", ""), take(fields, who, "completion", "final_response")
         if conversational:
-            completion = _spoken("assistant", completion)
-            prompt = _spoken("user", prompt)
+            completion = as_chat(completion, "assistant")
+            prompt = as_chat(prompt, "user")
         columns = {name: [value] for name, value in fields.items()}
         return accept(function, {"prompts": [prompt], "completions": [completion], **columns})
 
     def read(given: Any) -> RewardResult:
         numbers = list(given)
         if len(numbers) != 1:
-            raise RewardValueError(f"{who} gave {len(numbers)} rewards for one completion")
+            raise RewardValueError(f"expected one reward for one completion from {who}, got {len(numbers)}")
         return read_number(numbers[0], who)
 
     return adapt(function, arguments, read, name, range)
 
 
-def _spoken(role: str, value: Any) -> Any:
-    return [{"role": role, "content": value}] if isinstance(value, str) else value
-
-
 def _tokens(ids: Any, size: int) -> dict[str, list[Any]]:
-    """Return the tokens of each completion, and how many they are, as columns."""
+    """Return the tokens of each completion, and their number, as columns."""
     if not isinstance(ids, list | tuple) or len(cast("Sequence[Any]", ids)) != size:
         return {}
     listed = [list(one) for one in cast("Sequence[Any]", ids)]

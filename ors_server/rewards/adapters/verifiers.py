@@ -1,17 +1,17 @@
-"""verifiers: an async function whose arguments are filled by name gives a number.
+"""verifiers: an async function whose arguments are filled by name returns a number.
 
 Source: `Rubric` of verifiers 0.1.14 (`prompt`, `completion`, `answer`, `state`, `info`, `task`, and the
-columns of the data set) and the scoring of `verifiers.v1` 0.4.0 (`task`, `trace`). Neither has a word for
-"not judged": a reward of ours without a number raises there. Hazard: the rubric of 0.1 catches whatever is
-raised, logs it, and pays 0; so the error is also left in `state["error"]`, by which such a rollout can be
-found and left out. In `verifiers.v1` the error ends the scoring of the trace, which has no reward then.
+columns of the data set) and the scoring of `verifiers.v1` 0.4.0 (`task`, `trace`). Neither can express "not
+judged": a reward of this library without a number raises there. Hazard: the rubric of 0.1 catches every
+error, logs it, and pays 0; so the error is also put into `state["error"]`, by which such a rollout can be
+found and left out. In `verifiers.v1` the error ends the scoring of the trace, which then has no reward.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.conversation import conversation_fields
+from ors_server.rewards.adapters.conversation import as_chat, conversation_fields
 from ors_server.rewards.adapters.foreign import (
     accept,
     adapt,
@@ -41,21 +41,16 @@ _GROUP_NAMES = ("prompts", "completions", "answers", "states", "infos", "tasks")
 _GROUP_SIGNATURE = inspect.Signature(
     [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _GROUP_NAMES]
 )
-"""By the names in the plural a rubric knows a function of groups."""
+"""A rubric recognises a function of groups by these plural names."""
 
 
 def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     """Make a reward function for a `Rubric`, or for a method of a `verifiers.v1` task.
 
-    Args:
-        reward: A reward of ours, or its name. In it, `final_response` is the text of the completion's last
-            message (of a `trace`, its last reply), and the entries of `info`, of a v1 task's data and of the
-            data set are fields; `ids` are the tokens of the rollout's completions, where the state has them,
-            and `length` is their number.
-
-    Returns:
-        An async function with verifiers' argument names, all of them optional; of a reward of groups, with
-        those of a group: it gives a list.
+    All its arguments are optional, by verifiers' names; for a reward of groups they are those of a group, and
+    it returns a list. `final_response` is the text of the completion's last message (of a `trace`, its last
+    reply); the entries of `info`, of a v1 task's data and of the data set are fields; `ids` are the tokens of
+    the rollout's completions, if the state has them, and `length` is their number.
 
     Raises:
         NoRewardError: From the function, if there is no reward.
@@ -97,20 +92,19 @@ def from_verifiers(
     function: Callable[..., Any],
     *,
     name: str | None = None,
-    range: Range | None = None,  # noqa: A002  (the word that it is)
+    range: Range | None = None,  # noqa: A002  (public name)
 ) -> Reward:
     """Make a reward of a function for a `Rubric`.
 
+    It takes `final_response` or `completion`, and what the function names. An error of the function is the
+    status `error`, and not the 0 that a rubric makes of it.
+
     Args:
-        function: Async or not; it gets what it names of `prompt` and `completion` (lists of messages),
-            `answer`, `info`, `state` (a mapping of all these), `task`, and every other field.
+        function: Async or not; it gets those that it names of `prompt` and `completion` (lists of messages),
+            `answer`, `info`, `state` (a mapping of all these), `task`, and every other field. A function that
+            compares the completions of a group (`completions`, `states`) cannot be used.
         name: The reward's name; the function's by default.
         range: The range that is enforced.
-
-    Returns:
-        A reward that takes `final_response` or `completion`, and what the function names. What the function
-        raises is the status `error`, and not the 0 that a rubric makes of it. A function that compares the
-        completions of a group (`completions`, `states`) cannot be asked.
     """
     who = name or name_of(function)
 
@@ -121,8 +115,8 @@ def from_verifiers(
             "info": {},
             "task": "default",
             **fields,
-            "prompt": _spoken("user", fields.get("prompt", "")),
-            "completion": _spoken("assistant", completion),
+            "prompt": as_chat(fields.get("prompt", ""), "user"),
+            "completion": as_chat(completion, "assistant"),
         }
         return accept(function, {**state, "state": state})
 
@@ -130,10 +124,6 @@ def from_verifiers(
         return read_number(given, who)
 
     return adapt(function, arguments, read, name, range)
-
-
-def _spoken(role: str, value: Any) -> Any:
-    return [{"role": role, "content": value}] if isinstance(value, str) else value
 
 
 def _row(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +143,7 @@ def _row(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _columns(state: object) -> Mapping[str, Any]:
-    """Return the data set's columns, which a function of groups finds in the state only."""
+    """Return the data set's columns, which a function of groups finds only in the state."""
     given: Any = cast("Mapping[str, Any]", state).get("input") if isinstance(state, Mapping) else None
     return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 

@@ -1,7 +1,7 @@
-"""verl: a function of solution and ground truth gives a number, or a mapping with `score`.
+"""verl: a function of solution and ground truth returns a number, or a mapping with `score`.
 
-Source: the reward managers of verl 0.9.1. verl has no word for "not judged": whatever comes back is paid. So
-a reward of ours without a number raises there, with the reason; nothing is paid in its place.
+Source: the reward managers of verl 0.9.1. verl cannot express "not judged": it pays whatever is returned. So
+a reward of this library without a number raises there, with the reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,21 +28,18 @@ VerlReward = Callable[..., Any]
 
 
 def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
-    """Make a `compute_score`, for `reward.custom_reward_function`.
+    """Make a `compute_score`, for `reward.custom_reward_function`; async if the reward is.
+
+    `final_response` is the solution, `answer` and `ground_truth` are the ground truth, and `data_source` and
+    the entries of `extra_info` are fields too; an `answer` among these, which verl's scripts for GSM8K leave
+    there, does not replace the ground truth.
 
     Args:
-        reward: A reward of ours, or its name. In it, `final_response` is the solution, `answer` and
-            `ground_truth` are the ground truth, `data_source` is that, and what `extra_info` holds are fields
-            too; an `answer` in there, which verl's own scripts for GSM8K leave, does not win over the ground
-            truth.
-        extras: Names of extras that are handed over beside the score. All must be in every result: verl keeps
-            one column for each. Without any, a bare number is returned.
-
-    Returns:
-        The function, async if the reward is.
+        extras: Names of extras that are returned beside the score. Every result must have them all: verl
+            keeps one column for each. Without any, a bare number is returned.
 
     Raises:
-        RewardDefinitionError: If it compares the rollouts of a task: verl hands over one response.
+        RewardDefinitionError: If it compares the rollouts of a task: verl passes one response.
         NoRewardError: From the function, if there is no reward.
         RewardValueError: From the function, if one of the extras is missing.
     """
@@ -70,19 +67,18 @@ def from_verl(
     function: VerlReward,
     *,
     name: str | None = None,
-    range: Range | None = None,  # noqa: A002  (the word that it is)
+    range: Range | None = None,  # noqa: A002  (public name)
 ) -> Reward:
     """Make a reward of a `compute_score`.
 
+    It takes `final_response`, `answer` or `ground_truth`, `data_source`, and every other field as
+    `extra_info`. Of a mapping, `score` is the reward and the rest are extras. Hazard: many functions of verl
+    pay 0 where they could not judge, which looks the same here.
+
     Args:
-        function: verl's or your own; it gets those of verl's four arguments that it names.
+        function: It gets those of verl's four arguments that it names.
         name: The reward's name; the function's by default.
         range: The range that is enforced.
-
-    Returns:
-        A reward that takes `final_response`, `answer` or `ground_truth`, `data_source`, and every other field
-        as `extra_info`. Of a mapping, `score` is the reward and the rest are extras. Hazard: many functions
-        of verl pay 0 where they could not judge, which cannot be told apart here.
     """
     who = name or name_of(function)
 
@@ -101,7 +97,9 @@ def from_verl(
             return read_number(given, who)
         whole = cast("Mapping[str, Any]", given)
         if "score" not in whole:
-            raise RewardValueError(f"{who} gave a mapping without score")
+            raise RewardValueError(
+                f"expected a mapping with score from {who}, got the keys {', '.join(whole)}"
+            )
         others = {key: value for key, value in whole.items() if key != "score"}
         return read_number(whole["score"], who).with_extras(others)
 
@@ -126,5 +124,5 @@ def _shape(result: RewardResult, name: str, extras: Sequence[str]) -> Any:
         return number
     missing = [key for key in extras if key not in result.extras]
     if missing:
-        raise RewardValueError(f"{name} gave no extra {', '.join(missing)}")
+        raise RewardValueError(f"{name} has no extra {', '.join(missing)}")
     return {"score": number, **{key: result.extras[key] for key in extras}}

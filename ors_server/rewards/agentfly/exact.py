@@ -1,7 +1,7 @@
-"""AgentFly's exact-match rewards for answers that stand in tags or are handed in by a tool call.
+"""AgentFly's exact-match rewards for answers in tags or in the arguments of a tool call.
 
-Source: AgentFly at 1256586, whose pages do not have them. Each deliberate deviation is a row of
-`ors_server.rewards.deviations`.
+Source: AgentFly at 1256586, whose pages do not have them. `ors_server.rewards.deviations` lists each
+deliberate deviation.
 """
 
 import json
@@ -9,33 +9,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.rewards.agentfly.answers import HOTPOT, best_figures, gold_texts, no_gold
+from ors_server.rewards.agentfly.answers import HOTPOT, gold_texts, no_gold
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.qa import MAX_ANSWER
+from ors_server.rewards.qa import MAX_ANSWER, score_answer
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
 
 WELL_FORMED = 0.1
 """What a wrong answer earns in `qa_em_format_reward` if its form is right (AgentFly at 1256586)."""
 MOST_ARGUMENTS = 100_000
-"""Characters of a call's arguments that are read as JSON."""
+"""Greatest length, in characters, of a call's arguments that are read as JSON."""
 
 _OPEN, _CLOSE = "<answer>", "</answer>"
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """The form in which an episode's answer came."""
+    """The form of an episode's answer."""
 
     has_thoughts: bool
-    """Whether every turn of the assistant but the last that says something has a `<think>` block."""
+    """Whether every turn of the assistant that has text, except the last, has a `<think>` block."""
     has_tags: bool
     """Whether the response has both answer tags."""
     has_tool: bool
-    """Whether a tool answered."""
+    """Whether there is a tool result."""
     handed_in: str | None
-    """What the last message handed in: the `answer` of its first tool call, or a tool's result."""
+    """The answer in the last message: the `answer` of its first tool call, or a tool's result."""
 
     @property
     def is_good(self) -> bool:
@@ -43,7 +43,7 @@ class AnswerForm:
         return self.has_thoughts and self.has_tags
 
     def as_extras(self) -> dict[str, float]:
-        """Render the four figures that AgentFly logs."""
+        """Return the four figures that AgentFly logs."""
         return {
             "fmt": float(self.is_good),
             "fmt_think": float(self.has_thoughts),
@@ -57,26 +57,16 @@ class AnswerForm:
 def qa_em_reward(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
-    """Pays for an exact answer, which may stand between `<answer>` and `</answer>`.
+    """Pays 1 for an exact answer, which may be between `<answer>` and `</answer>`, else 0.
 
-    Hazards: what stands outside the first pair of tags is not looked at; without tags the whole response
-    counts. The form of the answer is only recorded.
+    Reads: the text (`answer_from`). Any of several gold answers will do. Extras: `em`; `f1`, the best one;
+    `fmt`, `fmt_think`, `fmt_answer_tags`, `fmt_tool`: 1 where the response has that form. An empty trajectory
+    raises `IndexError`.
 
-    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
+    Hazards: text outside the first pair of tags is ignored; without tags the whole response counts. The form
+    of the answer is only recorded.
 
     Source: AgentFly at 1256586.
-
-    Args:
-        final_response: What the agent answered.
-        golden_answers: The gold answer, or several, any of which will do.
-        trajectory: The episode.
-
-    Returns:
-        0 or 1, which is also `em`; `f1`, the best one; `fmt`, `fmt_think`, `fmt_answer_tags`, `fmt_tool`: 1
-        where the response has that form.
-
-    Raises:
-        IndexError: If the trajectory is empty.
     """
     return _tagged(final_response, golden_answers, trajectory, is_gated=False)
 
@@ -88,23 +78,12 @@ def qa_em_format_reward(
 ) -> RewardResult:
     """Pays for an exact answer between tags after thoughts, and 0.1 for the form alone.
 
+    Reads: the text (`answer_from`). Pays 0 without answer tags, or if an earlier turn has no thought. Extras
+    and errors: those of `qa_em_reward`.
+
     Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`.
 
-    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
-
-    Source: AgentFly at 1256586, by what its documentation says; its code always fails.
-
-    Args:
-        final_response: What the agent answered.
-        golden_answers: The gold answer, or several, any of which will do.
-        trajectory: The episode.
-
-    Returns:
-        0 without answer tags or where an earlier turn has no thought; else 1 for an exact answer and 0.1 for
-        another. The extras of `qa_em_reward`.
-
-    Raises:
-        IndexError: If the trajectory is empty.
+    Source: AgentFly's documentation at 1256586; its code always fails.
     """
     return _tagged(final_response, golden_answers, trajectory, is_gated=True)
 
@@ -114,26 +93,16 @@ def qa_em_format_reward(
 def qa_em_reward_tool_call(
     final_response: str, golden_answers: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
-    """Pays for an exact answer that was handed in by a tool call, else for an exact response.
+    """Pays 1 for an exact answer in a tool call, or without one for an exact response, else 0.
 
-    Hazards: tags are not read, so a tagged response is wrong; and where the last message is a tool's result,
-    that result is the answer, whatever the agent thinks of it.
+    Reads: the text (`answer_from`). Extras: `em`; `f1`, the best one; `has_tool_calling`, whether there is a
+    tool result; `has_tool_call_answer`, whether a call had the answer. An empty trajectory raises
+    `IndexError`.
 
-    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
+    Hazards: tags are not read, so a tagged response is wrong; if the last message is a tool's result, that
+    result is the answer, whatever the agent thinks of it.
 
     Source: AgentFly at 1256586.
-
-    Args:
-        final_response: What the agent answered, if nothing was handed in.
-        golden_answers: The gold answer, or several, any of which will do.
-        trajectory: The episode.
-
-    Returns:
-        0 or 1, which is also `em`; `f1`, the best one; `has_tool_calling`, whether a tool answered;
-        `has_tool_call_answer`, whether an answer was handed in.
-
-    Raises:
-        IndexError: If the trajectory is empty.
     """
     golds = gold_texts(golden_answers)
     form = read_form(final_response, trajectory)
@@ -143,23 +112,20 @@ def qa_em_reward_tool_call(
     }
     if not golds:
         return no_gold(golden_answers, extras)
-    em, f1 = best_figures(final_response if form.handed_in is None else form.handed_in, golds, HOTPOT)
-    return RewardResult(em, extras={"em": em, "f1": f1, **extras})
+    answer = final_response if form.handed_in is None else form.handed_in
+    score = score_answer(answer, golds, HOTPOT)
+    return RewardResult(score.em, extras={"em": score.em, "f1": score.f1, **extras})
 
 
 def read_form(final_response: str, trajectory: Trajectory) -> AnswerForm:
-    """See in which form an answer came.
-
-    Args:
-        final_response: What the agent answered.
-        trajectory: The episode.
+    """Return the form of an answer.
 
     Raises:
         IndexError: If the trajectory is empty.
     """
     messages = _messages(trajectory)
     if not messages:
-        raise IndexError("the trajectory is empty: there is no message whose form could be read")
+        raise IndexError("expected a trajectory with messages or steps, got an empty one")
     turns = [text_of(message) for message in messages if message.get("role") == "assistant"]
     return AnswerForm(
         has_thoughts=all("<think>" in turn and "</think>" in turn for turn in turns[:-1] if turn),
@@ -170,11 +136,7 @@ def read_form(final_response: str, trajectory: Trajectory) -> AnswerForm:
 
 
 def tagged_answer(text: str) -> str:
-    """Return what stands between the first `<answer>` and the `</answer>` after it, else the whole text.
-
-    Args:
-        text: A response.
-    """
+    """Return the text between the first `<answer>` and the `</answer>` after it, else the whole text."""
     start = text.find(_OPEN)
     end = text.find(_CLOSE, start + len(_OPEN)) if start >= 0 else -1
     return text if end < 0 else text[start + len(_OPEN) : end].strip()
@@ -184,15 +146,15 @@ def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated:
     form, golds = read_form(response, trajectory), gold_texts(answers)
     if not golds:
         return no_gold(answers, form.as_extras())
-    em, f1 = best_figures(tagged_answer(response), golds, HOTPOT)
-    paid = em
+    score = score_answer(tagged_answer(response), golds, HOTPOT)
+    reward_ = score.em
     if is_gated:
-        paid = max(em, WELL_FORMED) if form.is_good else 0.0
-    return RewardResult(paid, extras={"em": em, "f1": f1, **form.as_extras()})
+        reward_ = max(score.em, WELL_FORMED) if form.is_good else 0.0
+    return RewardResult(reward_, extras={"em": score.em, "f1": score.f1, **form.as_extras()})
 
 
 def _messages(trajectory: Trajectory) -> list[Message]:
-    """Return the conversation, made of the steps where nobody wrote it down."""
+    """Return the messages, or messages made of the steps if there are none."""
     episode: Trajectory = read_trajectory(trajectory)  # AgentFly hands a list of messages over
     if episode.messages:
         return list(episode.messages)
@@ -217,7 +179,7 @@ def _handed_in(last: Message) -> str | None:
 
 
 def _arguments(value: object) -> dict[str, Any]:
-    """Read a call's arguments, which are an object, or one written as JSON."""
+    """Read a call's arguments: an object, or JSON text of one."""
     if isinstance(value, str) and len(value) <= MOST_ARGUMENTS:
         try:
             value = json.loads(value)

@@ -1,7 +1,7 @@
 """AgentFly's reward for one action on a screen, written as `click(start_box='(960,540)')`.
 
-Source: AgentFly at 1256586, whose pages do not have it. The action is read by a grammar of its own: nothing
-of it is ever evaluated.
+Source: AgentFly at 1256586, whose pages do not have it. The action is parsed by a grammar of its own and
+never evaluated.
 """
 
 import json
@@ -18,19 +18,19 @@ from ors_server.rewards.reward_trajectory import Message, Trajectory, read_traje
 
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2
-"""Weights of the right action and of any that can be read (AgentFly at 1256586)."""
+"""Weights of the right action, and of any action that can be read (AgentFly at 1256586)."""
 HALF = 0.5
-"""What the right type, and what the right parameters are worth of the action (the same)."""
+"""Weight, within the action, of the right type and of the right parameters (the same)."""
 NEAR = 0.05 * math.sqrt(2.0)
-"""Distance, in parts of the screen, below which a click is on the spot (the same)."""
+"""Greatest distance of a click from its target, in parts of the screen (the same)."""
 ENOUGH_WORDS = 0.5
-"""F1 of the words from which on a typed text is right (the same)."""
+"""Least F1 of the words of a right typed text (the same)."""
 SCREEN = (1920, 1080)
 """Width and height in pixels for which actions are written (the same)."""
 MOST_CHARACTERS = 20_000
-"""Of a prediction that are read."""
+"""Characters of a prediction that are read."""
 NO_TEXT = "no input text"
-"""How a task says that no text is to be typed (the same)."""
+"""What a task's text is if nothing has to be typed (the same)."""
 
 _SAME = {
     "left_single": "click",
@@ -53,7 +53,7 @@ _ARGUMENT = re.compile(
     r"""\s*(?:(\w+)\s*=\s*)?(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"()\[\]]+)|[(\[][^()\[\]]*[)\]])\s*(,|\))""",
     re.DOTALL,
 )
-"""`name='text',`; values without a name, and lists without quotes, are passed over."""
+"""`name='text',`; values without a name, and lists without quotes, are skipped."""
 _POINT_TAG = re.compile(r"<point>(\d+)\s+(\d+)</point>")
 _POINT_NAME = re.compile(r"\b(?:start_)?point(?==)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -62,15 +62,15 @@ _SIGNS = re.compile(r"[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class ScreenAction:
-    """One action as it was read."""
+    """One action."""
 
     kind: str
-    """`click`, `type`, `scroll`, `hotkey`, `drag` or another name; the sorts of click are one."""
+    """`click`, `type`, `scroll`, `hotkey`, `drag` or another name; all kinds of click are `click`."""
     arguments: Mapping[str, str]
 
     @property
     def text(self) -> str:
-        """What is typed, pressed or said, or the direction of scrolling; empty for other kinds."""
+        """The text that is typed or pressed, or the direction of scrolling; empty for other kinds."""
         names = _TEXT_OF.get(self.kind, ())
         missing = "down" if self.kind == "scroll" else ""
         return next((self.arguments[name] for name in names if name in self.arguments), missing)
@@ -88,25 +88,21 @@ def gui_reward(
 ) -> RewardResult:
     """Pays for the right action on a screen: 0.4 for its type, 0.4 for its parameters, 0.2 for its form.
 
-    Hazards: any action that can be read earns 0.2, and a task without a spot or a text pays the parameters
-    to everybody; only clicks, typing and scrolling have parameters that count. `f1`, `precision` and `recall`
-    compare the words of the whole response with the task's data: figures to log, not to pay.
+    Reads: the text (`answer_from`), or the trajectory's last turn with text if the response is empty. Extras:
+    `format`, `accuracy`, `f1`, `precision`, `recall`. A response without a readable action is
+    `unparsed_answer` and 0; a task without any right action is `bad_gold`.
 
-    Reads: the text (`answer_from`): reasoning is cut, and nothing else.
+    Hazards: any readable action earns 0.2, and a task without a target or a text pays the parameters to every
+    agent; only clicks, typing and scrolling have parameters that count. `f1`, `precision` and `recall`
+    compare the words of the whole response with the task's data: figures to log, not to pay.
 
     Source: AgentFly at 1256586.
 
     Args:
-        final_response: The agent's response, with `Action:` and one action.
+        final_response: The response, with `Action:` and one action; `prediction` is AgentFly's name for it.
         gt_action: The right type: `click`, `type`, `scroll` or another name.
-        gt_bbox: For a click, the spot: a point (x, y) or a box (x1, y1, x2, y2), each in [0, 1].
+        gt_bbox: The target of a click: a point (x, y) or a box (x1, y1, x2, y2), each in [0, 1].
         gt_input_text: The text to type, or the direction to scroll.
-        prediction: The response by the name that AgentFly's code gives it.
-        trajectory: The episode; its last turn with text counts where the response is empty.
-
-    Returns:
-        The reward in [0, 1]; `format`, `accuracy`, `f1`, `precision`, `recall`. A response without an action
-        that can be read is `unparsed_answer` and 0; a task without anything right is `bad_gold`.
 
     Raises:
         RewardFieldError: If there is no response.
@@ -116,33 +112,28 @@ def gui_reward(
         raise RewardFieldError("gui_reward needs final_response (or prediction)")
     response = (response if response.strip() else _last_turn(trajectory))[:MOST_CHARACTERS]
     text = "" if gt_input_text == NO_TEXT else gt_input_text
-    spot = [float(value) for value in gt_bbox or ()]
-    if not (gt_action or spot or text) or len(spot) not in {0, 2, 4}:
+    target = [float(value) for value in gt_bbox or ()]
+    if not (gt_action or target or text) or len(target) not in {0, 2, 4}:
         return RewardResult.without(
-            RewardStatus.BAD_GOLD, "gt_action, gt_bbox or gt_input_text is needed; a spot has 2 or 4 numbers"
+            RewardStatus.BAD_GOLD, "expected gt_action, gt_bbox (2 or 4 numbers) or gt_input_text"
         )
-    asked = {"action": gt_action, "gt_bbox": list(gt_bbox or ()), "input_text": text}
-    words = _compare_words(response, json.dumps(asked, default=float))
+    expected = {"action": gt_action, "gt_bbox": list(gt_bbox or ()), "input_text": text}
+    words = _compare_words(response, json.dumps(expected, default=float))
     action = read_action(response)
     if action is None:
         extras = {"format": 0.0, "accuracy": 0.0, **words}
-        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, "no action could be read")
+        return RewardResult(
+            0.0, RewardStatus.UNPARSED_ANSWER, extras, "the response has no readable action after Action:"
+        )
     kind = _kind(gt_action)
-    accuracy = HALF * (action.kind == kind) + HALF * _has_parameters(action, kind, spot, text)
+    accuracy = HALF * (action.kind == kind) + HALF * _has_parameters(action, kind, target, text)
     return RewardResult(
         FOR_ACTION * accuracy + FOR_FORMAT, extras={"format": 1.0, "accuracy": accuracy, **words}
     )
 
 
 def read_action(response: str) -> ScreenAction | None:
-    """Read the first action after the last `Action:` of a response.
-
-    Args:
-        response: The response.
-
-    Returns:
-        The action; `None` if there is none, or a box in it is not made of numbers.
-    """
+    """Read the first action after the last `Action:`; `None` without one, or if a box is not numbers."""
     _, found, after = response.rpartition("Action:")
     if not found:
         return None
@@ -194,21 +185,21 @@ def _numbers(box: str) -> list[float]:
     return found if all(map(math.isfinite, found)) else []
 
 
-def _has_parameters(action: ScreenAction, kind: str, spot: Sequence[float], text: str) -> bool:
-    """Say whether an action has what the right one has; what the task does not ask for is there."""
+def _has_parameters(action: ScreenAction, kind: str, target: Sequence[float], text: str) -> bool:
+    """Return whether an action has the right parameters; a parameter that the task does not name is right."""
     if kind == "click":
-        return not spot or _is_near(action, spot)
+        return not target or _is_near(action, target)
     if kind == "type":
         return not text or _compare_words(action.text, text)["f1"] >= ENOUGH_WORDS
     return kind == "scroll" and (not text or action.text.lower() == text.lower())
 
 
-def _is_near(action: ScreenAction, spot: Sequence[float]) -> bool:
+def _is_near(action: ScreenAction, target: Sequence[float]) -> bool:
     clicked = _numbers(action.arguments.get("start_box", ""))
     if len(clicked) not in {2, 4}:
         return False
     x, y = _middle(clicked)
-    return math.dist((x / SCREEN[0], y / SCREEN[1]), _middle(spot)) < NEAR
+    return math.dist((x / SCREEN[0], y / SCREEN[1]), _middle(target)) < NEAR
 
 
 def _middle(box: Sequence[float]) -> tuple[float, float]:
@@ -216,7 +207,7 @@ def _middle(box: Sequence[float]) -> tuple[float, float]:
 
 
 def _compare_words(left: str, right: str) -> dict[str, float]:
-    """Compare two texts as sets of words without signs; both empty are the same."""
+    """Compare two texts as sets of words without punctuation; two empty texts are the same."""
     ours, theirs = (set(_SIGNS.sub("", text).lower().split()) for text in (left, right))
     if not ours and not theirs:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}

@@ -1,7 +1,8 @@
-"""Rewards that ask the environment which the rollout's tools have used, through the context.
+"""Rewards that query the environment which the rollout's tools have used, through the context.
 
-Source: AgentFly's page "Predefined Rewards", and its code at 1256586 where the page is silent. What cannot be
-asked gives no number: the rows of `ors_server.rewards.deviations` name each case in which AgentFly's does.
+Source: AgentFly's page "Predefined Rewards", and its code at 1256586 where the page is silent. An environment
+that gives no reward is an error here: `ors_server.rewards.deviations` lists each case in which AgentFly pays
+0.
 """
 
 import inspect
@@ -16,13 +17,13 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.reward_errors import RewardValueError
 
 SOLVED = 10.0
-"""What `scienceworld_reward` pays for a task that is done (AgentFly at 1256586)."""
+"""What `scienceworld_reward` pays for a finished task (AgentFly at 1256586)."""
 LEAST_MESSAGES = 4
-"""Messages without which `scienceworld_reward` does not look at the environment (the same)."""
+"""Messages without which `scienceworld_reward` does not query the environment (the same)."""
 ALFWORLD_STEP = 4
-"""Entries of what a step of ALFWorld's gives: observation, reward, whether it is over, information."""
+"""Entries of the result of a step of ALFWorld: observation, reward, done, info."""
 MAX_OUTPUT = 100_000
-"""Characters of a program's output that are looked at, from its end."""
+"""Characters of a program's output, from its end, in which a traceback is searched."""
 
 _FAILED = re.compile(
     r"^Traceback \(most recent call last\):|^(?:Syntax|Indentation|Tab)Error: ", re.MULTILINE
@@ -36,28 +37,23 @@ async def webshop_reward(
     context: Context,
     task_id: int,
 ) -> dict[str, Any]:
-    """Asks the rollout's WebShop what the purchase is worth; 0 before anything is bought.
+    """Asks the rollout's WebShop for the reward of the purchase; 0 before anything is bought.
+
+    `task_id` is the goal with which the purchase is compared; `final_response` is ignored. Extras: `output`,
+    the observation.
 
     Hazards: none is known beyond WebShop's own formula, which pays part of the price of a similar product.
 
     Source: AgentFly's page. An environment that fails is an error here, and 0 there.
 
-    Args:
-        final_response: Not looked at.
-        context: Leads to the environment, as `WebShopSpec`.
-        task_id: Which goal the purchase is compared with.
-
-    Returns:
-        `reward` in [0, 1]; `output`, the observation.
-
     Raises:
         RewardValueError: The environment gave no reward.
-        OrsServerError: The environment could not be had.
+        OrsServerError: There is no such environment.
     """
-    told = await _step(context, WebShopSpec, "get_reward", task_id)
-    if not isinstance(told, Mapping) or "observation" not in told:
-        raise RewardValueError(f"WebShop gives a mapping with reward and observation; {told!r:.200} came")
-    found = cast("Mapping[str, Any]", told)
+    given = await _step(context, WebShopSpec, "get_reward", task_id)
+    found = _read_mapping(given, "WebShop")
+    if "observation" not in found:
+        raise RewardValueError(f"expected an observation from WebShop, got {given!r:.200}")
     return {"reward": _number(found.get("reward"), "WebShop"), "output": found["observation"]}
 
 
@@ -65,28 +61,22 @@ async def webshop_reward(
 async def alfworld_episode_reward(context: Context) -> dict[str, Any]:
     """Asks the rollout's ALFWorld whether the task is done: 1 if so, else 0.
 
-    Hazards: asking is a step of the environment, with an empty command; it counts against a step limit of the
-    environment's own.
+    Hazards: the query is a step of the environment, with an empty command; it counts against a step limit of
+    the environment's own.
 
     Source: AgentFly's page. A step without a reward is an error here, and 0 there.
 
-    Args:
-        context: Leads to the environment, as `ALFWorldSpec`.
-
-    Returns:
-        `reward` in [0, 1].
-
     Raises:
         RewardValueError: The environment gave no reward.
-        OrsServerError: The environment could not be had.
+        OrsServerError: There is no such environment.
     """
-    told = await _step(context, ALFWorldSpec, "")
-    if isinstance(told, Mapping):
-        return {"reward": _number(cast("Mapping[str, Any]", told).get("reward"), "ALFWorld")}
-    entries = list(cast("Sequence[Any]", told)) if isinstance(told, list | tuple) else []
+    given = await _step(context, ALFWorldSpec, "")
+    if isinstance(given, Mapping):
+        return {"reward": _number(_read_mapping(given, "ALFWorld").get("reward"), "ALFWorld")}
+    entries = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else []
     if len(entries) != ALFWORLD_STEP:
         raise RewardValueError(
-            f"a step of ALFWorld's gives observation, reward, done and info; {told!r:.200} came"
+            f"expected observation, reward, done and info from a step of ALFWorld, got {given!r:.200}"
         )
     return {"reward": _number(entries[1], "ALFWorld")}
 
@@ -99,31 +89,20 @@ async def scienceworld_reward(
 ) -> dict[str, Any]:
     """Asks the rollout's ScienceWorld for its best score so far: 10 for a full one, else 0.
 
+    `final_response` is ignored. Extras: `acc`, 0 or 1; `score`, the environment's; `output`, its observation.
+
     Hazards: the range is [0, 10], so in a sum it outweighs rewards up to 1; an episode of fewer than 4
-    messages earns 0 unseen.
+    messages earns 0 without a query.
 
     Source: AgentFly at 1256586; its page names neither the 10 nor the 4.
 
-    Args:
-        final_response: Not looked at.
-        context: Leads to the environment, as `ScienceWorldSpec`; its `trajectory` is the messages so far.
-
-    Returns:
-        `reward`, 0 or 10; `acc`, 0 or 1; `score`, the environment's, 1 at most unless it says otherwise;
-        `output`, its words.
-
     Raises:
         RewardValueError: The environment gave no score.
-        OrsServerError: The environment could not be had.
+        OrsServerError: There is no such environment.
     """
     if len(context.trajectory) < LEAST_MESSAGES:
         return {"reward": 0.0, "acc": 0.0, "output": "Not enough steps to get reward"}
-    told = await _step(context, ScienceWorldSpec, "get_reward")
-    if not isinstance(told, Mapping):
-        raise RewardValueError(
-            f"ScienceWorld gives a mapping with reward and observation; {told!r:.200} came"
-        )
-    found = cast("Mapping[str, Any]", told)
+    found = _read_mapping(await _step(context, ScienceWorldSpec, "get_reward"), "ScienceWorld")
     score = _number(found.get("reward"), "ScienceWorld")
     is_done = score >= 1
     output = found.get("observation", "Task completed" if is_done else "Task not completed")
@@ -139,36 +118,39 @@ async def scienceworld_reward(
 async def code_reward_test(prediction: str, context: Context) -> dict[str, Any]:
     """Runs a program in the rollout's Python environment: 1 if it runs to its end, 0 if it raises.
 
-    Hazards: it does not look at what the program prints, so `pass` earns 1, and so does whatever catches its
-    own errors. Compare what it prints if that matters.
+    Extras: `output`, what the environment printed.
+
+    Hazards: the output is not compared with anything, so `pass` earns 1, and so does a program that catches
+    its own errors. Compare the output if that matters.
 
     Source: AgentFly's documentation. Its code pays 1 for a traceback too, and 0 where the environment fails.
 
-    Args:
-        prediction: The program.
-        context: Leads to the environment, as `PythonEnvSpec`.
-
-    Returns:
-        `reward`, 0 or 1; `output`, what the environment printed.
-
     Raises:
         RewardValueError: The environment gave no text.
-        OrsServerError: The environment could not be had.
+        OrsServerError: There is no such environment.
     """
-    told = await _step(context, PythonEnvSpec, prediction)
-    output = cast("Mapping[str, Any]", told).get("observation") if isinstance(told, Mapping) else told
+    given = await _step(context, PythonEnvSpec, prediction)
+    output = cast("Mapping[str, Any]", given).get("observation") if isinstance(given, Mapping) else given
     if not isinstance(output, str):
-        raise RewardValueError(f"a Python environment gives text; {told!r:.200} came")
+        raise RewardValueError(f"expected text from the Python environment, got {given!r:.200}")
     return {"reward": float(_FAILED.search(output[-MAX_OUTPUT:]) is None), "output": output}
 
 
 async def _step(context: Context, spec: NamedResourceSpec, *arguments: Any) -> Any:
     env = await context.acquire_resource(spec=spec, scope="global", backend="local")
-    told = env.step(*arguments)
-    return await told if inspect.isawaitable(told) else told
+    given = env.step(*arguments)
+    return await given if inspect.isawaitable(given) else given
 
 
-def _number(value: object, who: str) -> float:
+def _read_mapping(given: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise RewardValueError(
+            f"expected a mapping with reward and observation from {name}, got {given!r:.200}"
+        )
+    return cast("Mapping[str, Any]", given)
+
+
+def _number(value: object, name: str) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value):
-        raise RewardValueError(f"{who} gave no reward that is a finite number: {value!r:.80}")
+        raise RewardValueError(f"expected a finite number as reward from {name}, got {value!r:.80}")
     return float(value)

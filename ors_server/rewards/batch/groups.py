@@ -1,4 +1,4 @@
-"""Rows of one group, brought together: those that follow one another and agree in one field."""
+"""Gathers consecutive rows that agree in one field into groups."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from typing import cast
 
 from typing_extensions import override
 
-from ors_server.rewards.batch.rows import MAX_ROW, Row, Source
+from ors_server.rewards.batch.rows import MAX_ROW, Row, RowSource
 from ors_server.rewards.recorded_fields import find_in_row
 
 
 @dataclass(slots=True)
-class _Group:
+class _RowGroup:
     value: str | None
-    """The field on which its rows agree, as JSON; `None` while no row could be read."""
+    """The JSON of the field on which its rows agree; `None` while no row could be read."""
     count: int = 0
     first: str = ""
     last: str = ""
@@ -41,22 +41,17 @@ class _Group:
         return Row(where, b'{"rows": [%s]}' % b", ".join(self.texts), "", self.count)
 
 
-class GroupSource(Source):
-    """Groups of another source's rows. A group in which one row cannot be read is not judged at all.
+class GroupSource(RowSource):
+    """Groups of another source's rows, which are in the order of their groups.
 
-    A row that cannot be read counts with the group before it, since nobody knows whose it is.
+    A group with an unreadable row is not judged at all. An unreadable row counts with the group before it,
+    since its own group is unknown.
     """
 
-    def __init__(self, source: Source, key: str) -> None:
-        """Take a source.
-
-        Args:
-            source: Its rows stand in the order of their groups.
-            key: The field that the rows of a group have in common.
-        """
+    def __init__(self, source: RowSource, key: str) -> None:
         self._source = source
         self._key = key
-        self._group: _Group | None = None
+        self._group: _RowGroup | None = None
 
     @property
     @override
@@ -77,7 +72,7 @@ class GroupSource(Source):
         while (row := self._source.take()) is not None:
             value, fault = self._read(row)
             ended = self._end() if self._is_other(value) else None
-            self._group = self._group or _Group(value)
+            self._group = self._group or _RowGroup(value)
             self._group.value = self._group.value or value
             self._group.add(row, fault)
             if ended is not None:
@@ -97,7 +92,7 @@ class GroupSource(Source):
         try:
             fields: object = json.loads(row.text)
         except (ValueError, RecursionError) as error:
-            return None, f"{row.where} is no JSON that can be read: {error}"
+            return None, f"{row.where} is not valid JSON: {error}"
         known = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
         try:
             return json.dumps(find_in_row(known, self._key), sort_keys=True), ""

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, BatchOptions, BatchWorker, QueuedRow
-from ors_server.rewards.batch.rows import Row, Source
+from ors_server.rewards.batch.rows import Row, RowSource
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import BatchError
 
@@ -19,27 +19,21 @@ LOOK_AHEAD = 1024
 
 
 class BatchPool:
-    """Some workers with the same options, which judge one source after another."""
+    """Workers with the same options, which judge one source after another. They start when there are rows."""
 
     def __init__(self, options: BatchOptions, jobs: int) -> None:
-        """Start nothing yet.
-
-        Args:
-            options: What each worker needs to know.
-            jobs: Maximum number of workers.
-        """
         self.replaced = 0
         """Number of workers that died while judging a row, or were ended because a row took too long."""
         self._options = options
         self._jobs = jobs
         self._workers: list[BatchWorker] = []
-        self._source: Source | None = None
+        self._source: RowSource | None = None
         self._waiting: deque[QueuedRow] = deque()
         self._results: dict[int, list[RewardResult]] = {}
         self._taken = 0
         self._given = 0
 
-    def begin(self, source: Source) -> None:
+    def begin(self, source: RowSource) -> None:
         """Begin to judge a source's rows; the source before is abandoned."""
         self.abandon()
         self._source = source
@@ -50,11 +44,8 @@ class BatchPool:
         ended = self._source is None or self._source.is_exhausted
         return ended and self._given == self._taken
 
-    def pump(self, patience: float = math.inf) -> Iterator[RewardResult]:
-        """Send rows and read results once, after waiting until a pipe is ready.
-
-        Args:
-            patience: Longest wait, in seconds.
+    def poll(self, patience: float = math.inf) -> Iterator[RewardResult]:
+        """Send rows and read results once, after waiting at most `patience` seconds until a pipe is ready.
 
         Yields:
             Results, in the order of the rows; perhaps none.
@@ -95,15 +86,15 @@ class BatchPool:
             worker = self._free(self._waiting[0])
             if worker is None:
                 break
-            for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.room // 2)):
+            for _ in range(1 if self._waiting[0].is_suspect else max(1, worker.capacity // 2)):
                 worker.add(self._waiting.popleft())
                 self._take()
                 if not self._waiting or self._waiting[0].is_suspect:
                     break
             worker.write()
         starting = sum(1 for worker in self._workers if not worker.is_ready)
-        wanted = min(len(self._waiting) - starting, self._jobs - len(self._workers))
-        self._workers += [BatchWorker(self._options) for _ in range(wanted)]
+        missing = min(len(self._waiting) - starting, self._jobs - len(self._workers))
+        self._workers += [BatchWorker(self._options) for _ in range(missing)]
 
     def _take(self) -> None:
         while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
@@ -118,7 +109,7 @@ class BatchPool:
         return len(self._waiting) < self._jobs and self._taken - self._given < LOOK_AHEAD
 
     def _free(self, queued: QueuedRow) -> BatchWorker | None:
-        ready = [worker for worker in self._workers if worker.room > 0]
+        ready = [worker for worker in self._workers if worker.capacity > 0]
         if queued.is_suspect:
             ready = [worker for worker in ready if not worker.queue]
         return min(ready, key=lambda worker: len(worker.queue), default=None)
@@ -131,11 +122,11 @@ class BatchPool:
             poll.register(descriptor, select.POLLIN)
         for descriptor in writers:
             poll.register(descriptor, select.POLLOUT)
-        wanted = self._source.waits_for if self._source is not None and self._wants_rows else None
-        if wanted is not None:
-            poll.register(wanted, select.POLLIN)
+        source = self._source.waits_for if self._source is not None and self._wants_rows else None
+        if source is not None:
+            poll.register(source, select.POLLIN)
         events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
-        if wanted is not None and wanted in events and self._source is not None:
+        if source is not None and source in events and self._source is not None:
             self._source.fill()
         for worker in [writers[one] for one in events if one in writers]:
             worker.write()
@@ -175,7 +166,7 @@ class BatchPool:
             raise BatchError(f"a worker ended with {how} before it could judge anything")
         reason = f"the worker that judged it ended with {how}"
         if how == "signal SIGKILL":
-            reason += ", perhaps for want of memory"
+            reason += ", perhaps because memory ran out"
         self._replace(worker, RewardStatus.ERROR, reason)
 
     def _replace(self, worker: BatchWorker, status: RewardStatus, reason: str) -> None:

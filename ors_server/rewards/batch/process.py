@@ -1,4 +1,4 @@
-"""One worker of a batch as the pool sees it: a process, its queue of rows, and since when it judges."""
+"""One worker of a batch from the pool's side: a process, its queue of rows, and the time of each row."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _MOST_AHEAD = 500
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """What every worker of a batch needs to know."""
+    """The options of every worker of a batch."""
 
     reward: str
     time_limit: float
@@ -41,7 +41,7 @@ class BatchOptions:
     """Fields for every row."""
 
     def as_line(self) -> bytes:
-        """Write it as a line of JSON.
+        """Return the options as a line of JSON.
 
         Raises:
             TypeError: If a keyword is not of a JSON type.
@@ -67,7 +67,6 @@ class BatchWorker:
     """A worker process. No method blocks: the pool calls them when a pipe is ready."""
 
     def __init__(self, options: BatchOptions) -> None:
-        """Start it."""
         self._options = options
         descriptor, self._progress = make_progress()
         try:
@@ -91,7 +90,7 @@ class BatchWorker:
         return bool(self._to_write)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more rows may be added to its queue."""
         if not self.is_ready or any(queued.is_suspect for queued in self.queue.values()):
             return 0
@@ -179,10 +178,9 @@ class BatchWorker:
         self.child.close_input()
 
     def end(self, patience: float = 0.0) -> str:
-        """End it and everything that it started; return how it ended: `exit status 3`, or `signal SIGKILL`.
+        """End it and everything that it started, once `patience` seconds to end by itself are over.
 
-        Args:
-            patience: Seconds that it may take to end by itself.
+        Returns how it ended: `exit status 3`, or `signal SIGKILL`.
         """
         status = self.child.end(patience)
         return f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"

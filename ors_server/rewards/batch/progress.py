@@ -1,4 +1,4 @@
-"""What a worker of a batch judges just now, in memory that its owner reads: it outlives the worker."""
+"""The row that a worker of a batch judges now, in memory shared with its owner: it outlives the worker."""
 
 import mmap
 import os
@@ -6,16 +6,12 @@ import struct
 import tempfile
 
 PROGRESS = struct.Struct("=qd")
-"""The row's number, and when it began, in monotonic seconds."""
+"""The row's number, and its start in monotonic seconds."""
 NO_ROW = -1
 
 
 def make_progress() -> tuple[int, mmap.mmap]:
-    """Make the memory.
-
-    Returns:
-        A descriptor for the worker, which the caller closes once the worker has it; the memory.
-    """
+    """Return a descriptor for the worker, which the caller closes once the worker has it, and the memory."""
     descriptor, name = tempfile.mkstemp(prefix="ors-batch-")
     os.unlink(name)  # noqa: PTH108  (a path object for one call)
     os.truncate(descriptor, PROGRESS.size)
@@ -25,9 +21,5 @@ def make_progress() -> tuple[int, mmap.mmap]:
 
 
 def open_progress(descriptor: int) -> mmap.mmap:
-    """Map the memory.
-
-    Args:
-        descriptor: By `make_progress`.
-    """
+    """Map the memory of a descriptor of `make_progress`."""
     return mmap.mmap(descriptor, PROGRESS.size)

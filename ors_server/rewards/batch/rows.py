@@ -1,4 +1,4 @@
-"""Rows of a batch on their way to a judge: lines of a file, or mappings; taken one at a time, never all."""
+"""Rows of a batch on their way to a worker: lines of a file, or mappings; taken one at a time, never all."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Row:
     """One row as a worker gets it."""
 
     where: str
-    """How to name it to a person: `line 7`, `row 7`."""
+    """Its name in messages: `line 7`, `row 7`."""
     text: bytes | None
     """A JSON object on one line; `None` for one that could not be read."""
     fault: str = ""
@@ -31,8 +31,8 @@ class Row:
     """How many rows of a group it is made of; 0 for a row that is judged by itself."""
 
 
-class Source(Protocol):
-    """Where rows come from."""
+class RowSource(Protocol):
+    """A source of rows."""
 
     def take(self) -> Row | None:
         """Return the next row; `None` if there is none now."""
@@ -40,7 +40,7 @@ class Source(Protocol):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there never will be one again."""
+        """Whether there will never be a row again."""
         ...
 
     @property
@@ -53,15 +53,10 @@ class Source(Protocol):
         ...
 
 
-class MappingSource(Source):
-    """Rows from Python: any iterable of mappings, which is asked for one at a time."""
+class MappingSource(RowSource):
+    """Rows from mappings, taken one at a time: the fields of one judgement each, of JSON types."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take the rows.
-
-        Args:
-            rows: Each the fields of one judgement, by name, of JSON types.
-        """
         self._rows: Iterator[Mapping[str, Any]] = iter(rows)
         self._count = 0
         self._is_exhausted = False
@@ -89,22 +84,20 @@ class MappingSource(Source):
             text = _encode(fields).encode()
         except (TypeError, ValueError, RecursionError) as error:
             return Row(where, None, f"{where} cannot be written as JSON: {error}")
-        return _within(where, text)
+        return Row(where, text) if len(text) <= MAX_ROW else _too_long(where)
 
     @override
     def fill(self) -> None:
         """Do nothing: there is no descriptor."""
 
 
-class LineSource(Source):
-    """Rows from a descriptor: lines of UTF-8. Blank lines are passed over, and counted."""
+class LineSource(RowSource):
+    """Rows from a file, a pipe or a terminal: lines of UTF-8. Blank lines are skipped, and counted.
+
+    The descriptor stays the caller's.
+    """
 
     def __init__(self, descriptor: int) -> None:
-        """Take the descriptor, which stays the caller's.
-
-        Args:
-            descriptor: Of a file, a pipe or a terminal, open for reading.
-        """
         self._descriptor = descriptor
         self._may_block = not stat.S_ISREG(os.fstat(descriptor).st_mode)
         self._lines: deque[Row] = deque()
@@ -163,10 +156,6 @@ class LineSource(Source):
             self._lines.append(Row(where, text))
         self._begun = []
         self._length = 0
-
-
-def _within(where: str, text: bytes) -> Row:
-    return Row(where, text) if len(text) <= MAX_ROW else _too_long(where)
 
 
 def _too_long(where: str) -> Row:

@@ -1,7 +1,7 @@
-"""Many judgements with one reward: in order, on all cores, with a time limit that nothing escapes.
+"""Many judgements with one reward: in order, on all cores, with an enforced time limit.
 
-A reward that is named is judged by worker processes, which can be ended; one that is handed over as an object
-is judged in this process, where a thread that takes too long can only be left behind.
+A reward given by name is judged by worker processes, which can be ended; a reward object is judged in this
+process, where a thread that takes too long can only be left behind.
 """
 
 import os
@@ -19,26 +19,37 @@ from anyio.from_thread import start_blocking_portal
 from ors_server.rewards.batch.groups import GroupSource
 from ors_server.rewards.batch.pool import BatchPool
 from ors_server.rewards.batch.process import BatchOptions
-from ors_server.rewards.batch.rows import LineSource, MappingSource, Source
+from ors_server.rewards.batch.rows import LineSource, MappingSource, RowSource
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import BatchError
 from ors_server.rewards.scoring import evaluate, failure, gather_fields
 
 TIME_LIMIT = 30.0
-"""Seconds that one row may take, unless it is said otherwise."""
+"""Default number of seconds that one row may take."""
 CONCURRENCY = 16
-"""Rows that one worker judges at once with an async reward, unless it is said otherwise."""
+"""Default number of rows that one worker judges at once with an async reward."""
 
 _PATIENCE = 0.25
-"""Seconds after which an async caller that was cancelled is heard."""
+"""Seconds after which a cancelled async caller is noticed."""
 
 Rows = Iterable[Mapping[str, Any]]
-"""Each the fields of one judgement, by name."""
+"""The fields of each judgement, by name."""
 
 
 class BatchScorer:
-    """Worker processes for one reward, kept from batch to batch; a context manager."""
+    """Worker processes for one reward, kept from batch to batch; a context manager.
+
+    Args:
+        reward: A name of the library's, `module:name` or `file.py:name`.
+        jobs: Maximum number of workers; by default the number of cores that this process may use.
+        time_limit: Seconds that one row, or one group, may take; then its worker is ended and replaced.
+        concurrency: Rows that a worker judges at once, if the reward is async.
+        keywords: Fields for every row, which win over the row's own; of JSON types.
+
+    Raises:
+        BatchError: If a number is not positive, or a keyword is not JSON.
+    """
 
     def __init__(
         self,
@@ -49,44 +60,28 @@ class BatchScorer:
         concurrency: int = CONCURRENCY,
         keywords: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start nothing yet: workers start when there are rows for them.
-
-        Args:
-            reward: A name of the library's, `module:name` or `file.py:name`.
-            jobs: Workers; as many as this process may use cores, by default.
-            time_limit: Seconds that one row may take; then its worker is ended and replaced.
-            concurrency: Rows that a worker judges at once, if the reward is async.
-            keywords: Fields for every row, which win over the row's own; of JSON types.
-
-        Raises:
-            BatchError: If a number is not positive, or a keyword is not JSON.
-        """
         if not (time_limit > 0 and concurrency > 0 and (jobs is None or jobs > 0)):
-            raise BatchError("jobs, the time limit and the concurrency are more than 0")
+            raise BatchError(f"expected numbers more than 0, got jobs={jobs}, {time_limit=}, {concurrency=}")
         options = BatchOptions(reward, time_limit, concurrency, dict(keywords or {}))
         try:
             options.as_line()
         except (TypeError, ValueError) as error:
-            raise BatchError(f"keywords are of JSON types: {error}") from error
+            raise BatchError(f"expected keywords of JSON types: {error}") from error
         self._pool = BatchPool(options, jobs or count_cores())
 
     @property
     def replaced(self) -> int:
-        """How many workers died over a row, or were ended for one that took too long."""
+        """How many workers died while judging a row, or were ended because a row took too long."""
         return self._pool.replaced
 
     def score(self, rows: Rows, *, group_by: str | None = None) -> Generator[RewardResult, None, None]:
-        """Judge rows.
+        """Judge rows; yields one result per row, in order, each as soon as those before it are there.
 
         Args:
-            rows: Taken one at a time, at most 1,024 ahead of the results. Values are of JSON types; a row
-                that is not has the status `error`.
-            group_by: For a reward of groups: the field on which rows of one group agree, which follow one
-                another. Each row is a rollout, with a `trajectory` or a `final_response`; the time limit is
-                that of the group.
-
-        Yields:
-            One result per row, in their order, as soon as those before are there.
+            rows: Taken one at a time, at most 1,024 ahead of the results. A row with values that are not of
+                JSON types has the status `error`.
+            group_by: For a reward of groups: the field on which the consecutive rows of one group agree. Each
+                row is a rollout, with a `trajectory` or a `final_response`.
 
         Raises:
             BatchError: If workers cannot start: no such reward, no such keyword, a module that raises.
@@ -96,38 +91,19 @@ class BatchScorer:
     def score_lines(
         self, descriptor: int, *, group_by: str | None = None
     ) -> Generator[RewardResult, None, None]:
-        """Judge lines of JSON; blank ones are passed over.
+        """Judge lines of JSON from a descriptor, as `score` does; blank lines are skipped.
 
-        Args:
-            descriptor: Of a file, a pipe or a terminal. A line that is no JSON object, or longer than 16 MiB,
-                has the status `error`, and its number stands in the reason.
-            group_by: As for `score`.
-
-        Yields:
-            As `score`.
-
-        Raises:
-            BatchError: As `score`.
+        A line that is not a JSON object, or is longer than 16 MiB, has the status `error` and its number in
+        the reason.
         """
         yield from self._run(LineSource(descriptor), group_by)
 
     async def ascore(self, rows: Rows, *, group_by: str | None = None) -> AsyncGenerator[RewardResult, None]:
-        """Judge rows without blocking the event loop.
-
-        Args:
-            rows: As for `score`; asked for in a worker thread.
-            group_by: As for `score`.
-
-        Yields:
-            As `score`.
-
-        Raises:
-            BatchError: As `score`.
-        """
+        """Judge rows as `score` does, without blocking the event loop; a worker thread iterates over them."""
         self._begin(MappingSource(rows), group_by)
         try:
             while not self._pool.is_finished:
-                for result in await anyio.to_thread.run_sync(self._pump_briefly):
+                for result in await anyio.to_thread.run_sync(self._poll_briefly):
                     yield result
         finally:
             self._pool.abandon()
@@ -150,19 +126,19 @@ class BatchScorer:
         """End the workers."""
         self.close()
 
-    def _run(self, source: Source, group_by: str | None) -> Generator[RewardResult, None, None]:
+    def _run(self, source: RowSource, group_by: str | None) -> Generator[RewardResult, None, None]:
         self._begin(source, group_by)
         try:
             while not self._pool.is_finished:
-                yield from self._pool.pump()
+                yield from self._pool.poll()
         finally:
             self._pool.abandon()
 
-    def _begin(self, source: Source, group_by: str | None) -> None:
+    def _begin(self, source: RowSource, group_by: str | None) -> None:
         self._pool.begin(source if group_by is None else GroupSource(source, group_by))
 
-    def _pump_briefly(self) -> list[RewardResult]:
-        return list(self._pool.pump(_PATIENCE))
+    def _poll_briefly(self) -> list[RewardResult]:
+        return list(self._pool.poll(_PATIENCE))
 
 
 def score_rows(
@@ -174,23 +150,20 @@ def score_rows(
     concurrency: int = CONCURRENCY,
     keywords: Mapping[str, Any] | None = None,
 ) -> Generator[RewardResult, None, None]:
-    """Judge rows, outside any event loop.
+    """Judge rows, outside any event loop; yields one result per row, in order.
 
     Args:
-        reward: A name, `module:name` or `file.py:name`, which worker processes judge by; or a reward, which
-            is asked in this process: one row at a time, or `concurrency` rows if it is async.
+        reward: A name, `module:name` or `file.py:name`, for worker processes; or a reward, which is judged in
+            this process: one row at a time, or `concurrency` rows if it is async.
         rows: The fields of each judgement.
-        jobs: Worker processes; as many as there are cores, by default.
+        jobs: Maximum number of worker processes; by default the number of cores.
         time_limit: Seconds that one row may take.
-        concurrency: Rows of an async reward that are judged at once, in each process.
+        concurrency: Rows of an async reward that each process judges at once.
         keywords: Fields for every row, which win over the row's own.
 
-    Yields:
-        One result per row, in their order, as soon as those before are there.
-
     Raises:
-        BatchError: If workers cannot start, or a number makes no sense.
-        RewardDefinitionError: If an object is no reward.
+        BatchError: If workers cannot start, or a number is not positive.
+        RewardDefinitionError: If an object is not a reward.
     """
     if isinstance(reward, str):
         with BatchScorer(
@@ -219,23 +192,7 @@ async def ascore_rows(
     concurrency: int = CONCURRENCY,
     keywords: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[RewardResult, None]:
-    """Judge rows, within an event loop.
-
-    Args:
-        reward: As for `score_rows`.
-        rows: As for `score_rows`.
-        jobs: As for `score_rows`.
-        time_limit: As for `score_rows`.
-        concurrency: As for `score_rows`.
-        keywords: As for `score_rows`.
-
-    Yields:
-        As `score_rows`.
-
-    Raises:
-        BatchError: As `score_rows`.
-        RewardDefinitionError: As `score_rows`.
-    """
+    """Judge rows as `score_rows` does, within an event loop."""
     if isinstance(reward, str):
         with BatchScorer(
             reward, jobs=jobs, time_limit=time_limit, concurrency=concurrency, keywords=keywords
@@ -253,15 +210,9 @@ async def ascore_rows(
 async def judge_together(
     asked: Reward, rows: Iterable[Mapping[str, Any]], time_limit: float | None = None
 ) -> list[RewardResult]:
-    """Judge some rows in this process, all at once.
+    """Judge some rows in this process, all at once; the results are in the order of the rows.
 
-    Args:
-        asked: The reward.
-        rows: The fields of each.
-        time_limit: Seconds that each may take.
-
-    Returns:
-        The results, in the order of the rows.
+    `time_limit` is in seconds for each row.
     """
     given = list(rows)
     results: dict[int, RewardResult] = {}

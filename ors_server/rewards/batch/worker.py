@@ -1,9 +1,9 @@
-"""One worker of a batch: a program that judges rows and says what they came to, line by line.
+"""One worker of a batch: a program that judges rows and writes the results, line by line.
 
-It reads an order, then rows, and writes one line for each: the row's number, a tab, and the result. What a
-reward prints goes to standard error. It ends when its input does; if that happens while it judges, whoever
-asked is gone, and it ends at once, with every process that the reward started. In memory that it shares with
-its owner it notes which row it judges, and since when.
+It reads its options, then rows, and writes one line for each: the row's number, a tab, and the results. What
+a reward prints goes to standard error. It ends when its input ends; if it is judging then, its owner has
+gone, and it ends at once with every process that the reward started. It records in memory shared with its
+owner which row it judges, and since when.
 """
 
 import json
@@ -34,24 +34,23 @@ from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, cut
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 
 PIECE = 2**16
-"""Bytes that are read at once."""
+"""Bytes of one read."""
 WRITE_SECONDS = 0.005
 """How long a result may wait for others, so that cheap rewards do not wake the reader for each row."""
 MAX_RESULT = 2**20
-"""Characters of one result; where it is longer its extras are left out."""
+"""Characters of one result; the extras of a longer one are left out."""
 
 
-class Channel:
-    """The way to and from whoever started the worker."""
+class WorkerChannel:
+    """The pipes to and from the worker's owner; it takes standard input and output away from the reward."""
 
     def __init__(self) -> None:
-        """Take standard input and output for the channel, so that a reward can neither read nor spoil it."""
         self._input = os.fdopen(os.dup(0), "rb")
         self._output = os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
-        sys.stdout = sys.stderr  # which does not wait until there is much to say
+        sys.stdout = sys.stderr  # which is not buffered
         os.close(nothing)
         self._pieces: SimpleQueue[list[bytes] | None] = SimpleQueue()
         self._lines: deque[bytes] = deque()
@@ -62,13 +61,13 @@ class Channel:
         self._lock = threading.Lock()
 
     def open(self) -> dict[str, Any]:
-        """Read the order and begin to listen."""
-        order: dict[str, Any] = json.loads(self._input.readline())
+        """Read the options and start reading rows."""
+        options: dict[str, Any] = json.loads(self._input.readline())
         threading.Thread(target=self._listen, daemon=True).start()
-        return order
+        return options
 
     def next(self) -> bytes | None:
-        """Return the next row, `None` after the last one. Before it waits it writes what was judged."""
+        """Return the next row, `None` after the last one. Before it waits it writes the results so far."""
         if not self._lines:
             self.flush()
             piece = self._pieces.get()
@@ -79,21 +78,13 @@ class Channel:
         return self._lines.popleft()
 
     def begin(self, number: int) -> None:
-        """Say that a judgement begins.
-
-        Args:
-            number: The row's.
-        """
+        """Record that the judgement of a row begins."""
         with self._lock:
             self._judging += 1
         PROGRESS.pack_into(self._progress, 0, number, time.monotonic())
 
     def end(self, line: str) -> None:
-        """Say that a judgement has ended, and what it came to; written with the next ones of the same moment.
-
-        Args:
-            line: Without the line break.
-        """
+        """Record that a judgement has ended; its line is written together with others of the same moment."""
         with self._lock:
             self._judging -= 1
             self._written.append(line)
@@ -101,7 +92,7 @@ class Channel:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has ended."""
+        """Write the waiting lines."""
         with self._lock:
             lines, self._written = self._written, []
             self._last_write = time.monotonic()
@@ -109,11 +100,7 @@ class Channel:
                 self.write("\n".join(lines))
 
     def write(self, line: str) -> None:
-        """Write one line.
-
-        Args:
-            line: Without the line break.
-        """
+        """Write one line."""
         left = memoryview(f"{line}\n".encode())
         while left:
             left = left[os.write(self._output, left) :]
@@ -138,32 +125,29 @@ def end_with_descendants() -> None:
 
 def main() -> None:
     """Run the worker."""
-    channel = Channel()
-    order = channel.open()
+    channel = WorkerChannel()
+    options = channel.open()
     try:
-        asked, keywords = read_order(order)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (a stranger's module is imported)
+        asked, keywords = read_options(options)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (the module may raise anything)
         channel.write(json.dumps({"failed": failure(_as_error(error)).reason}))
         return
     channel.write(json.dumps({"is_async": asked.is_async}))
     if asked.is_async:
-        anyio.run(_judge_many, channel, asked, keywords, float(order["time_limit"]))
+        anyio.run(_judge_many, channel, asked, keywords, float(options["time_limit"]))
     else:
         _judge_each(channel, asked, keywords)
 
 
-def read_order(order: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]:
-    """Find the reward, and check that it takes the keywords.
-
-    Args:
-        order: `reward`, its name or place; `keywords`, fields for every row.
+def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]:
+    """Return the reward and the keywords of the options.
 
     Raises:
         UnknownRewardError: If there is no such reward.
-        BatchError: If it does not take one of the keywords.
+        BatchError: If the reward does not take one of the keywords.
     """
-    asked = find_reward(order["reward"])
-    keywords: dict[str, Any] = order["keywords"]
+    asked = find_reward(options["reward"])
+    keywords: dict[str, Any] = options["keywords"]
     signature = asked.signature
     known = signature.required | signature.optional
     strange = sorted(set(keywords) - known)
@@ -174,21 +158,17 @@ def read_order(order: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]:
 
 
 def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
-    """Read a row.
-
-    Args:
-        text: A JSON object.
-        where: How to name it to a person.
+    """Read a row of JSON; `where` names it in messages.
 
     Raises:
-        RewardFieldError: If it is none, or has a number that JSON has not.
+        RewardFieldError: If it is not an object, or has a number that JSON does not have.
     """
     try:
         fields: object = _decoder.decode(text.decode())
     except (ValueError, RecursionError) as error:
-        raise RewardFieldError(f"{where.decode()} is no JSON that can be read: {error}") from error
+        raise RewardFieldError(f"{where.decode()} is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise RewardFieldError(f"{where.decode()} is no JSON object with fields, but {type(fields).__name__}")
+        raise RewardFieldError(f"{where.decode()} is not a JSON object, but {type(fields).__name__}")
     return cast("dict[str, Any]", fields)
 
 
@@ -208,11 +188,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def write_result(result: RewardResult) -> str:
-    """Write a result down as JSON.
-
-    Args:
-        result: Its extras may be anything; what is not JSON becomes text, and what is no number `null`.
-    """
+    """Return a result as JSON; extras of other types become text, and numbers that are not finite `null`."""
     shown = result.as_json()
     shown["extras"] = {name: plain(value) for name, value in result.extras.items()}
     if result.reason is not None:
@@ -223,7 +199,7 @@ def write_result(result: RewardResult) -> str:
     return line
 
 
-def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) -> None:
+def _judge_each(channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any]) -> None:
     while (line := channel.next()) is not None:
         number, group, where, text = line.split(b"\t", 3)
         channel.begin(int(number))
@@ -234,7 +210,7 @@ def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) ->
                 results = score_group_with(asked, rollouts, **given)
             else:
                 results = (score(asked, None, **{**fields, **keywords}),)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a reward raises is no judgement)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a reward may raise anything)
             results = (failure(_as_error(error)),) * max(1, int(group))
         channel.end(_written(number, results))
 
@@ -242,19 +218,10 @@ def _judge_each(channel: Channel, asked: Reward, keywords: Mapping[str, Any]) ->
 def read_group(
     asked: Reward, fields: Mapping[str, Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Read the rows of a group.
-
-    Args:
-        asked: Who is to judge them.
-        fields: `rows`, each of which is a rollout.
-        keywords: Fields for every row.
-
-    Returns:
-        The rollouts, as trajectories that are written down; and the fields of the task, which are those of
-        the first row.
+    """Return a group's rollouts, as trajectories in JSON, and the task's fields, which are the first row's.
 
     Raises:
-        RewardFieldError: If the reward judges no groups, or a row is no rollout.
+        RewardFieldError: If the reward judges no groups, or a row is not a rollout.
         RecordError: If a row is a recorded episode that cannot be read.
     """
     if not takes_group(asked):
@@ -267,14 +234,16 @@ def _rollout(row: dict[str, Any]) -> Any:
     if "trajectory" in row:
         return row["trajectory"]
     if "final_response" not in row:
-        raise RewardFieldError(f"a row of a group has a trajectory or a final_response, not {', '.join(row)}")
+        raise RewardFieldError(
+            f"expected a trajectory or a final_response in each row of a group, got {', '.join(row)}"
+        )
     response = row["final_response"]
     others = {name: value for name, value in row.items() if name != "final_response"}
     return {"outcome": cut(response, OUTCOME_CHARACTERS), "full_outcome": response, "metadata": others}
 
 
 async def _judge_many(
-    channel: Channel, asked: Reward, keywords: Mapping[str, Any], time_limit: float
+    channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any], time_limit: float
 ) -> None:
     async with anyio.create_task_group() as tasks:
         while (line := await anyio.to_thread.run_sync(channel.next)) is not None:
@@ -283,7 +252,7 @@ async def _judge_many(
 
 
 async def _judge_one(
-    channel: Channel, asked: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
+    channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
 ) -> None:
     number, group, where, text = line.split(b"\t", 3)
     try:
@@ -307,7 +276,7 @@ def _written(number: bytes, results: Sequence[RewardResult]) -> str:
 def _rendered(result: RewardResult) -> str:
     try:
         return write_result(result)
-    except Exception as error:  # noqa: BLE001  (a stranger's objects are rendered)
+    except Exception as error:  # noqa: BLE001  (extras may be any object)
         return write_result(failure(error))
 
 

@@ -1,5 +1,8 @@
 """Rewards by language models that judge: rubrics, pairs, scores; any OpenAI-compatible endpoint."""
 
+from typing import Any
+
+from ors_server.deprecation import deprecated_names
 from ors_server.rewards.judges.accounting import Budget, Price, PriceTable, Usage
 from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.cache import JudgeCache
@@ -12,7 +15,7 @@ from ors_server.rewards.judges.calibration import (
     probe,
 )
 from ors_server.rewards.judges.completion import Completion, JudgeModel, Sampling
-from ors_server.rewards.judges.endpoint import EndpointJudge, Manners
+from ors_server.rewards.judges.endpoint import EndpointJudge, EndpointOptions
 from ors_server.rewards.judges.errors import (
     JudgeBudgetError,
     JudgeError,
@@ -35,6 +38,7 @@ __all__ = [
     "Completion",
     "Criterion",
     "EndpointJudge",
+    "EndpointOptions",
     "JudgeBudgetError",
     "JudgeCache",
     "JudgeError",
@@ -42,7 +46,6 @@ __all__ = [
     "JudgeOptions",
     "JudgeSettingsError",
     "Labelled",
-    "Manners",
     "PairwiseJudge",
     "Price",
     "PriceTable",
@@ -62,3 +65,11 @@ __all__ = [
     "calibration_error",
     "probe",
 ]
+
+_deprecated = deprecated_names(
+    __name__, {"Manners": "ors_server.rewards.judges.endpoint:EndpointOptions"}, removed_in="0.3"
+)
+
+
+def __getattr__(name: str) -> Any:
+    return _deprecated(name)

@@ -1,22 +1,23 @@
-"""What judging costs, and the cap on it."""
+"""The cost of judging, and limits on it."""
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from ors_server.rewards.judges.completion import Completion
 from ors_server.rewards.judges.errors import JudgeBudgetError, JudgeSettingsError
 
 PER = 1_000_000
-"""Tokens for which a price is given."""
+"""Number of tokens of a price."""
 CHARACTERS_PER_TOKEN = 3
-"""By which tokens are estimated where an endpoint does not count them; rather too many than too few."""
+"""Characters of an estimated token, where an endpoint does not count tokens; rather too few.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in one currency, for a million tokens."""
+    """The price of a million tokens, in any one currency."""
 
     prompt: float
     completion: float
@@ -28,41 +29,33 @@ PriceTable: TypeAlias = Mapping[str, Price]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used; two of them add up."""
+    """Figures of one or more questions; two of them can be added."""
 
     calls: int = 0
-    """Replies that an endpoint gave."""
+    """Replies from an endpoint."""
     cached: int = 0
-    """Replies that came from the cache, which cost nothing."""
+    """Replies from the cache, which cost nothing."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: int = 0
-    """Calls whose tokens the endpoint did not count, so that they are estimated."""
+    """Calls without token counts from the endpoint, whose tokens are estimated."""
     cost: float | None = None
     """In the currency of the price table; `None` if nothing that was used has a price."""
     latency: float = 0.0
-    """Seconds, added up."""
+    """Sum, in seconds."""
     retries: int = 0
     corrections: int = 0
-    """Replies that could not be used and were asked for again."""
+    """Unusable replies after which the model was asked again."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Add what another attempt used."""
+        """Add up two figures."""
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Usage(
-            calls=self.calls + other.calls,
-            cached=self.cached + other.cached,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            estimated=self.estimated + other.estimated,
-            cost=sum(costs) if costs else None,
-            latency=self.latency + other.latency,
-            retries=self.retries + other.retries,
-            corrections=self.corrections + other.corrections,
-        )
+        names = [one.name for one in fields(self) if one.name != "cost"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Usage(**sums, cost=sum(costs) if costs else None)
 
     def as_extras(self) -> dict[str, Any]:
-        """Render the figures as metrics by name."""
+        """Return the figures as metrics by name."""
         shown: dict[str, Any] = {
             "judge_calls": self.calls,
             "judge_cached": self.cached,
@@ -78,13 +71,7 @@ class Usage:
 
 
 def usage_of(completion: Completion, asked: int, price: Price | None) -> Usage:
-    """Say what one reply used.
-
-    Args:
-        completion: The reply.
-        asked: Characters of the messages, for an estimate.
-        price: What the model costs, if that is known.
-    """
+    """Return what one reply used; `asked` is the number of characters of the messages, for an estimate."""
     prompt = _counted(completion.prompt_tokens, asked)
     written = _counted(completion.completion_tokens, len(completion.text))
     cost = None if price is None else (prompt * price.prompt + written * price.completion) / PER
@@ -102,10 +89,10 @@ def usage_of(completion: Completion, asked: int, price: Price | None) -> Usage:
 
 @dataclass
 class Budget:
-    """A cap for everything that is judged with it; safe to share between threads and tasks.
+    """A limit on all questions that share it, also between threads and tasks.
 
-    Calls are counted before they are made and never exceed their cap. Tokens and cost are known afterwards:
-    they may exceed theirs by the calls that were under way when it was reached.
+    Calls are counted before they are made and never exceed their limit. Tokens and cost are known afterwards:
+    they may exceed theirs by the calls that are under way when it is reached.
     """
 
     most_calls: int | None = None
@@ -117,25 +104,21 @@ class Budget:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def check_price(self, model: str, price: Price | None) -> None:
-        """Refuse a cap on the cost of what has no price.
-
-        Args:
-            model: The model's name.
-            price: What it costs, if that is known.
+        """Refuse a limit on the cost of a model without a price.
 
         Raises:
-            JudgeSettingsError: If cost is capped and there is no price.
+            JudgeSettingsError: If cost is limited and there is no price.
         """
         if self.most_cost is not None and price is None:
             raise JudgeSettingsError(
-                f"the budget caps cost, and the price table has no {model!r}; add its price"
+                f"the budget limits cost, and the price table has no price of {model!r}: add it"
             )
 
     def start(self) -> None:
-        """Ask for one more call.
+        """Count one more call.
 
         Raises:
-            JudgeBudgetError: If a cap is reached.
+            JudgeBudgetError: If a limit is reached.
         """
         with self._lock:
             tokens = self.spent.prompt_tokens + self.spent.completion_tokens
@@ -149,11 +132,7 @@ class Budget:
             self._started += 1
 
     def finish(self, usage: Usage) -> None:
-        """Add what a call used.
-
-        Args:
-            usage: What it used.
-        """
+        """Add what a call used."""
         with self._lock:
             self.spent += usage
 

@@ -15,42 +15,37 @@ from ors_server.rewards.judges.hardening import MOST_CHARACTERS, clean
 
 Verdict = TypeVar("Verdict")
 Combine: TypeAlias = Literal["majority", "median"]
-"""Of several samples: the choice that most gave, or the middle one. Where two are equal, the worse."""
+"""Of several samples: the choice of most of them, or the median. Of two equal ones, the worse."""
 OnError: TypeAlias = Literal["raise", "unscored"]
-"""What a judge does that came to no verdict: raise, or return a result with the status error."""
+"""What a judge without a verdict does: raise an error, or return a result with the status error."""
 
 MOST_CORRECTIONS = 3
 QUOTED = 4_000
-"""Characters of an unusable reply that the judge is shown again."""
+"""Characters of an unusable reply that are quoted to the judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """How judges judge."""
+    """How judges judge. A number that is out of range raises `JudgeSettingsError`."""
 
     samples: int = 1
     """Replies to each question; their agreement is reported."""
     combine: Combine = "majority"
     corrections: int = MOST_CORRECTIONS
-    """Times that an unusable reply is asked for again, at most 3."""
+    """Times that the model is asked again after an unusable reply, at most 3."""
     min_characters: int = 1
-    """Letters and digits that an answer has at least; one with fewer is worth 0 without a question."""
+    """Least number of letters and digits of an answer; one with fewer is worth 0 without a question."""
     most_characters: int = MOST_CHARACTERS
-    """Of each text that the judge is shown; what is left out is marked."""
+    """Greatest length of each text in the prompt; what is left out is marked."""
     on_error: OnError = "raise"
     cache: JudgeCache | None = None
     prices: PriceTable = field(default_factory=lambda: MappingProxyType({}))
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done.
-
-        Raises:
-            JudgeSettingsError: A number is out of its range.
-        """
         if self.samples < 1 or not 0 <= self.corrections <= MOST_CORRECTIONS or self.most_characters < 1:
             raise JudgeSettingsError(
-                f"samples and most_characters are at least 1, and corrections 0 to {MOST_CORRECTIONS}"
+                f"expected samples and most_characters above 0, and 0 to {MOST_CORRECTIONS} corrections"
             )
 
 
@@ -64,7 +59,7 @@ class Answered(Generic[Verdict]):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is asked."""
+    """A question to a judge."""
 
     messages: Sequence[Message]
     schema: Schema | None = None
@@ -77,16 +72,12 @@ async def ask(
     """Ask until the reply can be read.
 
     Args:
-        model: Who is asked.
-        question: What.
         read: Reads a reply, or raises `UnusableReplyError` with what is wrong with it.
-        options: How.
 
     Raises:
-        JudgeError: The model failed, or gave nothing usable however often it was corrected. The error has
-            what it cost.
-        JudgeBudgetError: A cap is reached.
-        JudgeSettingsError: Cost is capped and the model has no price.
+        JudgeError: The model failed, or no reply was usable. The error's extras have the cost.
+        JudgeBudgetError: A limit is reached.
+        JudgeSettingsError: Cost is limited and the model has no price.
     """
     if options.budget is not None:
         options.budget.check_price(model.name, options.prices.get(model.name))
@@ -107,7 +98,8 @@ async def ask(
         except UnusableReplyError as error:
             problem = str(error)
         else:
-            await _keep(model, asked, completion, options.cache)
+            if options.cache is not None:
+                await anyio.to_thread.run_sync(options.cache.put, _key(model, asked), completion)
             return Answered(verdict, used)
         if attempt < options.corrections:
             used += Usage(corrections=1)
@@ -120,8 +112,7 @@ async def ask(
 
 async def _reply(model: JudgeModel, asked: Question, options: JudgeOptions) -> tuple[Completion, Usage]:
     if options.cache is not None:
-        key = key_of(model, asked.messages, asked.schema, asked.sample)
-        kept = await anyio.to_thread.run_sync(options.cache.get, key)
+        kept = await anyio.to_thread.run_sync(options.cache.get, _key(model, asked))
         if kept is not None:
             return kept, Usage(cached=1)
     if options.budget is not None:
@@ -139,10 +130,8 @@ async def _reply(model: JudgeModel, asked: Question, options: JudgeOptions) -> t
     return completion, usage
 
 
-async def _keep(model: JudgeModel, asked: Question, completion: Completion, cache: JudgeCache | None) -> None:
-    if cache is not None:
-        key = key_of(model, asked.messages, asked.schema, asked.sample)
-        await anyio.to_thread.run_sync(cache.put, key, completion)
+def _key(model: JudgeModel, asked: Question) -> str:
+    return key_of(model, asked.messages, asked.schema, asked.sample)
 
 
 def _read(completion: Completion, read: Callable[[str], Verdict]) -> Verdict:

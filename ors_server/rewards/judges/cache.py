@@ -1,4 +1,4 @@
-"""Keeps judges' replies on disk, so that the same question is never paid for twice."""
+"""Keeps judges' replies on disk, so that no question is paid for twice."""
 
 import json
 import sqlite3
@@ -10,42 +10,28 @@ from typing import Any
 from ors_server.rewards.judges.completion import Completion
 
 WAIT = 30.0
-"""Seconds for another writer."""
+"""Seconds to wait for another writer."""
 
 
 class JudgeCache:
-    """Replies by key, in an SQLite file that threads and processes may share.
+    """Replies by key, in an SQLite file that threads and processes may share. Its folder must exist.
 
-    Only replies whose verdict could be read are ever put there: a failure is asked again.
+    Only replies with a readable verdict are stored: after a failure the question is asked again.
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open a file, or make one.
-
-        Args:
-            path: Where; its folder exists.
-        """
         self.path = Path(path)
         with self._open() as database:
             database.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
 
     def get(self, key: str) -> Completion | None:
-        """Return a reply that was put, or nothing.
-
-        Args:
-            key: Of the question.
-        """
+        """Return the reply of a key, or `None`."""
         with self._open() as database:
             row = database.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         return None if row is None else Completion(**json.loads(row[0]))
 
     def put(self, key: str, completion: Completion) -> None:
-        """Keep a reply; the first one for a key stays.
-
-        Args:
-            key: Of the question.
-            completion: The reply.
-        """
+        """Store a reply; the first one of a key stays."""
         text = json.dumps(completion.as_json())
         with self._open() as database:
             database.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, text))

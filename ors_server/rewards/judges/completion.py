@@ -1,4 +1,4 @@
-"""What is asked of a language model that judges, and what it answers. Pure data and one small interface."""
+"""Questions to a language model that judges, and its replies: pure data and one interface."""
 
 import hashlib
 import json
@@ -15,22 +15,18 @@ Schema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a model draws its reply; `None` leaves a setting to the endpoint."""
+    """How a model samples its reply; `None` leaves a setting to the endpoint."""
 
     temperature: float | None = 0.0
     max_tokens: int | None = 2048
-    """Tokens of one reply; a reply that is cut off there is asked for again."""
+    """Tokens of one reply; after a reply that is cut off there, the model is asked again."""
     seed: int | None = None
-    """The n-th sample of one question is drawn with this seed plus n."""
+    """The n-th sample of a question uses this seed plus n."""
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Further entries of the request's body, such as `reasoning_effort`."""
 
     def as_body(self, sample: int = 0) -> dict[str, Any]:
-        """Render the settings as entries of a request's body.
-
-        Args:
-            sample: Number of the sample, from 0.
-        """
+        """Return the settings as entries of a request's body, for a sample, counted from 0."""
         seed = None if self.seed is None else self.seed + sample
         given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": seed}
         return {**{name: value for name, value in given.items() if value is not None}, **self.extra}
@@ -42,17 +38,17 @@ class Completion:
 
     text: str
     prompt_tokens: int | None = None
-    """`None` where the endpoint does not say."""
+    """`None` if the endpoint does not count them."""
     completion_tokens: int | None = None
     is_cut: bool = False
-    """Whether the reply ran into the limit on its length."""
+    """Whether the reply reached the limit on its length."""
     latency: float = 0.0
-    """Seconds, tries that failed included."""
+    """Seconds, failed tries included."""
     retries: int = 0
-    """Tries that failed before this one."""
+    """Failed tries before this one."""
 
     def as_json(self) -> dict[str, Any]:
-        """Render what is worth keeping of it."""
+        """Return the fields that are kept in caches and recordings."""
         return {
             "text": self.text,
             "prompt_tokens": self.prompt_tokens,
@@ -62,7 +58,7 @@ class Completion:
 
 
 class JudgeModel(Protocol):
-    """A language model that can be asked. `ScriptedJudge` is one without a network."""
+    """A language model. `ScriptedJudge` is one without a network."""
 
     @property
     def name(self) -> str:
@@ -71,21 +67,20 @@ class JudgeModel(Protocol):
 
     @property
     def sampling(self) -> Sampling:
-        """How it draws its replies."""
+        """How it samples its replies."""
         ...
 
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Ask for one reply.
+        """Return one reply to a conversation.
 
         Args:
-            messages: The conversation so far, in order.
-            schema: What the reply is to be like; a model that knows no schemas ignores it.
-            sample: Number of the sample, from 0, when the same is asked several times.
+            schema: JSON schema of the reply; a model that knows no schemas ignores it.
+            sample: Number of the sample, from 0, when the same question is asked several times.
 
         Raises:
-            JudgeError: If there is no reply. What else it raises is made one.
+            JudgeError: If there is no reply. Any other error becomes one.
         """
         ...
 
@@ -93,14 +88,7 @@ class JudgeModel(Protocol):
 def key_of(
     model: JudgeModel, messages: Sequence[Message], schema: Schema | None = None, sample: int = 0
 ) -> str:
-    """Return the key of a question: the SHA-256 of model, sampling, messages and schema.
-
-    Args:
-        model: Who is asked.
-        messages: What is asked.
-        schema: What the reply is to be like.
-        sample: Number of the sample.
-    """
+    """Return the key of a question: the SHA-256 of model, sampling, messages and schema."""
     asked = {
         "model": model.name,
         "sampling": {**model.sampling.as_body(sample), "sample": sample},

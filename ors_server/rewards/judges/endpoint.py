@@ -1,12 +1,13 @@
 """Asks any OpenAI-compatible endpoint, through the `openai` package, which is imported on first use.
 
-The endpoint is named by environment variables of its own, so that a gateway which captures the policy's
+The endpoint is configured by its own environment variables, so that a gateway which captures the policy's
 traffic (`OPENAI_BASE_URL`) does not capture the judge's. Nothing of `OPENAI_*` is sent.
 """
 
 import json
 import os
 import random
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,10 +24,10 @@ BASE_URL = "ORS_JUDGE_BASE_URL"
 API_KEY = "ORS_JUDGE_API_KEY"
 MODEL = "ORS_JUDGE_MODEL"
 PASSING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which the same request may work later."""
+"""Statuses below 500 after which the same request may succeed later."""
 FAULTY = 500
 UNRELATED = frozenset({401, 403, 408, 409, 425, 429})
-"""Statuses that say nothing about the schema of a request."""
+"""Statuses that do not depend on the schema of a request."""
 SCHEMA_WORDS = (
     "response_format",
     "schema",
@@ -36,29 +37,29 @@ SCHEMA_WORDS = (
     "json mode",
     "requested param",
 )
-"""Words, in lower case, with which endpoints refuse a request for its schema."""
+"""Words, in lower case, in messages of endpoints that refuse a request for its schema."""
 MOST_QUOTED = 500
 """Characters of an endpoint's own message that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
-    """How patiently an endpoint is asked."""
+class EndpointOptions:
+    """Time limits, retries and concurrency of the requests to an endpoint."""
 
     time_limit: float = 60.0
     """Seconds that one try may take, from the connection to the last byte."""
     most_retries: int = 5
     """Tries after the first one."""
     first_wait: float = 0.5
-    """Seconds of the first pause, at most; each further one may be twice as long."""
+    """Greatest first pause, in seconds; each further one may be twice as long."""
     longest_wait: float = 30.0
-    """Seconds of one pause, at most, also where the endpoint asks for more."""
+    """Greatest pause, in seconds, also where the endpoint requests a longer one."""
     at_once: int = 8
     """Requests under way at the same time."""
 
 
-class _PassingError(Exception):
-    """The same request may work later."""
+class _RetryableError(Exception):
+    """The same request may succeed later."""
 
     def __init__(self, problem: str, wait: float | None = None) -> None:
         super().__init__(problem)
@@ -66,14 +67,18 @@ class _PassingError(Exception):
 
 
 class _NoSchemaError(Exception):
-    """The endpoint does not take a schema."""
+    """The endpoint refused the schema."""
 
 
 class EndpointJudge:
     """A model behind an OpenAI-compatible endpoint.
 
-    Within `async with` its connections are kept; without, each question opens one. It may be shared by tasks,
-    threads and event loops.
+    Within `async with` its connections are kept; without, each question opens one. Tasks, threads and event
+    loops may share it.
+
+    Args:
+        base_url: The endpoint's URL, up to and without `/chat/completions`.
+        api_key: The key; empty for an endpoint without keys.
     """
 
     def __init__(
@@ -83,24 +88,15 @@ class EndpointJudge:
         base_url: str,
         api_key: str = "",
         sampling: Sampling | None = None,
-        manners: Manners | None = None,
+        options: EndpointOptions | None = None,
         clock: Clock | None = None,
+        **renamed: EndpointOptions | None,
     ) -> None:
-        """Name an endpoint.
-
-        Args:
-            model: Name of the model.
-            base_url: Where the endpoint is, up to and without `/chat/completions`.
-            api_key: The key; empty for an endpoint that wants none.
-            sampling: How replies are drawn.
-            manners: How patiently it is asked.
-            clock: What measures and waits.
-        """
         self.name = model
         self.sampling = sampling or Sampling()
-        self.manners = manners or Manners()
+        self.options = options or _renamed(renamed) or EndpointOptions()
         self.takes_schema = True
-        """Whether the endpoint is given schemas; it stops when the endpoint refuses one."""
+        """Whether the endpoint is sent schemas; false after it has refused one."""
         self._base_url = base_url
         self._api_key = api_key
         self._clock = clock or SystemClock()
@@ -109,31 +105,33 @@ class EndpointJudge:
 
     @classmethod
     def from_environment(
-        cls, model: str | None = None, *, sampling: Sampling | None = None, manners: Manners | None = None
+        cls,
+        model: str | None = None,
+        *,
+        sampling: Sampling | None = None,
+        options: EndpointOptions | None = None,
+        **renamed: EndpointOptions | None,
     ) -> Self:
-        """Name the endpoint that `ORS_JUDGE_BASE_URL`, `ORS_JUDGE_API_KEY` and `ORS_JUDGE_MODEL` say.
-
-        Args:
-            model: Name of the model; `ORS_JUDGE_MODEL` by default.
-            sampling: How replies are drawn.
-            manners: How patiently it is asked.
+        """Read `ORS_JUDGE_BASE_URL`, `ORS_JUDGE_API_KEY` and, unless a model is given, `ORS_JUDGE_MODEL`.
 
         Raises:
-            JudgeSettingsError: If the endpoint or the model is not said.
+            JudgeSettingsError: If there is no endpoint or no model.
         """
         base_url, named = os.environ.get(BASE_URL, ""), model or os.environ.get(MODEL, "")
         if not base_url:
             raise JudgeSettingsError(
-                f"no judge is set up: {BASE_URL} has to name an OpenAI-compatible endpoint"
+                f"no judge is configured: set {BASE_URL} to the URL of an OpenAI-compatible endpoint"
             )
         if not named:
-            raise JudgeSettingsError(f"no judge is set up: name a model, or set {MODEL}")
+            raise JudgeSettingsError(f"no judge is configured: pass a model, or set {MODEL}")
         key = os.environ.get(API_KEY, "")
-        return cls(named, base_url=base_url, api_key=key, sampling=sampling, manners=manners)
+        return cls(
+            named, base_url=base_url, api_key=key, sampling=sampling, options=options or _renamed(renamed)
+        )
 
     async def __aenter__(self) -> Self:
-        """Keep connections from here on."""
-        self._kept.set(_open(self._base_url, self._api_key, self.manners.time_limit))
+        """Keep connections open."""
+        self._kept.set(_open(self._base_url, self._api_key, self.options.time_limit))
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -146,28 +144,23 @@ class EndpointJudge:
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Ask for one reply; 429, 408, 409, 425, 5xx and broken connections are tried again.
-
-        Args:
-            messages: The conversation so far.
-            schema: What the reply is to be like; left out for an endpoint that refuses schemas.
-            sample: Number of the sample; added to the seed, if there is one.
+        """Return one reply; 408, 409, 425, 429, 5xx and broken connections are tried again.
 
         Raises:
-            JudgeError: The endpoint refused, or failed as often as it was tried.
+            JudgeError: The endpoint refused, or every try failed.
             JudgeSettingsError: The `openai` package is missing.
         """
         async with self._limiter():
             client = self._kept.get(None)
             if client is not None:
                 return await self._persist(client, messages, schema, sample)
-            async with _open(self._base_url, self._api_key, self.manners.time_limit) as client:
+            async with _open(self._base_url, self._api_key, self.options.time_limit) as client:
                 return await self._persist(client, messages, schema, sample)
 
     def _limiter(self) -> anyio.CapacityLimiter:
         limiter = self._slots.get(None)
         if limiter is None:
-            limiter = anyio.CapacityLimiter(self.manners.at_once)
+            limiter = anyio.CapacityLimiter(self.options.at_once)
             self._slots.set(limiter)
         return limiter
 
@@ -177,14 +170,14 @@ class EndpointJudge:
         started = self._clock.monotonic()
         failed = 0
         while True:
-            wanted = schema if self.takes_schema else None
+            sent = schema if self.takes_schema else None
             try:
-                reply = await self._try(client, self._body(messages, wanted, sample))
+                reply = await self._try(client, self._body(messages, sent, sample))
             except _NoSchemaError:
                 self.takes_schema = False
-            except _PassingError as error:
+            except _RetryableError as error:
                 failed += 1
-                if failed > self.manners.most_retries:
+                if failed > self.options.most_retries:
                     raise JudgeError(
                         f"{self.name} failed {failed} times; the last time: {error}",
                         {"judge_retries": failed - 1},
@@ -203,32 +196,37 @@ class EndpointJudge:
     async def _try(self, client: Any, body: Mapping[str, Any]) -> Mapping[str, Any]:
         openai = _load()
         try:
-            with anyio.fail_after(self.manners.time_limit):
+            with anyio.fail_after(self.options.time_limit):
                 raw = await client.chat.completions.with_raw_response.create(**_named(body))
             text: str = raw.http_response.text
         except openai.APIStatusError as error:
-            raise _judged_by_status(self.name, error, has_schema="response_format" in body) from error
+            raise _error_of_status(self.name, error, has_schema="response_format" in body) from error
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise _PassingError(
-                str(error) or f"no reply within {self.manners.time_limit:g} seconds"
+            raise _RetryableError(
+                str(error) or f"no reply within {self.options.time_limit:g} seconds"
             ) from error
         except openai.OpenAIError as error:
-            raise JudgeError(f"{self.name} cannot be asked: {error}") from error
+            raise JudgeError(f"the request to {self.name} failed: {error}") from error
         return _parsed(text)
 
-    def _pause(self, failed: int, wanted: float | None) -> float:
-        longest = min(self.manners.longest_wait, self.manners.first_wait * 2 ** (failed - 1))
+    def _pause(self, failed: int, requested: float | None) -> float:
+        longest = min(self.options.longest_wait, self.options.first_wait * 2 ** (failed - 1))
         drawn = random.uniform(longest / 2, longest)  # noqa: S311  (spreads retries; nothing secret)
-        return drawn if wanted is None else min(self.manners.longest_wait, wanted + drawn / 2)
+        return drawn if requested is None else min(self.options.longest_wait, requested + drawn / 2)
+
+
+def _renamed(keywords: dict[str, EndpointOptions | None]) -> EndpointOptions | None:
+    """Return the options under their old keyword, `manners`."""
+    if unknown := keywords.keys() - {"manners"}:
+        raise TypeError(f"EndpointJudge has no argument {', '.join(sorted(unknown))}")
+    if keywords:
+        message = "EndpointJudge(manners=...) is deprecated, use options=...: version 0.3 removes it"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return keywords.get("manners")
 
 
 def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) -> Completion:
-    """Read an endpoint's reply.
-
-    Args:
-        body: The reply's body, of the form of `/chat/completions`.
-        latency: Seconds that it took.
-        retries: Tries that failed before.
+    """Read the body of a reply, in the form of `/chat/completions`.
 
     Raises:
         JudgeError: It has not that form.
@@ -252,21 +250,21 @@ def _parsed(text: str) -> Mapping[str, Any]:
     try:
         body: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _PassingError(f"the endpoint's reply is no JSON: {text[:MOST_QUOTED]!r}") from error
+        raise _RetryableError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
     if not isinstance(body, Mapping):
-        raise _PassingError(f"the endpoint's reply is no object: {text[:MOST_QUOTED]!r}")
+        raise _RetryableError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
     return cast("Mapping[str, Any]", body)
 
 
-def _judged_by_status(name: str, error: Any, *, has_schema: bool) -> Exception:
-    said = str(error)[:MOST_QUOTED]
+def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:
+    message = str(error)[:MOST_QUOTED]
     status: int = error.status_code
-    is_about_schema = any(word in said.casefold() for word in SCHEMA_WORDS)
+    is_about_schema = any(word in message.casefold() for word in SCHEMA_WORDS)
     if has_schema and is_about_schema and status not in UNRELATED:
         return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
-        return _PassingError(said, _wait_of(error.response.headers))
-    return JudgeError(f"{name} refused: {said}")
+        return _RetryableError(message, _wait_of(error.response.headers))
+    return JudgeError(f"{name} refused the request: {message}")
 
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:
@@ -286,7 +284,7 @@ def _load() -> Any:
 
 
 def _named(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Split a body into what the package wants by name, and the rest, which it passes on as it is."""
+    """Split a body into the parameters of the package, and the rest, which it sends unchanged."""
     rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
     return {"model": body["model"], "messages": body["messages"], "extra_body": rest}
 
@@ -306,7 +304,7 @@ def _open(base_url: str, api_key: str, time_limit: float) -> Any:
 
 
 def _headers(client: Any) -> dict[str, str]:
-    """Name all headers there are: the package adds organisation, project and `OPENAI_CUSTOM_HEADERS`."""
+    """Return all headers of a request: the package adds organisation, project and `OPENAI_CUSTOM_HEADERS`."""
     return {
         "Accept": "application/json",
         "Content-Type": "application/json",

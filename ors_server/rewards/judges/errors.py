@@ -1,4 +1,4 @@
-"""What can go wrong with a judge. A judge that could not judge never gives a number."""
+"""Errors of judges. A judge that could not judge never gives a number."""
 
 from ors_server.rewards.reward_errors import NOTHING, JudgeBudgetError, JudgeError, JudgeSettingsError
 
@@ -6,4 +6,4 @@ __all__ = ["NOTHING", "JudgeBudgetError", "JudgeError", "JudgeSettingsError", "U
 
 
 class UnusableReplyError(Exception):
-    """A judge's reply has no verdict in it that can be used. The message is what the judge is told."""
+    """A judge's reply has no usable verdict. The message is sent to the judge."""

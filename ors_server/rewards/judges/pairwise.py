@@ -1,4 +1,4 @@
-"""Has a language model compare two answers, in both orders, so that their places decide nothing."""
+"""Has a language model compare two answers, in both orders, so that the order does not matter."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from ors_server.rewards.judges.accounting import Usage
 from ors_server.rewards.judges.asking import JudgeOptions
 from ors_server.rewards.judges.completion import JudgeModel
 from ors_server.rewards.judges.endpoint import EndpointJudge
-from ors_server.rewards.judges.hardening import fence, is_degenerate
+from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
 from ors_server.rewards.judges.rubric import Criterion, Rubric
-from ors_server.rewards.judges.rubric_judge import CLOSING, PREAMBLE, sample_verdicts
+from ors_server.rewards.judges.rubric_judge import sample_verdicts
 
 Winner: TypeAlias = Literal["first", "second", "tie"]
 
@@ -22,25 +22,31 @@ _STRAIGHT: Mapping[str, Winner] = {"first": "first", "second": "second", "tie": 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Which of two answers is better."""
+    """The better of two answers."""
 
     winner: Winner
-    """A tie is said by the judge, or follows from its saying different things in the two orders."""
+    """`tie` if the judge calls it one, or names different answers in the two orders."""
     is_consistent: bool
-    """Whether it said the same in both orders."""
+    """Whether the verdict was the same in both orders."""
     agreement: float
-    """Share of the samples that said what counts in their order, averaged over both; in [0, 1]."""
+    """Share of the samples with the winning choice of their order, averaged over both; in [0, 1]."""
     extras: Mapping[str, Any]
-    """What it cost."""
+    """The cost."""
 
     @property
     def score(self) -> float:
-        """What the first answer earns: 1 if it wins, 0.5 for a tie that was judged to be one, else 0."""
+        """The reward of the first answer: 1 if it wins, 0.5 for a tie, else 0."""
         return {"first": 1.0, "tie": 0.5, "second": 0.0}[self.winner]
 
 
 class PairwiseJudge:
-    """Has a model say which of two answers is better."""
+    """Has a model choose the better of two answers.
+
+    Args:
+        model: By default the endpoint of the environment variables, at the first question.
+        options: `samples` are drawn in each of the two orders.
+        instructions: The question, such as "Which answer serves the task better?".
+    """
 
     def __init__(
         self,
@@ -49,13 +55,6 @@ class PairwiseJudge:
         *,
         instructions: str = "Which answer serves the task better?",
     ) -> None:
-        """Say what is compared.
-
-        Args:
-            model: Who judges; by default the endpoint that the environment names when it is first asked.
-            options: How; `samples` are drawn in each of the two orders.
-            instructions: What "better" means.
-        """
         self._model = model
         self._options = options or JudgeOptions()
         self._rubric = Rubric((Criterion("better", instructions, choices=_CHOICES),))
@@ -63,13 +62,7 @@ class PairwiseJudge:
     async def compare(
         self, first: str, second: str, *, task: str | None = None, reference: str | None = None
     ) -> Comparison:
-        """Compare two answers.
-
-        Args:
-            first: An answer.
-            second: Another one.
-            task: What was asked.
-            reference: A reference answer.
+        """Compare two answers to a task; `reference` is a reference answer.
 
         Raises:
             JudgeError: If there is no verdict.
@@ -98,18 +91,15 @@ class PairwiseJudge:
         model = self._model or EndpointJudge.from_environment()
         given = {name: text for name, text in known.items() if text is not None}
         blocks = {**given, "first": first, "second": second}
-        messages = [
-            {"role": "system", "content": f"{PREAMBLE}\n\n{self._rubric.describe()}"},
-            {"role": "user", "content": f"{fence(blocks, self._options.most_characters)}\n\n{CLOSING}"},
-        ]
+        messages = judge_messages(self._rubric.describe(), blocks, self._options.most_characters)
         answered = await sample_verdicts(model, messages, self._rubric, self._options)
-        said = [one.verdict["better"].choice for one in answered]
-        winner = _most_said(said)
-        return winner, said.count(winner) / len(said), sum((one.usage for one in answered), Usage())
+        choices = [one.verdict["better"].choice for one in answered]
+        winner = _most_frequent(choices)
+        return winner, choices.count(winner) / len(choices), sum((one.usage for one in answered), Usage())
 
 
-def _most_said(said: Sequence[str]) -> Winner:
-    """Of samples that differ evenly none wins: that is a tie, whatever the order of the choices."""
-    counts = Counter(said)
+def _most_frequent(choices: Sequence[str]) -> Winner:
+    """Return the most frequent choice of the samples; equally frequent ones are a tie."""
+    counts = Counter(choices)
     most = [choice for choice, count in counts.items() if count == max(counts.values())]
     return _STRAIGHT[most[0]] if len(most) == 1 else "tie"

@@ -1,4 +1,4 @@
-"""Writes down what a judge's model says, and says it again without the model: for tests and CI."""
+"""Records the replies of a judge's model, and repeats them without the model: for tests and CI."""
 
 import json
 import threading
@@ -17,12 +17,6 @@ class RecordingJudge:
     """Asks a model, and appends every question and reply to a file, one JSON object per line."""
 
     def __init__(self, model: JudgeModel, path: Path | str) -> None:
-        """Take a model and a file.
-
-        Args:
-            model: Who is asked.
-            path: The file, which is appended to.
-        """
         self._model = model
         self._path = Path(path)
         self._lock = threading.Lock()
@@ -34,22 +28,13 @@ class RecordingJudge:
 
     @property
     def sampling(self) -> Sampling:
-        """The model's."""
+        """The model's sampling."""
         return self._model.sampling
 
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Ask the model, and write its reply down.
-
-        Args:
-            messages: As for any model.
-            schema: As for any model.
-            sample: As for any model.
-
-        Raises:
-            JudgeError: If the model gives no reply; nothing is written then.
-        """
+        """Ask the model, and record its reply; a `JudgeError` of the model is not recorded."""
         completion = await self._model.complete(messages, schema, sample=sample)
         row = {
             "key": key_of(self._model, messages, schema, sample),
@@ -66,19 +51,17 @@ class RecordingJudge:
 
 
 class ReplayingJudge:
-    """Says what a recording says. A question that is not in it is an error, never a guess."""
+    """Repeats the replies of a recording. A question that is not in it is an error.
+
+    Args:
+        name: Name of the recorded model.
+        sampling: The model's sampling when it was recorded.
+
+    Raises:
+        JudgeSettingsError: If the file is not a recording.
+    """
 
     def __init__(self, path: Path | str, *, name: str, sampling: Sampling | None = None) -> None:
-        """Read a recording.
-
-        Args:
-            path: The file.
-            name: Name of the model that was recorded.
-            sampling: Its sampling at that time.
-
-        Raises:
-            JudgeSettingsError: If the file is no recording.
-        """
         self.name = name
         self.sampling = sampling or Sampling()
         self._path = Path(path)
@@ -89,18 +72,13 @@ class ReplayingJudge:
                 self._replies.setdefault(row["key"], deque()).append(Completion(**row["reply"]))
             except (ValueError, TypeError, KeyError) as error:
                 raise JudgeSettingsError(
-                    f"{self._path}, line {number} is no recorded reply: {error}"
+                    f"{self._path}, line {number} is not a recorded reply: {error}"
                 ) from error
 
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Give the reply that was recorded; of several to the same question, each in its turn.
-
-        Args:
-            messages: As for any model.
-            schema: As for any model.
-            sample: As for any model.
+        """Return the recorded reply; several replies to the same question are returned in order.
 
         Raises:
             JudgeError: If the question is not in the recording.

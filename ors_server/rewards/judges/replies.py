@@ -1,7 +1,7 @@
-"""Reads verdicts out of replies: every form that says one thing, and nothing that may say two.
+"""Reads verdicts in replies, in every unambiguous form.
 
-A JSON object is looked for first, then lines of text. A reply may quote the agent's text before it comes to
-its own verdict, so of several it is the last that counts. The work grows with the length of the reply.
+A JSON object is looked for first, then lines of text. A reply may quote the agent's text before its own
+verdict, so the last one counts. The work is linear in the length of the reply.
 """
 
 import json
@@ -17,19 +17,19 @@ from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning
 
 MOST_CHARACTERS = 100_000
-"""Of a reply that is read at all, reasoning included."""
+"""Greatest length of a reply, reasoning included."""
 MOST_READ = 30_000
-"""Of a reply without its reasoning: it is read on the event loop, in some hundredths of a second at most."""
+"""Greatest length without reasoning: it is read on the event loop, in some hundredths of a second."""
 MOST_BROKEN = 1_000
-"""Beginnings of objects that turn out to be none; a reply with more is not read."""
+"""Greatest number of broken objects in a reply."""
 MOST_DEEP = 3
-"""Objects that are nested too deeply to be read; a reply with more is not read."""
+"""Greatest number of objects that are nested too deeply."""
 _DEEP = 500
-"""Characters that such an object has at least."""
+"""Least number of characters of such an object."""
 _DIGITS = 30
-"""Digits of a whole number that is read exactly."""
+"""Greatest number of digits of an integer that is read exactly."""
 _OPENING = re.compile(r'\{(?=\s{0,200}(?:"[^"\n]{0,200}"\s{0,20}:|\}))')
-"""How an object begins. Its first key has at most 200 characters."""
+"""The beginning of an object, whose first key has at most 200 characters."""
 _LINE = re.compile(r"\W*verdict(?:\s+(?P<name>[A-Za-z]\w*))?\W*[:=](?P<choice>.+)", re.IGNORECASE)
 _MARKUP = " \t\r\n*_`'\""
 _SCORE_KEYS = frozenset(
@@ -49,7 +49,7 @@ SCORE_FORM = (
 
 @dataclass(frozen=True, slots=True)
 class ReadVerdict:
-    """One criterion's verdict as the judge gave it."""
+    """The judge's verdict on one criterion."""
 
     choice: str
     reason: str = ""
@@ -57,30 +57,25 @@ class ReadVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ReadScore:
-    """A score as the judge gave it."""
+    """The judge's score."""
 
     score: float
     reason: str = ""
 
 
 class _Repeated(dict[str, Any]):
-    """An object that has a key twice."""
+    """An object with a repeated key."""
 
 
 def read_verdicts(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
-    """Read a reply to a rubric.
+    """Read a reply to a rubric: a verdict for every criterion, by name.
 
-    Args:
-        text: The reply: an object with a choice, or an object with `verdict` and perhaps `reason`, for every
-            criterion; lines `VERDICT name: choice` at its end; for a rubric of one criterion also a choice
-            alone, or an object with `verdict`.
-        rubric: What was asked.
-
-    Returns:
-        For every criterion, by name, its verdict.
+    It may be an object with a choice, or an object with `verdict` and perhaps `reason`, for every criterion;
+    or end in lines `VERDICT name: choice`. For a rubric of one criterion it may also be a bare choice, or an
+    object with `verdict`.
 
     Raises:
-        UnusableReplyError: A verdict is missing, given twice, or no choice.
+        UnusableReplyError: A verdict is missing, repeated, or not one of the choices.
     """
     found, rest = last_object(spoken(text))
     if found is None:
@@ -96,24 +91,16 @@ def read_verdicts(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
 
 
 def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
-    """Read a reply that is a score.
-
-    Args:
-        text: The reply: an object with a key such as `score` or `rating`, or what `find_score` reads.
-        low: Least score.
-        high: Greatest score.
-
-    Returns:
-        A finite score in the range.
+    """Read a score: an object with a key such as `score` or `rating`, or text that `find_score` reads.
 
     Raises:
-        UnusableReplyError: There is none, or there are two.
+        UnusableReplyError: There is no score, or there are two.
     """
-    said = spoken(text)
-    found, rest = _find_object(said)
+    reply = spoken(text)
+    found, rest = _find_object(reply)
     given = None if found is None else _scores_of(found)
     if found is None or (not given and re.search(r"\d", rest)):
-        return ReadScore(_checked(find_score(rest if found is not None else said, low, high), low, high))
+        return ReadScore(_checked(find_score(rest if found is not None else reply, low, high), low, high))
     if not given:
         raise UnusableReplyError(f"the object has no key score; its keys are {sorted(found)[:20]}")
     scores = [_as_score(value, low, high) for value in given]
@@ -126,45 +113,38 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
 
 
 def spoken(text: str) -> str:
-    """Return what a reply says once its thoughts are over.
-
-    Args:
-        text: The reply.
+    """Return a reply without its reasoning.
 
     Raises:
-        UnusableReplyError: It is empty, too long, or ends within its thoughts.
+        UnusableReplyError: It is empty, too long, or ends within its reasoning.
     """
     if len(text) > MOST_CHARACTERS:
-        raise UnusableReplyError("the reply is far too long")
-    said = cut_reasoning(text)
-    if said is None:
-        raise UnusableReplyError("the reply ended before its thoughts were over")
-    if not said.strip():
+        raise UnusableReplyError(f"the reply has more than {MOST_CHARACTERS:,} characters")
+    reply = cut_reasoning(text)
+    if reply is None:
+        raise UnusableReplyError("the reply ended within its reasoning")
+    if not reply.strip():
         raise UnusableReplyError("the reply is empty")
-    if len(said) > MOST_READ:
-        raise UnusableReplyError("the reply is far too long")
-    return said.strip()
+    if len(reply) > MOST_READ:
+        raise UnusableReplyError(f"the reply has more than {MOST_READ:,} characters")
+    return reply.strip()
 
 
 def last_object(text: str) -> tuple[dict[str, Any] | None, str]:
-    """Find the JSON object with which a text ends.
-
-    Args:
-        text: Any text.
+    """Find the JSON object with which a text ends, but for marks of a code block.
 
     Returns:
-        The object, if nothing but marks of a code block follow it; and the text that is left to be read: what
-        follows the last object, or all of it if there is none.
+        The object, or `None`; and the text after the last object, or all of it without one.
     """
     found, rest = _find_object(text)
     return (None if rest.strip(_MARKUP) else found), rest
 
 
 def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the last JSON object of a text, and what follows it.
+    """Return the last JSON object of a text, and the text after it.
 
-    What was read in vain is not read again: the search goes on where an object turned out to be none, so the
-    work grows with the length of the text. An object within such a one is passed over.
+    The search goes on where a broken object ended, so that the work is linear in the length of the text. An
+    object within a broken one is skipped.
     """
     decoder = json.JSONDecoder(object_pairs_hook=_once, parse_int=_integer)
     found: dict[str, Any] | None = None
@@ -201,8 +181,8 @@ def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:
         return ReadVerdict(_choice(entry, criterion))
     if not isinstance(entry, dict) or isinstance(entry, _Repeated):
         raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, each once")
-    said = cast("dict[str, Any]", entry)
-    verdict, reason = said.get("verdict"), said.get("reason", "")
+    given = cast("dict[str, Any]", entry)
+    verdict, reason = given.get("verdict"), given.get("reason", "")
     if not isinstance(verdict, str | int) or not isinstance(reason, str):
         raise UnusableReplyError(f"{criterion.name} has to be an object with reason and verdict, both texts")
     return ReadVerdict(_choice(str(verdict), criterion), reason)
@@ -215,28 +195,30 @@ def _from_text(text: str, rubric: Rubric) -> dict[str, ReadVerdict]:
         if alone is not None and "\n" not in text.strip():
             return {alone.name: ReadVerdict(_choice(text, alone))}
         raise UnusableReplyError("the reply ends neither in a JSON object nor in a line VERDICT name: choice")
-    said = {(one["name"] or (alone and alone.name)): one["choice"] for one in lines if one is not None}
+    given = {(one["name"] or (alone and alone.name)): one["choice"] for one in lines if one is not None}
     names = {one.name for one in rubric.criteria}
-    if set(said) != names:
-        missing = sorted(names - set(said))
+    if set(given) != names:
+        missing = sorted(names - set(given))
         raise UnusableReplyError(
-            f"there is no verdict for {missing}" if missing else "a verdict is for no criterion"
+            f"there is no verdict for {missing}"
+            if missing
+            else f"there is a verdict for something else than {sorted(names)}"
         )
-    return {one.name: ReadVerdict(_choice(said[one.name], one)) for one in rubric.criteria}
+    return {one.name: ReadVerdict(_choice(given[one.name], one)) for one in rubric.criteria}
 
 
-def _choice(said: str, criterion: Criterion) -> str:
-    bare = said.strip(_MARKUP).rstrip(".").strip(_MARKUP).casefold()
+def _choice(text: str, criterion: Criterion) -> str:
+    bare = text.strip(_MARKUP).rstrip(".").strip(_MARKUP).casefold()
     for choice in criterion.choices:
         if choice.strip().casefold() == bare:
             return choice
     raise UnusableReplyError(
-        f"{criterion.name} has to be one of {list(criterion.choices)}, not {said[:80]!r}"
+        f"{criterion.name} has to be one of {list(criterion.choices)}, not {text[:80]!r}"
     )
 
 
 def _scores_of(found: Mapping[str, Any]) -> list[Any]:
-    """Return the values that may be the score: that of `score`, or else those of keys that mean the same."""
+    """Return the values that may be the score: that of `score`, or those of similar keys."""
     if isinstance(found, _Repeated):
         raise UnusableReplyError(f"the object has a key twice; its keys are {sorted(found)[:20]}")
     named = [value for key, value in found.items() if re.sub(r"[^a-z]", "", key.casefold()) in _SCORE_KEYS]
@@ -253,7 +235,7 @@ def _as_score(value: object, low: float, high: float) -> float:
 
 def _checked(score: object, low: float, high: float) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise UnusableReplyError(f"a score is a number, not {score!r:.80}")
+        raise UnusableReplyError(f"the score has to be a number, not {score!r:.80}")
     if not (low <= score <= high and math.isfinite(score)):
-        raise UnusableReplyError(f"a score is in [{low:g}, {high:g}], not {score!r:.80}")
+        raise UnusableReplyError(f"the score has to be in [{low:g}, {high:g}], not {score!r:.80}")
     return float(score)

@@ -1,4 +1,4 @@
-"""What a judge is to look at: criteria with ordered choices, and how they become one number. Pure."""
+"""A judge's criteria with ordered choices, and how they become one number. Pure."""
 
 import math
 import re
@@ -12,13 +12,17 @@ Aggregate: TypeAlias = Literal["mean", "min"]
 """The mean of the criteria by weight, or the least of them."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_BARE = 2
-"""Choices that a criterion has at least."""
+_LEAST_CHOICES = 2
+"""Least number of choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One question that the judge answers with one of its choices."""
+    """One question that the judge answers with one of its choices.
+
+    Raises:
+        JudgeSettingsError: An illegal name or weight, too few or equal choices, an unknown required one.
+    """
 
     name: str
     """A word; the criterion's name in replies and metrics."""
@@ -27,40 +31,33 @@ class Criterion:
     weight: float = 1.0
     """Above 0; weights need not add up to 1."""
     choices: tuple[str, ...] = ("no", "yes")
-    """From worst to best; they are worth 0 to 1 in even steps."""
+    """From worst to best; they are worth 0 to 1 in equal steps."""
     required: bool | str = False
-    """Whether the whole is worth 0 unless the best choice, or the one named, is reached."""
+    """Whether the whole is worth 0 unless the best choice, or the named one, is reached."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked.
-
-        Raises:
-            JudgeSettingsError: An illegal name or weight, too few or equal choices, an unknown required one.
-        """
         if _NAME.fullmatch(self.name) is None:
-            raise JudgeSettingsError(f"a criterion's name is a word of ASCII letters, not {self.name!r}")
+            raise JudgeSettingsError(
+                f"expected a word of ASCII letters as a criterion's name, got {self.name!r}"
+            )
         if not (math.isfinite(self.weight) and self.weight > 0):
-            raise JudgeSettingsError(f"{self.name}: a weight is a finite number above 0, not {self.weight}")
+            raise JudgeSettingsError(f"{self.name}: expected a finite weight above 0, got {self.weight}")
         folded = {choice.strip().casefold() for choice in self.choices}
-        if len(self.choices) < _BARE or len(folded) < len(self.choices) or "" in folded:
-            raise JudgeSettingsError(f"{self.name}: at least two different choices, not {self.choices!r}")
+        if len(self.choices) < _LEAST_CHOICES or len(folded) < len(self.choices) or "" in folded:
+            raise JudgeSettingsError(
+                f"{self.name}: expected at least two different choices, got {self.choices!r}"
+            )
         if isinstance(self.required, str) and self.required not in self.choices:
-            raise JudgeSettingsError(f"{self.name}: {self.required!r} is none of {self.choices!r}")
+            raise JudgeSettingsError(
+                f"{self.name}: required has to be one of {self.choices!r}, not {self.required!r}"
+            )
 
     def value(self, choice: str) -> float:
-        """Return what a choice is worth, in [0, 1].
-
-        Args:
-            choice: One of the choices.
-        """
+        """Return the value of a choice, in [0, 1]."""
         return self.choices.index(choice) / (len(self.choices) - 1)
 
     def is_met(self, choice: str) -> bool:
-        """Whether a choice is good enough for the whole to be worth anything.
-
-        Args:
-            choice: One of the choices.
-        """
+        """Return whether a choice reaches the required one."""
         if self.required is False:
             return True
         needed = self.choices[-1] if self.required is True else self.required
@@ -69,32 +66,24 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Criteria, and how they become one number in [0, 1]."""
+    """Criteria, and how they become one number in [0, 1].
+
+    Raises:
+        JudgeSettingsError: No criteria, or two of one name.
+    """
 
     criteria: tuple[Criterion, ...]
     aggregate: Aggregate = "mean"
     instructions: str = ""
-    """What else the judge should know; written by the environment's author, never by an agent."""
+    """Further instructions to the judge; written by the environment's author, never by an agent."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked.
-
-        Raises:
-            JudgeSettingsError: No criteria, or two of one name.
-        """
         names = [criterion.name for criterion in self.criteria]
         if not names or len(set(names)) < len(names):
-            raise JudgeSettingsError(f"a rubric has criteria with different names, not {names}")
+            raise JudgeSettingsError(f"expected criteria with different names, got {names}")
 
     def value(self, choices: Mapping[str, str]) -> float:
-        """Return what a verdict is worth.
-
-        Args:
-            choices: For every criterion, by name, one of its choices.
-
-        Returns:
-            In [0, 1]; 0 where a required criterion is not met.
-        """
+        """Return the value of a verdict, in [0, 1]; 0 if a required criterion is not met."""
         if not all(one.is_met(choices[one.name]) for one in self.criteria):
             return 0.0
         values = [one.value(choices[one.name]) for one in self.criteria]
@@ -116,7 +105,7 @@ class Rubric:
         )
 
     def describe(self) -> str:
-        """Tell the judge what to look at and how to reply."""
+        """Return the part of the prompt with the criteria and the form of the reply."""
         lines = [
             f"- {one.name}: {one.text} Choices, from worst to best: {', '.join(map(repr, one.choices))}."
             for one in self.criteria
@@ -137,11 +126,7 @@ class Rubric:
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these properties, all of them, and no others.
-
-    Args:
-        properties: Schema by name.
-    """
+    """Return the JSON schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),

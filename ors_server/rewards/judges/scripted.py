@@ -10,20 +10,13 @@ from ors_server.rewards.judges.errors import JudgeError
 
 Reply: TypeAlias = str | Completion | Exception
 Script: TypeAlias = Reply | Sequence[Reply] | Callable[[Sequence[Message]], Reply]
-"""One reply for ever, replies in order, or a function of the messages; an exception is raised."""
+"""One reply to all questions, replies in order, or a function of the messages; an exception is raised."""
 
 
 class ScriptedJudge:
-    """Says what its script says, and keeps what it was asked."""
+    """Replies by a script, and keeps its questions."""
 
     def __init__(self, script: Script, *, name: str = "scripted", sampling: Sampling | None = None) -> None:
-        """Take a script.
-
-        Args:
-            script: What it says.
-            name: The model's name.
-            sampling: What its sampling is said to be.
-        """
         self._script = script
         self._next = 0
         self.name = name
@@ -36,12 +29,7 @@ class ScriptedJudge:
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Give the next reply.
-
-        Args:
-            messages: What is asked; kept.
-            schema: Kept.
-            sample: Ignored.
+        """Return the next reply.
 
         Raises:
             JudgeError: If the script is over.
@@ -62,6 +50,6 @@ class ScriptedJudge:
         if callable(script):
             return script(messages)
         if self._next >= len(script):
-            raise JudgeError(f"the script has {len(script)} replies, and one more was asked for")
+            raise JudgeError(f"the script has {len(script)} replies, and there was one more question")
         self._next += 1
         return script[self._next - 1]

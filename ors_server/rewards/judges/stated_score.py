@@ -1,7 +1,7 @@
-"""Finds the one score that a reply in plain text states; what is ambiguous is refused. Pure.
+"""Finds the one score that a reply in plain text states; an ambiguous reply is refused. Pure.
 
-Every pattern here is bounded, and each character is looked at a fixed number of times, so that the work grows
-with the length of the reply and with nothing else.
+Every pattern here is bounded, and each character is read a fixed number of times, so that the work is linear
+in the length of the reply.
 """
 
 import math
@@ -24,7 +24,7 @@ _LABEL = re.compile(
 _NOTE = re.compile(
     r"[(\[][^()\[\]\n]{0,20}(?:[-\u2013]|\bto\b|of|,|scale|max)[^()\[\]\n]{0,20}[)\]](?=[\s*_]{0,4}[:=])"
 )
-"""The scale that stands between a label and its number: "Score (0 to 1): "."""
+"""The scale between a label and its number: "Score (0 to 1): "."""
 _TAG = re.compile(r"<(/?)([A-Za-z]{1,20})>")
 _REWRITES = (
     (re.compile(r"[—–]"), " - "),  # noqa: RUF001  (dashes are meant)
@@ -33,7 +33,7 @@ _REWRITES = (
     (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
     (re.compile(r"[:=](?=[-+.]?\d)"), ": "),
 )
-"""Spellings of one thing, brought to one; in this order."""
+"""Spellings of one thing, made one spelling; in this order."""
 _MARKUP = str.maketrans(dict.fromkeys('*`"_$[](){}<>\\|#~“”', " "))
 _STOPS = ".,;:!?"
 _SENTENCE = re.compile(r"[.!?](?=\s)|\n")
@@ -48,42 +48,42 @@ _NUMBERED = _words(
     "step steps task criterion criteria part point question case test item line turn number section "
     "paragraph figure no example stage round"
 )
-"""Words after which a number counts or names something and is no score."""
+"""Words before a number that counts or names something and is not a score."""
 _JOINING = _words("because since as for due given on in with overall and but - so")
-"""Words that may follow a score at once."""
+"""Words that may follow a score immediately."""
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
     "worth judge"
 )
-"""Words one of which has to stand in the sentence of a score that has no other mark."""
+"""Words of which the sentence of a score without another mark has at least one."""
 _TURNING = _words(
     "not never no cannot if had unless otherwise instead rather than least most below above under "
     "between minimum maximum from could might nearly almost claims claimed says"
 )
-"""Words that, before a number, make something else of it than a score that is given."""
+"""Words before a number that is not the score."""
 _CONDITIONS = _words("if had unless otherwise claims claimed")
 _DOUBTS = _words("too would if unless not")
-"""Words that, right after a number, take it back."""
+"""Words immediately after a number that deny it."""
 _QUALIFIERS = _words("final overall total my the a an resulting assigned numeric numerical this")
-"""Words before a label that leave it the label of the whole."""
+"""Words before the label of the overall score."""
 _NEAR = 3
-"""Words after a number in which it may be taken back."""
+"""Words after a number among which one may deny it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A word with digits in it."""
+    """A word with digits."""
 
     word: str
     start: int
     end: int
     value: float | None
-    """On the scale; `None` if it is no number, or none on the scale."""
+    """On the scale; `None` if it is not a number on the scale."""
     is_score: bool
-    """Whether it is written as a score may be."""
+    """Whether it is written like a score."""
     is_count: bool
-    """Whether it counts or names something: step 1, 2 errors, the 3. of a list."""
+    """Whether it counts or names something: step 1, 2 errors, item 3. of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +102,24 @@ class _Scale:
         return value if self.low <= value <= self.high else None
 
     def refusal(self, word: str) -> UnusableReplyError:
-        """Return what is wrong with a score that is not on the scale."""
+        """Return the error of a score that is not on the scale."""
         found = _SCORE.fullmatch(word)
         if found is not None and found["of"] and float(found["of"]) != self.high:
             return UnusableReplyError(f"the scale ends at {self.high:g}, not at {found['of']}: {word!r:.80}")
-        return UnusableReplyError(f"a score is a number in [{self.low:g}, {self.high:g}], not {word!r:.80}")
+        return UnusableReplyError(
+            f"the score has to be a number in [{self.low:g}, {self.high:g}], not {word!r:.80}"
+        )
 
 
 def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
-    """Find the score that a text states.
+    """Find the score that a text without reasoning states, from `low` to `high`.
 
-    Read are, in this order: what follows a label (`Score: 0.8`, `the rating is 4/5`), of which the last
-    counts; a number alone on the first or last line; a number before a dash or a comma at the very beginning;
-    the only number of the text, in a sentence that gives a score. `8/10` and `80%` are shares of the scale.
-
-    Args:
-        text: The reply, without thoughts.
-        low: Least score.
-        high: Greatest score.
+    In this order: the number after a label (`Score: 0.8`, `the rating is 4/5`), of which the last counts; a
+    number alone on the first or last line; a number before a dash or a comma at the very beginning; the only
+    number of the text, in a sentence that gives a score. `8/10` and `80%` are parts of the scale.
 
     Raises:
-        UnusableReplyError: There is no score, it is not on the scale, or there is another number that could
-            be one.
+        UnusableReplyError: There is no score, it is not on the scale, or another number could be one.
     """
     reply = _Reply(text, _Scale(low, high))
     chosen = reply.labelled() or reply.alone() or reply.leading() or reply.given()
@@ -150,7 +146,7 @@ class _Reply:
         if chosen.is_count or self._is_taken_back(chosen, _CONDITIONS):
             return None
         if self._qualifier(label.start()) and any(_differ(one, chosen) for _, one in found):
-            raise UnusableReplyError("there are several scores, and none is that of the whole")
+            raise UnusableReplyError("there are several scores, and none is the overall one")
         self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
         return chosen
 
@@ -166,7 +162,7 @@ class _Reply:
         return found[0]
 
     def leading(self) -> _Number | None:
-        """Return the number with which the text begins, if a mark or a reason follows it."""
+        """Return the number with which the text begins, if a punctuation mark or a reason follows it."""
         first = self.numbers[0] if self.numbers else None
         if first is None or self.text[: first.start].strip():
             return None
@@ -193,7 +189,7 @@ class _Reply:
         return only if before & _GIVING or is_sentence else None
 
     def _is_line(self, one: _Number) -> bool:
-        """Say whether a number fills a line that is the first or the last one."""
+        """Return whether a number fills the first or the last line."""
         before, after = self.text[: one.start].rstrip(" \t\r"), self.text[one.end :].lstrip(_STOPS + " \t\r")
         is_line = before[-1:] in {"", "\n"} and after[:1] in {"", "\n"}
         return is_line and not (before.strip() and after.strip())
@@ -223,12 +219,12 @@ class _Reply:
         )
 
     def _words_before(self, one: _Number) -> list[str]:
-        """Return the words of a number's sentence that stand before it, of the last 200 characters."""
+        """Return the words of the sentence before a number, from the last 200 characters."""
         near = self.text[max(0, one.start - 200) : one.start]
         return _WORD.findall(_SENTENCE.split(near)[-1].casefold())
 
     def _qualifier(self, start: int) -> bool:
-        """Say whether a label is that of a part: "clarity score"."""
+        """Return whether a label is that of a part: "clarity score"."""
         near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
         word = re.search(r"[a-z]{1,40}$", near)
         return word is not None and word[0] not in _QUALIFIERS

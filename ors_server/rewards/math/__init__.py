@@ -1,4 +1,4 @@
-"""A grader of mathematical answers: own extraction, own parser, own comparison; text is never run as code."""
+"""A grader of mathematical answers with its own extraction, parser and comparison; text is never code."""
 
 from ors_server.rewards.math.grade import check_gold, explain, grade_math
 from ors_server.rewards.math.options import MathOptions, MathVerdict

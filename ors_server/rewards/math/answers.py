@@ -1,9 +1,9 @@
-r"""The parser of answers: lists, sets, intervals, relations, quantities and ratios around expressions.
+"""The parser of answers: lists, sets, intervals, relations, quantities and ratios around expressions.
 
-Conventions: a list is separated by `,`, `;`, "and" or "or", and semicolons bind looser than commas
-(`1,2;3,4` is two pairs); braces hold a set if they hold a comma and are TeX's grouping otherwise; a
-bracketed list keeps its brackets, and the comparison decides whether it is a point or an interval; the
-words behind a value are its unit; the words before an equals sign name what is computed.
+Conventions: a list is separated by `,`, `;`, "and" or "or", and semicolons bind looser than commas (`1,2;3,4`
+is two pairs); braces hold a set if they hold a comma and are TeX's grouping otherwise; a bracketed list keeps
+its brackets, and the comparison decides whether it is a point or an interval; the words after a value are its
+unit; the words before an equals sign are its name.
 """
 
 from typing import Final
@@ -15,9 +15,9 @@ from ors_server.rewards.math.streams import stream
 from ors_server.rewards.math.tree import (
     Add,
     Based,
+    Brackets,
     Constant,
     Function,
-    Group,
     Listing,
     Multiply,
     Node,
@@ -45,14 +45,12 @@ _CONDITION: Final = ("mid", "|", ":")
 
 
 def parse_answer(tokens: list[Token], *, is_formula: bool = False) -> Node:
-    """Read a whole answer; nothing may be left over.
+    """Parse a whole answer; the tokens are used up.
 
-    Args:
-        tokens: The answer's tokens. They are used up.
-        is_formula: Whether a letter before a sum in brackets is a factor: `h(x+1)`.
+    `is_formula` makes a letter before a sum in brackets a factor: `h(x+1)`.
 
     Raises:
-        SyntaxUnknownError: They are no answer of this grammar.
+        SyntaxUnknownError: The tokens are not an answer of this grammar.
         LimitError: The answer is nested too deep or has too many members.
     """
     parser = AnswerParser(tokens, is_formula=is_formula)
@@ -63,10 +61,10 @@ def parse_answer(tokens: list[Token], *, is_formula: bool = False) -> Node:
 
 
 class AnswerParser(ExpressionParser):
-    """Reads answers off a list of tokens."""
+    """Parses a list of tokens."""
 
     def parse_listing(self) -> Node:
-        """Read answers side by side."""
+        """Parse answers side by side."""
         items, separators = self._parse_items()
         if not separators:
             return items[0]
@@ -95,7 +93,7 @@ class AnswerParser(ExpressionParser):
         return kind == "end" or (kind == "operator" and value in _CLOSERS)
 
     def parse_item(self) -> Node:
-        """Read one answer of a list: a relation, or one of its sides."""
+        """Parse one answer of a list: a relation, or one of its sides."""
         if self.peek()[0] == "relation":
             return self._parse_predicate()
         sides = [self._parse_side()]
@@ -108,7 +106,7 @@ class AnswerParser(ExpressionParser):
         return Relation(tuple(operators), tuple(sides))
 
     def _parse_predicate(self) -> Node:
-        """Read `= 5` and `≤ 5`, whose left side the question has named."""
+        """Parse `= 5` and `≤ 5`, whose left side is in the question."""
         operator = self.take()
         side = self._parse_side()
         return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
@@ -167,7 +165,7 @@ class AnswerParser(ExpressionParser):
         return self._parse_smaller(_with_unit(value, " ".join(words))) if words else _lift_unit(value)
 
     def _parse_smaller(self, value: Node) -> Node:
-        """Read `20 minutes` behind `8 hours` into the same quantity."""
+        """Parse `20 minutes` after `8 hours` into the same quantity."""
         if self.peek()[0] != "number" or not isinstance(value, Quantity):
             return value
         part = self._parse_unit(self.parse_sum())
@@ -191,17 +189,17 @@ class AnswerParser(ExpressionParser):
         is_in_set, self._is_in_set = self._is_in_set, False
         if self.is_next(")", "]"):
             self.take()
-            return Group(opening, ")", ())
+            return Brackets(opening, ")", ())
         items, _ = self._parse_items()
         closing = self.expect(")", "]", "⟩")
         self._bars, self._is_in_set = bars, is_in_set
-        if len(items) == 1 and not isinstance(items[0], Group):
+        if len(items) == 1 and not isinstance(items[0], Brackets):
             if _CLOSING[opening] != closing:
                 raise SyntaxUnknownError(f"expected {_CLOSING[opening]}, found {closing}")
             return items[0]
         if opening == "⟨":
             opening, closing = "(", ")"
-        return Group(opening, closing, tuple(items))
+        return Brackets(opening, closing, tuple(items))
 
     def _parse_brace(self) -> Node:
         self.take()
@@ -267,7 +265,7 @@ def _by_semicolon(items: list[Node], separators: list[str]) -> list[Node]:
             groups[-1].append(item)
         else:
             groups.append([item])
-    return [group[0] if len(group) == 1 else Group("(", ")", tuple(group)) for group in groups]
+    return [group[0] if len(group) == 1 else Brackets("(", ")", tuple(group)) for group in groups]
 
 
 def _with_unit(value: Node, words: str) -> Node:

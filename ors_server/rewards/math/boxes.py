@@ -1,4 +1,4 @@
-r"""Boxes: `\boxed{}` and its kin, the place that a response sets aside for its answer."""
+r"""Boxes, `\boxed{}` and the like, which mark the answer in a response."""
 
 import re
 from typing import Final
@@ -16,9 +16,9 @@ _MATH_MARKS: Final = re.compile(
     r"\\[()\[\]]|\$|\\(?:quad|qquad|text|mbox|textrm|[ ,;:!])(?![A-Za-z])|[{}()~]"
 )
 _JOINER_CHARS: Final = 200
-"""Characters of what joins two boxes."""
+"""Characters between two joined boxes."""
 _MOST_UNCLOSED: Final = 2
-"""Boxes without an end that are passed over; each costs a look at the rest of the text."""
+"""Unclosed boxes that are skipped; each costs a search in the rest of the text."""
 _MOST_BOXES: Final = 64
 
 Box = tuple[int, int, str]
@@ -26,13 +26,9 @@ Box = tuple[int, int, str]
 
 
 def find_boxes(text: str) -> list[Box]:
-    """Give start, end and content of every outermost box, in order.
+    """Return start, end and content of every outermost box, in order.
 
-    A box whose brace is missing ends with the formula in which it stands; one that the end of the text cuts
-    off is none.
-
-    Args:
-        text: A response.
+    A box without its closing brace ends with its formula; one that the end of the text cuts off is ignored.
     """
     boxes: list[Box] = []
     position = unclosed = 0
@@ -62,12 +58,9 @@ def _close(text: str, opening: re.Match[str]) -> list[Box]:
 
 
 def boxed(text: str, *, is_gold: bool = False, must_agree: bool = False) -> str | None:
-    """Give the content of the last box, or of the boxes that are one list.
+    """Return the content of the last box, or of the boxes that are one list.
 
-    Args:
-        text: A response.
-        is_gold: Whether all boxes are one list, as in a gold.
-        must_agree: Whether several different boxes are no answer.
+    `is_gold` makes all boxes one list; with `must_agree`, several different boxes are no answer.
     """
     boxes = find_boxes(text)
     if not boxes:
@@ -92,11 +85,7 @@ def _last_run(text: str, boxes: list[Box]) -> list[Box]:
 
 
 def unbox(text: str) -> str:
-    """Replace boxes inside an answer by their contents.
-
-    Args:
-        text: One answer.
-    """
+    """Replace boxes inside an answer by their contents."""
     for _ in range(4):
         boxes = find_boxes(text)
         if not boxes:

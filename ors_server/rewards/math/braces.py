@@ -1,4 +1,4 @@
-"""Braces that belong together."""
+"""Matching braces."""
 
 import re
 from typing import Final
@@ -7,12 +7,7 @@ _BRACES: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def find_closing(text: str, start: int) -> int:
-    r"""Give the position of the brace that closes the one at `start`, or -1.
-
-    Args:
-        text: Any LaTeX; `\{` and `\}` do not count.
-        start: Position of the opening brace.
-    """
+    r"""Return the position of the brace that closes the one at `start`, or -1; `\{` and `\}` do not count."""
     depth = 0
     for match in _BRACES.finditer(text, start):
         if match[0] == "{":

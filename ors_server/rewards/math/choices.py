@@ -1,10 +1,10 @@
-"""Multiple-choice answers: which letter an answer picks.
+"""Multiple-choice answers: the letter that an answer picks.
 
-The letter counts, and the value behind it only if both sides have one (`(D) 12` is `D` and is not `(D) 13`);
-this holds only where the gold is a letter (or the task lists its
-choices). A list of letters picks none. A letter inside a sentence counts behind "the answer is" and the
-like, or at its beginning if the sentence goes on about the choice ("B is correct"); the article "A" never
-does ("A rectangle"), nor does a letter that is ruled out ("C is not correct").
+The letter counts, and the value after it only if both sides have one (`(D) 12` is `D` and is not `(D) 13`);
+this holds only if the gold answer is a letter (or the task lists its choices). A list of letters picks none.
+A letter inside a sentence counts after "the answer is" and the like, or at its beginning if the sentence goes
+on about the choice ("B is correct"); the article "A" never does ("A rectangle"), nor does a letter that is
+ruled out ("C is not correct").
 """
 
 import re
@@ -21,7 +21,7 @@ _DRESS: Final = re.compile(
 _ALONE: Final = re.compile(r"\(?([A-Za-z])\)?[.):]?")
 _LED: Final = re.compile(r"\(([A-J])\)|([A-J])[.):]|([A-J])\s+(?=[A-Z][a-z])")
 _TRAILED: Final = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf)\s*\{\s*\(?([A-J])\)?\s*\}[\s.$]*\Z")
-"""A letter set in type behind a value: `12 \\text{ C}`."""
+r"""A letter set in type after a value: `12 \\text{ C}`."""
 _LIST: Final = re.compile(r"\s*(?:,|;|and\b|or\b|&|/)?\s*\(?[A-J]\)?(?![A-Za-z])")
 _OPENING: Final = re.compile(
     r"\s*(?:\(([A-J])\)(?![A-Za-z0-9'+*=^_])|"
@@ -33,7 +33,7 @@ _OPENING: Final = re.compile(
 _ARTICLE: Final = re.compile(
     r"\s+(?!is\b|was\b|because\b|since\b|as\b|for\b|with\b|and\b|by\b|which\b|where\b)[a-zA-Z]"
 )
-"""What stands behind an "A" that is no choice."""
+"""What follows an "A" that is not a choice."""
 _DENIED: Final = re.compile(
     r"[)}\]$*.: ]{0,6}(?:(?:is|was|are|would be|seems?|looks?)\s+(?:\w+ly\s+|also\s+)?"
     r"(?:not\b|wrong|incorrect|false|impossible|never|ruled|eliminated|out\b|invalid)|"
@@ -61,20 +61,12 @@ _CUED: Final = re.compile(
 
 
 def undress(text: str) -> str:
-    """Take away the commands that only set a letter in another type.
-
-    Args:
-        text: One answer.
-    """
+    """Remove the commands that only change the type of letters."""
     return " ".join(_DRESS.sub(" ", text).split())
 
 
 def label_of(text: str) -> str | None:
-    r"""Give the letter that an answer is or begins with, or none.
-
-    Args:
-        text: One answer, such as `(B)`, `B`, `B. 42`, `\text{(B)}\ 42`, `B Paris`.
-    """
+    r"""Return the letter that an answer is or begins with: `(B)`, `B. 42`, `\text{(B)}\ 42`, `B Paris`."""
     bare = undress(text)
     if (alone := _ALONE.fullmatch(bare.rstrip(". "))) is not None:
         return alone[1].upper() if alone[1].upper() <= "J" else None
@@ -87,22 +79,14 @@ def label_of(text: str) -> str | None:
 
 
 def text_behind(text: str) -> str:
-    """Give what stands behind an answer's letter: `42` of `(B) 42`.
-
-    Args:
-        text: One answer.
-    """
+    """Return the text after an answer's letter: `42` of `(B) 42`."""
     bare = undress(text)
     led = _LED.match(bare)
     return "" if led is None else bare[led.end() :].strip(" .)")
 
 
 def label_in(response: str) -> str | None:
-    """Give the letter that a text picks, or none.
-
-    Args:
-        response: A text without a box.
-    """
+    """Return the letter that a text without a box picks, or `None`."""
     denied: set[str] = set()
     for cue in reversed(list(_CUES.finditer(response[-_TAIL_CHARS:]))[-_MOST_CUES:]):
         cued = _CUED.match(cue.string, cue.end())
@@ -120,18 +104,13 @@ def label_in(response: str) -> str | None:
 
 
 def _is_denied(cue: re.Match[str], cued: re.Match[str]) -> bool:
-    """Say whether a sentence rules a letter out: "not option C", "C is wrong"."""
+    """Return whether a sentence rules a letter out: "not option C", "C is wrong"."""
     before = cue.string[max(cue.start() - _DENYING_CHARS, 0) : cue.start()]
     return _DENYING.search(before) is not None or _DENIED.match(cue.string, cued.end(1)) is not None
 
 
 def choice_of(text: str, choices: Sequence[str]) -> str | None:
-    """Give the letter of the choice whose text an answer repeats, or none.
-
-    Args:
-        text: One answer.
-        choices: The choices' texts, in order.
-    """
-    wanted = stream(unfence(text))
-    found = [index for index, choice in enumerate(choices) if stream(unfence(choice)) == wanted]
+    """Return the letter of the choice whose text an answer repeats, or `None`."""
+    expected = stream(unfence(text))
+    found = [index for index, choice in enumerate(choices) if stream(unfence(choice)) == expected]
     return chr(ord("A") + found[0]) if len(found) == 1 else None

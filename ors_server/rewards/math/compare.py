@@ -1,13 +1,14 @@
-"""Whether two answers are the same, by the kinds of answer that they are.
+"""Compares two answers by their kinds.
 
-Conventions (each is a rule of [`Comparison`][ors_server.rewards.math.compare.Comparison]):
+Conventions (each is a rule of
+[`AnswerComparison`][ors_server.rewards.math.answer_comparison.AnswerComparison]):
 
 * kinds are kept apart: a point is no set, an interval no list, `(0, 1)` is not `[0, 1]`, a list is not its
   member;
 * lists and sets have no order, and repetitions count only if both sides have some; points and vectors
   have an order; a list without brackets may stand for a point in order;
 * `25%` is 25 and 0.25, but 25 is not 0.25 ("either" convention of MATH's golds);
-* a unit counts only if both sides have one; so does a base (`204_5`), so do words behind a number;
+* a unit counts only if both sides have one; so does a base (`204_5`), so do words after a number;
 * an angle in degrees is its number, and its radians where π is written;
 * `a ± b` is the list of both values;
 * an inequality in one variable is the interval that it describes, `x ∈ S` is `S`; but `x > 5` is not `y > 5`;
@@ -22,10 +23,11 @@ from typing import Final
 
 from ors_server.rewards.math import units
 from ors_server.rewards.math.identity import number_of, same_value, spell
-from ors_server.rewards.math.limits import Budget, LimitError, MathError
+from ors_server.rewards.math.limits import LimitError, MathError, StepBudget
 from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
 from ors_server.rewards.math.options import MathOptions
-from ors_server.rewards.math.parameters import settle
+from ors_server.rewards.math.pairing import can_pair
+from ors_server.rewards.math.parameters import drop_declarations
 from ors_server.rewards.math.parts import (
     bounds_another,
     cases_of,
@@ -44,9 +46,9 @@ from ors_server.rewards.math.relations import same_relation, split_name, without
 from ors_server.rewards.math.tree import (
     Add,
     Based,
+    Brackets,
     Constant,
     Function,
-    Group,
     Listing,
     Matrix,
     Multiply,
@@ -65,34 +67,25 @@ _COMPARISON_STEPS: Final = 4
 _LONG: Final = 64
 """Pairs of members from which two lists are compared as sets of numbers."""
 _PERCENT: Final = Number(Fraction(1, 100))
-_SETS: Final = (Add, Group, Set, SetOperation, Constant, Relation, Listing)
+_SETS: Final = (Add, Brackets, Set, SetOperation, Constant, Relation, Listing)
 
 
 @dataclass(slots=True)
-class Comparison:
-    """Compares one gold with one answer.
-
-    Attributes:
-        options: The conventions that can be chosen.
-        budget: What may still be spent.
-    """
+class AnswerComparison:
+    """Compares one gold answer with one answer, within a budget."""
 
     options: MathOptions
-    budget: Budget = field(default_factory=Budget)
+    budget: StepBudget = field(default_factory=StepBudget)
 
     def same(self, gold: Node, answer: Node) -> bool:
-        """Say whether an answer is the gold.
-
-        Args:
-            gold: The gold answer.
-            answer: The answer.
+        """Return whether an answer equals the gold answer.
 
         Raises:
             LimitError: The comparison would take more than the grader spends.
         """
         if gold == answer:
             return True
-        gold, answer = settle(gold, answer)
+        gold, answer = drop_declarations(gold, answer)
         self.budget.spend(_COMPARISON_STEPS)
         gold, answer = prepare(gold), prepare(answer)
         if not is_derivation(gold, answer):
@@ -122,7 +115,7 @@ class Comparison:
     # One rule per kind of answer, in the order of `_RULES`.
 
     def same_words(self, gold: Node, answer: Node) -> bool:
-        """Words are compared without case, articles and plurals; signs among them as they are written."""
+        """Words are compared without case, articles and plurals; signs among them exactly."""
         return isinstance(gold, Words) and isinstance(answer, Words) and gold.tokens == answer.tokens != ()
 
     def same_quantity(self, gold: Node, answer: Node) -> bool:
@@ -187,7 +180,7 @@ class Comparison:
                 return self.same(gold, once[0])
         if mine is None or theirs is None or joins_otherwise(gold, answer):
             return self._same_spans(gold, answer)
-        if isinstance(gold, Group) or isinstance(answer, Group):
+        if isinstance(gold, Brackets) or isinstance(answer, Brackets):
             return self._is_point(gold, answer) and self._same_in_order(mine, theirs)
         if (verdict := self._same_numbers(mine, theirs)) is not None:
             return verdict
@@ -199,7 +192,7 @@ class Comparison:
         return self._same_spans(gold, answer)
 
     def _same_numbers(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
-        """Compare two long lists of plain numbers at once; abstain from anything else."""
+        """Compare two long lists of plain numbers at once; `None` for anything else."""
         if len(gold) * len(answer) < _LONG or not all(isinstance(item, Number) for item in (*gold, *answer)):
             return None
         return {number_of(item, self.budget) for item in gold} == {
@@ -207,8 +200,8 @@ class Comparison:
         }
 
     def _is_point(self, gold: Node, answer: Node) -> bool:
-        groups = [node for node in (gold, answer) if isinstance(node, Group)]
-        others = [node for node in (gold, answer) if not isinstance(node, Group)]
+        groups = [node for node in (gold, answer) if isinstance(node, Brackets)]
+        others = [node for node in (gold, answer) if not isinstance(node, Brackets)]
         return all(group.opening == "(" and group.closing == ")" for group in groups) and not any(
             isinstance(other, Set) for other in others
         )
@@ -242,13 +235,7 @@ class Comparison:
         return self._same_unordered([value for _, value in mine], [value for _, value in theirs])
 
     def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        left = list(answer)
-        for item in gold:
-            found = next((index for index, other in enumerate(left) if self.same(item, other)), None)
-            if found is None:
-                return False
-            del left[found]
-        return not left
+        return can_pair(gold, answer, self.same)
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
         distinct: list[Node] = []
@@ -259,7 +246,7 @@ class Comparison:
 
     def same_group(self, gold: Node, answer: Node) -> bool:
         """Brackets are kept; points are compared in order; a vector may be written as a point."""
-        if isinstance(gold, Group) and isinstance(answer, Group):
+        if isinstance(gold, Brackets) and isinstance(answer, Brackets):
             is_alike = (gold.opening, gold.closing) == (answer.opening, answer.closing)
             return is_alike and self._same_in_order(gold.items, answer.items)
         if isinstance(gold, Matrix) or isinstance(answer, Matrix):
@@ -304,20 +291,10 @@ class Comparison:
         )
 
     def _same_cases(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
-        left = list(answer)
-        for row in gold:
-            found = next(
-                (
-                    place
-                    for place, other in enumerate(left)
-                    if len(row) == len(other) and all(map(self.same, row, other))
-                ),
-                None,
-            )
-            if found is None:
-                return False
-            del left[found]
-        return not left
+        def same_row(row: Sequence[Node], other: Sequence[Node]) -> bool:
+            return len(row) == len(other) and all(map(self.same, row, other))
+
+        return can_pair(gold, answer, same_row)
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
@@ -343,14 +320,14 @@ class Comparison:
         )
 
 
-_RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[Comparison, Node, Node], bool]], ...]] = (
-    (Words, Comparison.same_words),
-    (Listing, Comparison.same_listing),
-    (Relation, Comparison.same_relation),
-    (Quantity, Comparison.same_quantity),
-    (Group, Comparison.same_group),
-    ((Set, SetOperation), Comparison.same_set),
-    (Matrix, Comparison.same_matrix),
-    (Ratio, Comparison.same_ratio),
-    (Based, Comparison.same_numeral),
+_RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[AnswerComparison, Node, Node], bool]], ...]] = (
+    (Words, AnswerComparison.same_words),
+    (Listing, AnswerComparison.same_listing),
+    (Relation, AnswerComparison.same_relation),
+    (Quantity, AnswerComparison.same_quantity),
+    (Brackets, AnswerComparison.same_group),
+    ((Set, SetOperation), AnswerComparison.same_set),
+    (Matrix, AnswerComparison.same_matrix),
+    (Ratio, AnswerComparison.same_ratio),
+    (Based, AnswerComparison.same_numeral),
 )

@@ -1,4 +1,4 @@
-"""A place in a list of tokens."""
+"""A position in a list of tokens."""
 
 from typing import Final
 
@@ -9,11 +9,7 @@ _END: Final[Token] = ("end", "", False)
 
 
 class Cursor:
-    """Reads tokens one by one and knows how deep it is.
-
-    Attributes:
-        position: Index of the next token.
-    """
+    """Reads tokens one by one and counts the nesting depth; `position` is the index of the next token."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -21,22 +17,14 @@ class Cursor:
         self._depth = 0
 
     def peek(self, ahead: int = 0) -> Token:
-        """Give a token without taking it.
-
-        Args:
-            ahead: How many tokens to look past.
-        """
+        """Return the token that is `ahead` of the next one, without taking it."""
         try:
             return self._tokens[self.position + ahead]
         except IndexError:
             return _END
 
     def is_next(self, *values: str) -> bool:
-        """Say whether the next token is an operator among some.
-
-        Args:
-            values: The operators.
-        """
+        """Return whether the next token is one of some operators."""
         try:
             kind, value, _ = self._tokens[self.position]
         except IndexError:
@@ -44,16 +32,13 @@ class Cursor:
         return kind == "operator" and value in values
 
     def take(self) -> str:
-        """Take the next token and give its value."""
+        """Take the next token and return its value."""
         value = self.peek()[1]
         self.position += 1
         return value
 
     def expect(self, *values: str) -> str:
         """Take one of some operators.
-
-        Args:
-            values: The operators.
 
         Raises:
             SyntaxUnknownError: Something else is next.
@@ -73,5 +58,5 @@ class Cursor:
             raise LimitError(f"nested deeper than {DEPTH}")
 
     def leave(self) -> None:
-        """Come back one level."""
+        """Go back one level."""
         self._depth -= 1

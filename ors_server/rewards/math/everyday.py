@@ -1,6 +1,6 @@
-"""Numbers, counts, dates and durations as people write them in words.
+"""Numbers, counts, dates and durations in words.
 
-Conventions: "exactly three solutions" is 3 with words behind it; "March 5th", "5 March" and "March 5" are one
+Conventions: "exactly three solutions" is 3 with words after it; "March 5th", "5 March" and "March 5" are one
 date, and a year counts if both sides have one; "2 hours and 30 minutes" is one duration as well as two.
 """
 
@@ -30,7 +30,7 @@ _TENS: Final = {
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLES: Final = {"hundred": 100, "dozen": 12}
 _FULL: Final = frozenset({*_SCALES.values(), 100})
-"""Values behind which smaller numbers may stand."""
+"""Values after which smaller numbers may follow."""
 _TEN: Final = 10
 _PARTS: Final = {
     "half": 2,
@@ -82,11 +82,7 @@ _DATE_CHARS: Final = 60
 
 
 def spelled_number(text: str) -> int | Fraction | None:
-    """Give the number that words spell, or none: `twenty-three`, `one million`, `two thirds`, `minus five`.
-
-    Args:
-        text: Words.
-    """
+    """Return the number of `twenty-three`, `one million`, `two thirds`, `minus five`, or `None`."""
     words = [word for word in re.split(r"[\s-]+", text.casefold().strip(" .")) if word]
     if not words or len(words) > _MOST_WORDS:
         return None
@@ -136,7 +132,7 @@ def _whole(words: list[str]) -> int | None:
 
 
 def _value(word: str, last: int) -> int | None:
-    """Give the value of a word, or none if it cannot stand behind a word of the value `last`."""
+    """Return the value of a word, or `None` if it cannot follow a word of the value `last`."""
     if word in _SCALES or word in _MULTIPLES:
         return (_SCALES | _MULTIPLES)[word] if last else None
     if last == 0 or last in _FULL:
@@ -146,11 +142,7 @@ def _value(word: str, last: int) -> int | None:
 
 
 def readings_of(text: str) -> list[Node]:
-    """Give what a text in words may mean as a number or a count.
-
-    Args:
-        text: One answer, already unified.
-    """
+    """Return what a text in words, already unified, may mean as a number or a count."""
     if _SPELLED.search(text) is None:
         return []
     words = _LEAD.sub("", _DRESS.sub(r"\1", text).strip(" ."), count=1).split()
@@ -174,11 +166,7 @@ def _counted(value: int | Fraction, nouns: list[str]) -> list[Node]:
 
 
 def date_of(text: str) -> tuple[int, int, int] | None:
-    """Give month, day and year (0 if none is written) of a date, or none.
-
-    Args:
-        text: One answer, already unified.
-    """
+    """Return month, day and year (0 without one) of a date, or `None`."""
     if len(text) > _DATE_CHARS:
         return None
     bare = _DRESS.sub(r" \1 ", text)
@@ -189,12 +177,7 @@ def date_of(text: str) -> tuple[int, int, int] | None:
 
 
 def same_date(gold: str, answer: str) -> bool:
-    """Say whether two texts are one date.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
+    """Return whether two texts are one date."""
     mine, theirs = date_of(gold), date_of(answer)
     if mine is None or theirs is None or mine[:2] != theirs[:2]:
         return False
@@ -202,11 +185,7 @@ def same_date(gold: str, answer: str) -> bool:
 
 
 def duration_of(node: Node) -> Node | None:
-    """Give the one quantity that a list of ever smaller ones may be: `2 hours and 30 minutes`.
-
-    Args:
-        node: An answer.
-    """
+    """Return the one quantity that a list of ever smaller ones may be: `2 hours and 30 minutes`."""
     if not isinstance(node, Listing) or node.joiner not in ("and", ",") or len(node.items) < 2:  # noqa: PLR2004  (two at least)
         return None
     first = node.items[0]

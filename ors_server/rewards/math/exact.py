@@ -1,4 +1,4 @@
-"""Exact values: integers and fractions, with every bound checked before the work is done."""
+"""Exact values: integers and fractions; every bound is checked before the work is done."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,9 +9,9 @@ from ors_server.rewards.math.limits import (
     EXACT_BITS,
     FACTORIAL,
     RANGE,
-    Budget,
     InexactError,
     LimitError,
+    StepBudget,
     UndefinedError,
 )
 from ors_server.rewards.math.tree import (
@@ -36,13 +36,8 @@ _PERCENT: Final = 100
 _SMALL_EXPONENT: Final = 1 << 40
 
 
-def evaluate(node: Node, budget: Budget, values: dict[str, int] | None = None) -> Rational:
-    """Give the exact value of an expression.
-
-    Args:
-        node: The expression.
-        budget: What the comparison may still spend.
-        values: Values of symbols; symbols without one have no exact value.
+def evaluate(node: Node, budget: StepBudget, values: dict[str, int] | None = None) -> Rational:
+    """Return the exact value of an expression, given the values of symbols.
 
     Raises:
         InexactError: The value is not rational, or the expression has free symbols.
@@ -56,8 +51,8 @@ def evaluate(node: Node, budget: Budget, values: dict[str, int] | None = None) -
     return reader(node, budget, values or {})
 
 
-def _check_size(value: Rational, budget: Budget) -> Rational:
-    """Give a number back if it is not too long to go on with; long ones are paid for."""
+def _check_size(value: Rational, budget: StepBudget) -> Rational:
+    """Return a number if it is not too long; a long one is charged to the budget."""
     length = max(value.numerator.bit_length(), value.denominator.bit_length())
     if length > EXACT_BITS:
         raise LimitError(f"a number of more than {EXACT_BITS} bits")
@@ -67,10 +62,6 @@ def _check_size(value: Rational, budget: Budget) -> Rational:
 
 def power(base: Rational, exponent: Rational) -> Rational:
     """Raise a number to a power, if the result is rational.
-
-    Args:
-        base: Any number.
-        exponent: Any number.
 
     Raises:
         InexactError: The result is not rational, or not real.
@@ -127,13 +118,10 @@ def _whole(value: Rational) -> int:
 
 
 def factorial(number: Rational) -> int:
-    """Give the factorial of a whole number.
-
-    Args:
-        number: The number.
+    """Return the factorial of an integer.
 
     Raises:
-        UndefinedError: It is negative or not whole.
+        UndefinedError: It is negative or not an integer.
         LimitError: The factorial is too long.
     """
     whole = _whole(number)
@@ -145,14 +133,10 @@ def factorial(number: Rational) -> int:
 
 
 def binomial(upper: Rational, lower: Rational) -> Rational:
-    """Give a binomial coefficient; the upper index may be any number.
-
-    Args:
-        upper: The upper index.
-        lower: The lower index.
+    """Return a binomial coefficient; the upper index may be any number.
 
     Raises:
-        UndefinedError: The lower index is not whole.
+        UndefinedError: The lower index is not an integer.
         LimitError: The coefficient is too long.
     """
     below = _whole(lower)
@@ -249,52 +233,47 @@ _FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
     "conj": Fraction,
 }
 _ARITY: Final = {"binom": 2, "root": 2, "mod": 2, "log": 2, "gcd": 0, "lcm": 0, "max": 0, "min": 0}
-"""Arguments that each takes; 0 is any number but none; 1 where nothing is said."""
+"""Number of arguments of each; 0 is any number but none; 1 for the others."""
 
 
 def has_arity(name: str, count: int) -> bool:
-    """Say whether a function takes so many arguments.
-
-    Args:
-        name: Its name.
-        count: The arguments.
-    """
-    wanted = _ARITY.get(name, 1)
-    return count >= 1 if wanted == 0 else count == wanted or (name == "log" and count == 1)
+    """Return whether a function takes so many arguments."""
+    expected = _ARITY.get(name, 1)
+    return count >= 1 if expected == 0 else count == expected or (name == "log" and count == 1)
 
 
-def _read_number(node: Number, _: Budget, __: dict[str, int]) -> Rational:
+def _read_number(node: Number, _: StepBudget, __: dict[str, int]) -> Rational:
     return node.value
 
 
-def _read_symbol(node: Symbol, _: Budget, values: dict[str, int]) -> Rational:
+def _read_symbol(node: Symbol, _: StepBudget, values: dict[str, int]) -> Rational:
     if node.name not in values:
         raise InexactError(node.name)
     return values[node.name]
 
 
-def _read_sum(node: Add, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_sum(node: Add, budget: StepBudget, values: dict[str, int]) -> Rational:
     total: Rational = 0
     for term in node.terms:
         total = _check_size(total + evaluate(term, budget, values), budget)
     return _simple(Fraction(total))
 
 
-def _read_product(node: Multiply, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_product(node: Multiply, budget: StepBudget, values: dict[str, int]) -> Rational:
     product: Rational = 1
     for factor in node.factors:
         product = _check_size(product * evaluate(factor, budget, values), budget)
     return _simple(Fraction(product))
 
 
-def _read_power(node: Power, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_power(node: Power, budget: StepBudget, values: dict[str, int]) -> Rational:
     base, exponent = evaluate(node.base, budget, values), evaluate(node.exponent, budget, values)
     if exponent.numerator.bit_length() > _SMALL_EXPONENT.bit_length() and base not in (0, 1, -1):
         raise LimitError("a power too long to compute")
     return _check_size(power(base, exponent), budget)
 
 
-def _read_function(node: Function, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_function(node: Function, budget: StepBudget, values: dict[str, int]) -> Rational:
     if node.name == "det":
         return _determinant(node.arguments[0], budget, values)
     function = _FUNCTIONS.get(node.name)
@@ -306,7 +285,7 @@ def _read_function(node: Function, budget: Budget, values: dict[str, int]) -> Ra
     return _check_size(function(*arguments), budget)
 
 
-def _determinant(matrix: Node, budget: Budget, values: dict[str, int]) -> Rational:
+def _determinant(matrix: Node, budget: StepBudget, values: dict[str, int]) -> Rational:
     if not isinstance(matrix, Matrix):
         raise InexactError("det")
     rows = [[Fraction(evaluate(cell, budget, values)) for cell in row] for row in matrix.rows]
@@ -328,13 +307,13 @@ def _determinant(matrix: Node, budget: Budget, values: dict[str, int]) -> Ration
     return _check_size(_simple(result), budget)
 
 
-def _read_quantity(node: Quantity, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_quantity(node: Quantity, budget: StepBudget, values: dict[str, int]) -> Rational:
     if node.unit != "%":
         raise InexactError(node.unit)
     return _simple(Fraction(evaluate(node.value, budget, values), _PERCENT))
 
 
-def _read_binder(node: Binder, budget: Budget, values: dict[str, int]) -> Rational:
+def _read_binder(node: Binder, budget: StepBudget, values: dict[str, int]) -> Rational:
     if node.kind not in ("sum", "prod"):
         raise InexactError(node.kind)
     low, high = (_whole(evaluate(bound, budget, values)) for bound in node.bounds)
@@ -347,7 +326,7 @@ def _read_binder(node: Binder, budget: Budget, values: dict[str, int]) -> Ration
     return total
 
 
-def _read_constant(node: Constant, _: Budget, __: dict[str, int]) -> Rational:
+def _read_constant(node: Constant, _: StepBudget, __: dict[str, int]) -> Rational:
     raise InexactError(node.name)
 
 

@@ -1,12 +1,12 @@
-"""What `±` stands for."""
+"""Replaces `±` by the values that it stands for."""
 
 from itertools import product
 
 from ors_server.rewards.math.limits import EXPANSIONS, LimitError
 from ors_server.rewards.math.tree import (
     Add,
+    Brackets,
     Function,
-    Group,
     Listing,
     Multiply,
     Node,
@@ -21,12 +21,9 @@ from ors_server.rewards.math.tree import (
 
 
 def expand(node: Node) -> Node:
-    """Give the list of values that a node with `±` stands for; a node without one is given back.
+    """Return the list of values of a node with `±`; a node without one is returned unchanged.
 
     `±` and `∓` of one expression go together: `1 ± a ∓ b` is `1 + a - b` and `1 - a + b`.
-
-    Args:
-        node: An answer.
 
     Raises:
         LimitError: It stands for too many values.
@@ -45,7 +42,7 @@ def expand(node: Node) -> Node:
 
 
 def _expand_relation(sign: str, name: Node, value: Node) -> Listing | None:
-    """Give `x = 1, x = -1` for `x = ±1` and for `±1 = x`; nothing if both sides have a sign of two."""
+    """Return `x = 1, x = -1` for `x = ±1` and for `±1 = x`; `None` if both sides have a `±`."""
     if contains(name, PlusMinus):
         name, value = value, name
     if contains(name, PlusMinus):
@@ -65,10 +62,10 @@ def _members(items: tuple[Node, ...]) -> list[Node]:
 
 
 def _values(node: Node) -> list[Node]:
-    if isinstance(node, Group):
+    if isinstance(node, Brackets):
         choices = [_values(item) for item in node.items]
         _check(choices)
-        return [Group(node.opening, node.closing, tuple(items)) for items in product(*choices)]
+        return [Brackets(node.opening, node.closing, tuple(items)) for items in product(*choices)]
     return [_choose(node, 1), _choose(node, -1)] if contains(node, PlusMinus) else [node]
 
 

@@ -1,10 +1,10 @@
 r"""A recursive-descent parser of expressions: everything that has a value.
 
 Conventions: `1/2x` is `(1/2)x` (left to right, as on a calculator); `-3^2` is `-(3^2)`; `x^12` is `x^{12}`
-(what is meant, not what TeX prints); `\sin 2x` takes the product behind it and stops at a sign, a `*`, a
-`/` or another function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed
-numbers, whatever the size of the fraction; two numbers side by side are refused; `i`, `e`, `\pi` are the
-constants; `f`, `g`, `h` before a bracket are functions.
+(the likely meaning, not what TeX prints); `\sin 2x` takes the product after it and stops at a sign, a `*`, a
+`/` or another function; `\sin(x)^2` is the square of the sine; `3\frac{1}{2}` and `3 1/2` are mixed numbers,
+whatever the size of the fraction; two numbers side by side are refused; `i`, `e`, `\pi` are the constants;
+`f`, `g`, `h` before a bracket are functions.
 """
 
 from typing import Final
@@ -23,6 +23,7 @@ from ors_server.rewards.math.tree import (
     Quantity,
     invert,
     negate,
+    product_of,
 )
 
 _STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder", "accent", "begin"})
@@ -31,10 +32,10 @@ _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "∠",
 
 
 class ExpressionParser(OperandParser):
-    """Reads sums and products."""
+    """Parses sums and products."""
 
     def parse_sum(self) -> Node:
-        """Read terms with signs between them."""
+        """Parse terms with signs between them."""
         self.enter()
         terms = [self._parse_signed_term()]
         while self.is_next("+", "-", "±", "∓"):
@@ -51,7 +52,9 @@ class ExpressionParser(OperandParser):
             if sign in "±∓":
                 double = sign
             elif double == "" and sign == "+" and self.is_next("/"):
-                double = self._parse_slashed_sign()
+                self.take()
+                self.expect("-")
+                double = "±"
         term = self.parse_term()
         if double:
             return PlusMinus(term, 1 if double == "±" else -1)
@@ -59,13 +62,8 @@ class ExpressionParser(OperandParser):
             return Function("mod", (negate(term.arguments[0]), term.arguments[1]))  # (-1) mod 3 is 2
         return _negate_term(term) if is_negative else term
 
-    def _parse_slashed_sign(self) -> str:
-        self.expect("/")
-        self.expect("-")
-        return "±"
-
     def parse_term(self) -> Node:
-        """Read factors, with or without a sign of multiplication between them."""
+        """Parse factors, with or without a multiplication sign between them."""
         factors: list[Node] = [self.parse_factor()]
         while True:
             if self.is_next("*"):
@@ -76,11 +74,11 @@ class ExpressionParser(OperandParser):
                 factors.append(invert(self.parse_factor()))
             elif self.is_next("mod"):
                 self.take()
-                factors = [Function("mod", (_product(factors), self.parse_factor()))]
+                factors = [Function("mod", (product_of(factors), self.parse_factor()))]
             elif self._is_product_next():
                 self._parse_adjacent(factors)
             else:
-                return _product(factors)
+                return product_of(factors)
 
     def _is_product_next(self) -> bool:
         kind, value, _ = self.peek()
@@ -119,7 +117,7 @@ class ExpressionParser(OperandParser):
         factors[-1] = Number(last.value + part)
 
     def parse_factor(self) -> Node:
-        """Read one factor with its exponents, factorials, percent and degree signs."""
+        """Parse one factor with its exponents, factorials, percent and degree signs."""
         if self.is_next("-", "+"):
             sign = self.take()
             self.enter()
@@ -150,18 +148,14 @@ class ExpressionParser(OperandParser):
         return Quantity(node, "°")
 
     def _parse_implicit_product(self) -> Node:
-        """Read the argument of a function without brackets: `2x` of `sin 2x cos x`."""
+        """Parse the argument of a function without brackets: `2x` of `sin 2x cos x`."""
         is_negative = self.is_next("-") and bool(self.take())
         factors = [self.parse_factor()]
         while (
             self._is_product_next() and self.peek()[0] not in ("function", "binder") and not self.is_next("(")
         ):
             self._parse_adjacent(factors)
-        return negate(_product(factors)) if is_negative else _product(factors)
-
-
-def _product(factors: list[Node]) -> Node:
-    return factors[0] if len(factors) == 1 else Multiply(tuple(factors))
+        return negate(product_of(factors)) if is_negative else product_of(factors)
 
 
 def _negate_term(node: Node) -> Node:

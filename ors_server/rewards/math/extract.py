@@ -1,10 +1,9 @@
-r"""Where the answer stands in a response.
+"""Finds the answer in a response.
 
 Order: the last box (boxes joined by nothing but a comma or "and" are one list); `<answer>` tags and `####`;
-the whole response, if it is an answer as it stands; what follows the last "the answer is"; and, unless
-extraction is strict, the last emphasised text, the last formula, the last number; where nothing is left but
-programs, what they printed. What stands in a box is never searched for numbers, and no program is searched
-for an answer.
+the whole response, if it is a bare answer; the text after the last "the answer is"; and, unless extraction is
+strict, the last emphasised text, the last formula, the last number; if there is nothing but programs, their
+output. Boxes and programs are never searched for numbers.
 """
 
 import re
@@ -14,7 +13,7 @@ from typing import Final, Literal
 from ors_server.rewards.math.boxes import boxed, unbox
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
 from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts
-from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.reading.answer_text import last_tagged
 
@@ -25,27 +24,20 @@ _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What was found.
+    """An answer, and where it was found."""
 
-    Attributes:
-        reading: The answer, read.
-        source: Where it stood.
-    """
-
-    reading: Reading
+    reading: ParsedAnswer
     source: Source
 
 
 def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | None:
-    """Find the answer.
+    """Find the answer in a response, already unified and cleaned.
 
-    Args:
-        response: A response, already unified and cleaned.
-        is_strict: Whether only boxes, tags and bare answers count.
-        must_agree: Whether several different boxes are no answer.
+    `is_strict` allows only boxes, tags and bare answers; with `must_agree`, several different boxes are no
+    answer.
 
     Raises:
-        LimitError: The answer is longer or deeper than the grader reads.
+        LimitError: The answer is longer or deeper than the grader parses.
     """
     text, printed = without_programs(response)
     content = boxed(text, must_agree=must_agree)
@@ -69,13 +61,7 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
 
 
 def answer_texts(response: str, *, is_strict: bool, must_agree: bool) -> list[str]:
-    """Give the texts that may be an answer in words, likeliest first: what a place for answers holds.
-
-    Args:
-        response: As for `extract`.
-        is_strict: As for `extract`.
-        must_agree: As for `extract`.
-    """
+    """Return the texts that may be an answer in words, likeliest first; arguments as for `extract`."""
     text, _ = without_programs(response)
     content = boxed(text, must_agree=must_agree)
     if content is not None:
@@ -95,7 +81,7 @@ def _tagged(response: str) -> str | None:
     return hashes[-1] if hashes else None
 
 
-def _read_whole(response: str) -> Reading | None:
+def _read_whole(response: str) -> ParsedAnswer | None:
     text = _ADVERB.sub("", response, count=1).strip()
     if not text:
         return None

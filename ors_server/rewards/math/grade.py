@@ -1,10 +1,10 @@
-"""The math grader: one answer, one gold, one verdict.
+"""The math grader: compares a response with a gold answer and returns a verdict.
 
-The answer is found in the response, both texts are read by the grader's own parser, and the trees are
-compared. No text is ever evaluated as code, no signal, clock or global state is used; the verdict is the same
-in any thread. How a gold was read is kept for its next answers. Work is bounded before it is done
-(`ors_server.rewards.math.limits`). What trees cannot decide is asked of a computer algebra system, in a
-process of its own (`ors_server.rewards.math.algebra`).
+The answer is extracted from the response, both texts are parsed by the grader's own parser, and the trees are
+compared. No text is ever evaluated as code, and there is no signal, clock or global state; the verdict is the
+same in any thread. Parsed gold answers are cached. Work is bounded before it is done
+(`ors_server.rewards.math.limits`). A computer algebra system, in a process of its own, decides what trees
+cannot (`ors_server.rewards.math.algebra`).
 """
 
 import functools
@@ -13,14 +13,14 @@ from fractions import Fraction
 from ors_server.rewards.math import choices
 from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
-from ors_server.rewards.math.compare import Comparison
+from ors_server.rewards.math.compare import AnswerComparison
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.prose import find_marked, marked_texts
-from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import Node, Number
 from ors_server.rewards.math.wording import same_wording
@@ -28,23 +28,22 @@ from ors_server.rewards.math.wording import same_wording
 _DEFAULT = MathOptions()
 _PLAIN_ANSWER = Number(Fraction(355, 113))
 _MOST_WORDS = 12
-"""Words of a gold that is an answer in words; a longer one is a solution that holds the answer."""
+"""Words of a gold answer in words; a longer one is a solution that contains the answer."""
 
 
 def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> MathVerdict:
-    """Say whether a response gives the gold answer.
+    """Compare a response with the gold answer.
 
     Args:
-        answer: The response: a whole text, or nothing but the answer. Of a text longer than 100,000
-        characters the end is looked at.
-        gold: The gold answer, as datasets write it: LaTeX or plain, in a box or in a solution, or a letter.
-        options: The task's conventions.
+        answer: A whole response, or only the answer. Of a text longer than 100,000 characters the end is
+            used.
+        gold: The gold answer, as data sets write it: LaTeX or plain, in a box or in a solution, or a letter.
 
     Returns:
-        The verdict. Nothing that stands in either text raises.
+        The verdict. No text raises an error.
 
     Raises:
-        WorkerLostError: The machine failed where algebra was asked for.
+        WorkerLostError: The machine failed in a comparison by algebra.
     """
     try:
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
@@ -57,7 +56,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
 
 
-def _grade_by_trees(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
+def _grade_by_trees(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
     try:
         return _grade(response, gold, options)
     except (LimitError, RecursionError) as error:
@@ -70,11 +69,11 @@ def _why(error: LimitError | RecursionError) -> str:
     return "nested too deep" if isinstance(error, RecursionError) else str(error)
 
 
-def _is_beyond(gold: Reading, options: MathOptions) -> bool:
-    """Say whether a gold cannot be compared with any answer, not even with a plain number."""
+def _is_beyond(gold: ParsedAnswer, options: MathOptions) -> bool:
+    """Return whether a gold answer cannot be compared with any answer, not even with a plain number."""
     for tree in gold.trees:
         try:
-            Comparison(options).same(tree, _PLAIN_ANSWER)
+            AnswerComparison(options).same(tree, _PLAIN_ANSWER)
         except LimitError:
             continue
         return False
@@ -82,24 +81,14 @@ def _is_beyond(gold: Reading, options: MathOptions) -> bool:
 
 
 def explain(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> str:
-    """Say in one line what was compared, and why the verdict is what it is.
-
-    Args:
-        answer: As for `grade_math`.
-        gold: As for `grade_math`.
-        options: As for `grade_math`.
-    """
+    """Return one line with the compared texts and the reason of the verdict."""
     verdict = grade_math(answer, gold, options=options)
     sign = "equals" if verdict.is_equal else "is not"
     return f"{verdict.forms[1]!r} {sign} {verdict.forms[0]!r} ({verdict.status}): {verdict.reason}"
 
 
 def check_gold(gold: str) -> str | None:
-    """Give what is wrong with a gold answer, or nothing; to be asked when a dataset is loaded.
-
-    Args:
-        gold: The gold answer.
-    """
+    """Return what is wrong with a gold answer, or `None`; to be called when a data set is loaded."""
     verdict = grade_math(f"\\boxed{{{gold}}}" if "boxed" not in gold else gold, gold)
     return None if verdict.is_equal else f"{verdict.status}: {verdict.reason}"
 
@@ -113,7 +102,7 @@ def _shorten(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _read_gold(gold: str) -> Reading | None:
+def _read_gold(gold: str) -> ParsedAnswer | None:
     gold = gold.strip()
     if not gold:
         return None
@@ -130,7 +119,7 @@ def _read_gold(gold: str) -> Reading | None:
 
 
 def _is_broken(gold: str) -> bool:
-    r"""Say whether a gold with commands of LaTeX was cut off, or lost a brace (`\frac{1}{`)."""
+    r"""Return whether a gold answer with LaTeX commands was cut off, or lost a brace (`\frac{1}{`)."""
     bare = gold.replace("\\{", "").replace("\\}", "")
     return "\\" in bare and bare.count("{") != bare.count("}")
 
@@ -140,7 +129,7 @@ def _is_sentence(gold: str, candidate: Candidate) -> bool:
     return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MOST_WORDS)
 
 
-def _read_bare_gold(gold: str) -> Reading | None:
+def _read_bare_gold(gold: str) -> ParsedAnswer | None:
     if len(gold) > ANSWER_CHARS:
         return None
     try:
@@ -149,7 +138,7 @@ def _read_bare_gold(gold: str) -> Reading | None:
         return None
 
 
-def _grade(response: str, gold: Reading, options: MathOptions) -> MathVerdict:
+def _grade(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = None if gold.text.islower() else choices.label_of(gold.text)
@@ -179,7 +168,7 @@ def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdic
 
 
 def _grade_unboxed_choice(
-    response: str, gold: Reading, label: str, options: MathOptions
+    response: str, gold: ParsedAnswer, label: str, options: MathOptions
 ) -> MathVerdict | None:
     if "boxed" in response:
         return None
@@ -200,13 +189,13 @@ def _grade_unboxed_choice(
 
 
 def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
-    """Say whether both letters have a value behind them, and not the same."""
+    """Return whether both letters have a value after them, and different ones."""
     mine, theirs = choices.text_behind(gold), choices.text_behind(answer)
     if not mine or not theirs:
         return False
     try:
         one, other = read(mine), read(theirs)
-        comparison = Comparison(options)
+        comparison = AnswerComparison(options)
         return (
             one.is_math
             and other.is_math
@@ -216,11 +205,11 @@ def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
         return False
 
 
-def _grade_wording(response: str, gold: Reading, options: MathOptions) -> MathVerdict | None:
-    """Judge a gold in words by the texts that may be the answer; abstain if none of them has its words."""
-    comparison = Comparison(options)
+def _grade_wording(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict | None:
+    """Compare a gold answer in words with the possible answers; `None` if none of them has its words."""
+    comparison = AnswerComparison(options)
 
-    def same(mine: Reading, theirs: Reading) -> bool:
+    def same(mine: ParsedAnswer, theirs: ParsedAnswer) -> bool:
         return any(comparison.same(one, other) for one in mine.trees for other in theirs.trees)
 
     is_strict, must_agree = options.extraction == "strict", options.boxes == "agree"
@@ -231,24 +220,24 @@ def _grade_wording(response: str, gold: Reading, options: MathOptions) -> MathVe
 
 
 def _grade_choice(
-    candidate: Candidate, gold: Reading, label: str | None, options: MathOptions
+    candidate: Candidate, gold: ParsedAnswer, label: str | None, options: MathOptions
 ) -> MathVerdict | None:
-    wanted = label or choices.choice_of(gold.text, options.choices)
+    expected = label or choices.choice_of(gold.text, options.choices)
     picked = choices.label_of(candidate.reading.text) or choices.choice_of(
         candidate.reading.text, options.choices
     )
-    if wanted is None or picked is None:
+    if expected is None or picked is None:
         return None
-    is_equal = picked == wanted and not _contradicts(gold.text, candidate.reading.text, options)
+    is_equal = picked == expected and not _contradicts(gold.text, candidate.reading.text, options)
     return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=is_equal)
 
 
-def _compare(candidate: Candidate, gold: Reading, options: MathOptions) -> MathVerdict:
+def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
     answer = candidate.reading
     if gold.text == answer.text:
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
-    comparison = Comparison(options)
+    comparison = AnswerComparison(options)
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in answer.trees):
         try:
             if comparison.same(mine, theirs):

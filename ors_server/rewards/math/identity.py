@@ -1,23 +1,23 @@
-"""Whether two expressions have the same value, for all values of their symbols.
+"""Compares two expressions by value, for all values of their symbols.
 
-Three judges in turn, each of which may abstain: exact rational arithmetic; rational functions modulo a
-prime; values to 200 bits at fixed points. Where all abstain (a sum without bounds, a function that nobody
-knows), the trees are compared up to the order of terms and factors.
+Three methods in turn, each of which may abstain: exact rational arithmetic; rational functions modulo a
+prime; values to 200 bits at fixed points. If all abstain (a sum without bounds, an unknown function), the
+trees are compared up to the order of terms and factors.
 
 Conventions: numbers are equal exactly, 10004 is not 10003.5; a decimal of at least 15 significant digits is a
-floating-point number and stands for what it rounds; two expressions are equal if they are wherever both are
-defined and real with all their parts; where that is nowhere, if their principal values are.
+rounded floating-point number; two expressions are equal if they are wherever both are defined and real with
+all their parts; if that is nowhere, if their principal values are.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math import exact, modular, precise
-from ors_server.rewards.math.limits import Budget, InexactError, LimitError, MathError, UndefinedError
-from ors_server.rewards.math.numeric import Point, agree
+from ors_server.rewards.math.hash_numbers import hash_number
+from ors_server.rewards.math.limits import InexactError, LimitError, MathError, StepBudget, UndefinedError
+from ors_server.rewards.math.numeric import SamplePoint, agree
 from ors_server.rewards.math.tree import (
     Add,
     Binder,
@@ -28,6 +28,7 @@ from ors_server.rewards.math.tree import (
     Symbol,
     children,
     symbols,
+    walk,
 )
 
 _FLOATING: Final = 15
@@ -53,13 +54,8 @@ _RANGES: Final = (
 """Lower and upper bound, in quarters, and sign (-1: either) of the points' coordinates."""
 
 
-def same_value(first: Node, second: Node, budget: Budget) -> bool:
-    """Say whether two expressions are equal.
-
-    Args:
-        first: One expression.
-        second: The other.
-        budget: What the comparison may still spend.
+def same_value(first: Node, second: Node, budget: StepBudget) -> bool:
+    """Return whether two expressions are equal.
 
     Raises:
         LimitError: The comparison would take more than the grader spends.
@@ -82,11 +78,7 @@ def same_value(first: Node, second: Node, budget: Budget) -> bool:
 
 
 def spell(node: Node) -> str:
-    """Spell a tree so that the order of terms, factors and members does not show.
-
-    Args:
-        node: The tree.
-    """
+    """Spell a tree so that the order of terms, factors and members does not matter."""
     if isinstance(node, Add | Multiply):
         neutral = repr(Number(0 if isinstance(node, Add) else 1))
         parts = sorted(part for part in _flatten(node, type(node)) if part != neutral)
@@ -101,7 +93,7 @@ def spell(node: Node) -> str:
 
 
 def _spell_binder(node: Binder) -> str:
-    """Spell a sum or its like so that the name of its index does not show."""
+    """Spell a sum or the like so that the name of its index does not matter."""
     body = spell(node.body)
     if not node.bounds:
         return f"{node.kind}:{node.variable}({body})"
@@ -118,20 +110,15 @@ def _flatten(node: Node, kind: type) -> Iterator[str]:
             yield spell(child)
 
 
-def number_of(node: Node, budget: Budget) -> "exact.Rational | None":
-    """Give an expression's exact value, or none if it has none.
-
-    Args:
-        node: The expression.
-        budget: What the comparison may still spend.
-    """
+def number_of(node: Node, budget: StepBudget) -> "exact.Rational | None":
+    """Return an expression's exact value, or `None`."""
     try:
         return exact.evaluate(node, budget)
     except MathError:
         return None
 
 
-def _judge_exactly(first: Node, second: Node, budget: Budget) -> bool | None:
+def _judge_exactly(first: Node, second: Node, budget: StepBudget) -> bool | None:
     try:
         mine, theirs = exact.evaluate(first, budget), exact.evaluate(second, budget)
     except InexactError:
@@ -151,7 +138,7 @@ def _is_float_of(node: Node, value: exact.Rational, other: exact.Rational) -> bo
     return rest != 1 and abs(value - other) * 10**node.places <= 1
 
 
-def _judge_modulo(first: Node, second: Node, budget: Budget) -> bool | None:
+def _judge_modulo(first: Node, second: Node, budget: StepBudget) -> bool | None:
     judged = 0
     for point in range(2 * _POINTS):
         try:
@@ -167,26 +154,28 @@ def _judge_modulo(first: Node, second: Node, budget: Budget) -> bool | None:
     return True if judged else None
 
 
-def _judge_numerically(first: Node, second: Node, budget: Budget) -> bool | None:
+def _judge_numerically(first: Node, second: Node, budget: StepBudget) -> bool | None:
     names = sorted(symbols(first) | symbols(second))
     if len(names) > _MOST_SYMBOLS:
         raise LimitError(f"more than {_MOST_SYMBOLS} symbols")
     if not names:
-        return _judge_at(first, second, Point({}, budget), Point({}, budget))[0]
+        return _judge_at(first, second, SamplePoint({}, budget), SamplePoint({}, budget))[0]
     verdict = _judge_at_points(first, second, budget, real_points(names))
     return _judge_at_points(first, second, budget, whole_points(names)) if verdict is None else verdict
 
 
 def _judge_at_points(
-    first: Node, second: Node, budget: Budget, points: Iterable[dict[str, precise.Complex]]
+    first: Node, second: Node, budget: StepBudget, points: Iterable[dict[str, precise.Complex]]
 ) -> bool | None:
     agreed = 0
     elsewhere: list[bool] = []
     limit: LimitError | None = None
-    has_unit = any(_has_imaginary_unit(node) for node in (first, second))
+    has_unit = any(node == Constant("i") for tree in (first, second) for node in walk(tree))
     for values in points:
         try:
-            verdict, is_real = _judge_at(first, second, Point(values, budget), Point(values, budget))
+            verdict, is_real = _judge_at(
+                first, second, SamplePoint(values, budget), SamplePoint(values, budget)
+            )
         except LimitError as error:
             verdict, is_real, limit = None, False, _unless_spent(error, budget)
         if verdict is not None and not is_real and not has_unit:
@@ -200,7 +189,7 @@ def _judge_at_points(
     return _sum_up(agreed, elsewhere, limit)
 
 
-def _unless_spent(error: LimitError, budget: Budget) -> LimitError:
+def _unless_spent(error: LimitError, budget: StepBudget) -> LimitError:
     """Go on with another point if only this one was too far out."""
     if budget.left < 0:
         raise error
@@ -213,11 +202,7 @@ def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> boo
     return True if agreed else all(elsewhere) if elsewhere else None
 
 
-def _has_imaginary_unit(node: Node) -> bool:
-    return (node == Constant("i")) or any(_has_imaginary_unit(child) for child in children(node))
-
-
-def _judge_at(first: Node, second: Node, mine: Point, theirs: Point) -> tuple[bool | None, bool]:
+def _judge_at(first: Node, second: Node, mine: SamplePoint, theirs: SamplePoint) -> tuple[bool | None, bool]:
     try:
         left, right = mine.read(first), theirs.read(second)
     except (InexactError, UndefinedError):
@@ -242,31 +227,21 @@ def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool
 
 
 def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
-    """Give fixed points in the order in which they are tried: positive ones first.
-
-    Args:
-        names: The symbols.
-    """
+    """Yield fixed points for the names, positive ones first."""
     for number, (low, high, sign) in enumerate(_RANGES):
         yield {name: _coordinate(name, number, low, high, sign) for name in names}
 
 
 def whole_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:
-    """Give fixed points of small whole coordinates.
-
-    Args:
-        names: The symbols.
-    """
+    """Yield fixed points of small integer coordinates."""
     for number in range(_ENOUGH + 2):
-        yield {name: precise.from_rational(number + 2 + _mix(name, number) % 3) for name in names}
-
-
-def _mix(name: str, number: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{number} {name}".encode(), digest_size=6).digest(), "big")
+        yield {
+            name: precise.from_rational(number + 2 + hash_number(f"{number} {name}") % 3) for name in names
+        }
 
 
 def _coordinate(name: str, number: int, low: int, high: int, sign: int) -> precise.Complex:
-    mixed = _mix(name, number)
+    mixed = hash_number(f"{number} {name}")
     value = Fraction(low, 4) * Fraction(mixed % 997 + 1, 1000) if low == high else Fraction(low, 4)
     if low != high:
         value += Fraction(high - low, 4) * Fraction(mixed % 99_991, 99_991)

@@ -1,9 +1,8 @@
 r"""Tokens of LaTeX and plain mathematics.
 
-One token is `(kind, value, is_spaced)`; `is_spaced` says that white space stood before it. Kinds: `number`,
+A token is `(kind, value, is_spaced)`; `is_spaced` tells whether white space precedes it. Kinds: `number`,
 `letter`, `function`, `constant`, `word`, `separator`, `relation`, `operator`, `binder` (sum, prod, int, lim),
-`accent` and `environment`. Commands that only lay out (`\left`, `\displaystyle`, `\quad`) leave nothing but
-a space.
+`accent` and `environment`. Layout commands (`\left`, `\displaystyle`, `\quad`) leave nothing but a space.
 """
 
 import re
@@ -57,25 +56,23 @@ _INNER: Final = re.compile(r"[\d\\()$^+=<>{]")
 _OPERAND: Final = re.compile(r"\s*[\d(\\]")
 _LONE: Final = re.compile(r"\s*[A-Za-z](?![A-Za-z])")
 _ARGUMENT: Final = re.compile(r"\s*(?:[({^_]|\\(?!text|\)|\])|[A-Za-z](?![A-Za-z]))")
-"""What stands behind the name of a function, and not behind a unit."""
+"""What follows the name of a function, and not a unit."""
 _TIMES: Final = re.compile(r"(?:\s|\\[ ,;:])*\d")
 _POWER_OF_TEN: Final = re.compile(r"\s*10\s*(?:\^|\*\*)")
 _GLUED: Final = re.compile(r"([A-Za-z]{1,2})(sqrt|sin|cos|tan|ln|log|exp)")
-"""Letters with the name of a function behind them, `xsqrt(2)`."""
+"""Letters before the name of a function, `xsqrt(2)`."""
 _SEPARATOR_WORDS: Final = frozenset({"and", "or"})
 
 
 def lex(text: str, *, is_comma_in_numbers: bool = True, is_formula: bool = False) -> list[Token]:
-    """Cut an answer into tokens.
+    """Cut an answer, already unified, into tokens.
 
-    Args:
-        text: One answer, already unified.
-        is_comma_in_numbers: Whether `1,234` is one number (else it is two).
-        is_formula: Whether letters that may be a unit or a word are factors.
+    `is_comma_in_numbers` makes `1,234` one number (else it is two); `is_formula` makes letters that may be a
+    unit or a word factors.
 
     Raises:
-        LimitError: The answer has more tokens or digits than the grader reads.
-        SyntaxUnknownError: Something in it is no token.
+        LimitError: The answer has more tokens or digits than the grader parses.
+        SyntaxUnknownError: Something in it is not a token.
     """
     return _Lexer(text, is_comma_in_numbers=is_comma_in_numbers, is_formula=is_formula).run()
 
@@ -156,7 +153,7 @@ class _Lexer(Scanner):
             raise SyntaxUnknownError(found)
 
     def _track_scripts(self, found: str) -> None:
-        """Remember whether what stands between braces is an exponent or an index."""
+        """Remember whether the text between braces is an exponent or an index."""
         if found == "{":
             is_script = bool(self.tokens) and self.tokens[-1][1] in ("^", "_")
             self.scripts.append(is_script or self.is_in_script)
@@ -189,7 +186,7 @@ class _Lexer(Scanner):
             self.add("constant", CONSTANTS[name])
         elif name in _SEPARATOR_WORDS:
             self.add("separator", name)
-        elif name in OPERATOR_WORDS and (name == "mod" or self._stands_between()):
+        elif name in OPERATOR_WORDS and (name == "mod" or self._is_between()):
             self.add("operator", OPERATOR_WORDS[name])
         elif name in GREEK:
             self.add("letter", name)
@@ -206,8 +203,8 @@ class _Lexer(Scanner):
             run, self.tokens, self.text, self.position, is_spaced=is_spaced, is_formula=self.is_formula
         )
 
-    def _stands_between(self) -> bool:
-        """Say whether a value stands before a word that is just read, and, for a sign of two, behind it."""
+    def _is_between(self) -> bool:
+        """Return whether a value precedes the word just read and, for a binary operator, follows it."""
         last = self.tokens[-1] if self.tokens else ("", "", False)
         is_after_value = last[0] in ("number", "constant") or last[1] in ")}"
         is_sign_of_one = self.text[: self.position].rstrip().lower().endswith(("degree", "degrees"))
@@ -225,7 +222,7 @@ class _Lexer(Scanner):
             self.add("letter", letter)
 
     def _is_sign_of_times(self) -> bool:
-        """Say whether an x stands for the sign: `3.2 x 10^5`, `2 x 3`."""
+        """Return whether an x is a multiplication sign: `3.2 x 10^5`, `2 x 3`."""
         is_spaced = self.is_spaced_before and self.text[self.position : self.position + 1] in (" ", "\\", "~")
         pattern = _TIMES if is_spaced else _POWER_OF_TEN
         return pattern.match(self.text, self.position) is not None
@@ -353,7 +350,7 @@ class _Lexer(Scanner):
         self.is_spaced = content.endswith((" ", "~"))
 
     def _is_after_value(self, content: str) -> bool:
-        """Say whether an upright text may be the unit of what stands before it."""
+        """Return whether an upright text may be the unit of the value before it."""
         if not self.tokens or self.is_in_script:
             return False
         kind, value, _ = self.tokens[-1]

@@ -1,15 +1,15 @@
-"""Every bound of the math grader, and the errors that say which one was met.
+"""Every bound of the math grader, and the errors that name the exceeded one.
 
-The grader's work is bounded by construction: each bound is checked before the work that it limits is done, so
-no input needs a clock, a signal or a process to stop it.
+Each bound is checked before the work that it limits is done, so that no input needs a clock, a signal or a
+process to stop it.
 """
 
 from typing import Final
 
 RESPONSE_CHARS: Final = 100_000
-"""Characters of a response that are looked at; a longer one is judged by its end, where the answer stands."""
+"""Characters of a response that are used; of a longer one the end, where the answer is."""
 ANSWER_CHARS: Final = 4_000
-"""Characters of one extracted answer. Public golds stay below 400."""
+"""Characters of one extracted answer. Public gold answers have less than 400."""
 TOKENS: Final = 1_500
 """Tokens of one extracted answer."""
 DEPTH: Final = 60
@@ -29,39 +29,35 @@ RANGE: Final = 2_000
 STEPS: Final = 12_000
 """Elementary operations on numbers of one comparison, all points together."""
 BITS: Final = 200
-"""Precision, in bits, of the numbers that stand for radicals, logarithms and the like (60 decimal digits)."""
+"""Precision, in bits, of radicals, logarithms and the like (60 decimal digits)."""
 MAGNITUDE: Final = 4_096
 """Greatest binary logarithm of a power, an exponential and the like in such a number."""
 ANGLE_BITS: Final = 20
-"""Greatest binary logarithm of a real angle, of whose precision as many bits are lost."""
+"""Greatest binary logarithm of a real angle, which loses as many bits of precision."""
 
 
 class MathError(Exception):
-    """Base of what stops a comparison; none of them leaves the grader."""
+    """Base of the errors that end a comparison; none of them leaves the grader."""
 
 
 class SyntaxUnknownError(MathError):
-    """The text is not a mathematical expression as this grammar knows them."""
+    """The text is not a mathematical expression of this grammar."""
 
 
 class LimitError(MathError):
-    """A bound of this module was met before the work was done."""
+    """A bound of this module was exceeded."""
 
 
 class UndefinedError(MathError):
-    """The expression has no value there: a division by zero, a logarithm of zero, an index out of range."""
+    """The expression has no value: a division by zero, a logarithm of zero, an index out of range."""
 
 
 class InexactError(MathError):
-    """The expression has a value, but not one that this kind of arithmetic can hold."""
+    """The expression has a value, but not in this kind of arithmetic."""
 
 
-class Budget:
-    """Operations that one comparison may still spend.
-
-    Attributes:
-        left: How many are left.
-    """
+class StepBudget:
+    """Operations that one comparison may still spend."""
 
     __slots__ = ("left",)
 
@@ -69,10 +65,7 @@ class Budget:
         self.left = left
 
     def spend(self, steps: int = 1) -> None:
-        """Take some operations away.
-
-        Args:
-            steps: How many.
+        """Subtract some operations.
 
         Raises:
             LimitError: None are left.

@@ -1,4 +1,4 @@
-"""Sums, multiples and products of matrices, written out cell by cell."""
+"""Computes sums, multiples and products of matrices cell by cell."""
 
 from ors_server.rewards.math.limits import ITEMS, LimitError
 from ors_server.rewards.math.tree import (
@@ -16,15 +16,12 @@ from ors_server.rewards.math.tree import (
 )
 
 _MOST_FACTORS = 4
-"""Greatest power of a matrix that is written out."""
+"""Greatest power of a matrix that is computed."""
 Rows = tuple[tuple[Node, ...], ...]
 
 
 def fold(node: Node) -> Node:
-    """Give the matrix that a sum or product of matrices is; anything else is given back.
-
-    Args:
-        node: An answer.
+    """Return the matrix of a sum or product of matrices; any other node is returned unchanged.
 
     Raises:
         LimitError: The matrix has too many cells.

@@ -1,16 +1,16 @@
-"""Values modulo a prime: rational functions are told apart at random points, exactly and at no cost in size.
+"""Values modulo a prime, which distinguish rational functions at random points, exactly, at any size.
 
 Two different rational functions agree at a random point with a probability of at most their degree over the
-prime (Schwartz 1980, Zippel 1979); the points are fixed, so every verdict can be repeated.
+prime (Schwartz 1980, Zippel 1979); the points are fixed, so every verdict is reproducible.
 """
 
-import hashlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math import exact
-from ors_server.rewards.math.limits import Budget, InexactError, UndefinedError
+from ors_server.rewards.math.hash_numbers import hash_number
+from ors_server.rewards.math.limits import InexactError, StepBudget, UndefinedError
 from ors_server.rewards.math.tree import (
     Add,
     Constant,
@@ -29,16 +29,11 @@ _POWER_STEPS: Final = 5
 _ROOT_OF_MINUS_ONE: Final = 583_529_827_753_931_384
 
 
-def evaluate(node: Node, budget: Budget, point: int) -> int:
-    """Give the value of an expression at a point, modulo the prime.
-
-    Args:
-        node: The expression.
-        budget: What the comparison may still spend.
-        point: Number of the point.
+def evaluate(node: Node, budget: StepBudget, point: int) -> int:
+    """Return the value of an expression at a numbered point, modulo the prime.
 
     Raises:
-        InexactError: The expression is no rational function of its symbols.
+        InexactError: The expression is not a rational function of its symbols.
         UndefinedError: The point is a pole.
         LimitError: The comparison has spent its budget.
     """
@@ -62,36 +57,35 @@ def _inverse(value: int) -> int:
 
 
 def _pick(name: str, point: int) -> int:
-    digest = hashlib.blake2b(f"{point} {name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % PRIME
+    return hash_number(f"{point} {name}", size=8) % PRIME
 
 
-def _read_number(node: Number, _: Budget, __: int) -> int:
+def _read_number(node: Number, _: StepBudget, __: int) -> int:
     return _reduce(node.value)
 
 
-def _read_symbol(node: Symbol, _: Budget, point: int) -> int:
+def _read_symbol(node: Symbol, _: StepBudget, point: int) -> int:
     return _pick(node.name, point)
 
 
-def _read_constant(node: Constant, _: Budget, __: int) -> int:
+def _read_constant(node: Constant, _: StepBudget, __: int) -> int:
     if node.name != "i":
         raise InexactError(node.name)
     return _ROOT_OF_MINUS_ONE
 
 
-def _read_sum(node: Add, budget: Budget, point: int) -> int:
+def _read_sum(node: Add, budget: StepBudget, point: int) -> int:
     return sum(evaluate(term, budget, point) for term in node.terms) % PRIME
 
 
-def _read_product(node: Multiply, budget: Budget, point: int) -> int:
+def _read_product(node: Multiply, budget: StepBudget, point: int) -> int:
     product = 1
     for factor in node.factors:
         product = product * evaluate(factor, budget, point) % PRIME
     return product
 
 
-def _read_power(node: Power, budget: Budget, point: int) -> int:
+def _read_power(node: Power, budget: StepBudget, point: int) -> int:
     budget.spend(_POWER_STEPS)
     exponent = exact.evaluate(node.exponent, budget)
     if not isinstance(exponent, int):
@@ -102,12 +96,12 @@ def _read_power(node: Power, budget: Budget, point: int) -> int:
     return pow(base, exponent % (PRIME - 1), PRIME) if base else int(exponent == 0)
 
 
-def _read_unknown(node: Unknown, budget: Budget, point: int) -> int:
+def _read_unknown(node: Unknown, budget: StepBudget, point: int) -> int:
     values = [evaluate(argument, budget, point) for argument in node.arguments]
     return _pick(f"{node.name}({values})", point)
 
 
-def _read_function(node: Function, budget: Budget, _: int) -> int:
+def _read_function(node: Function, budget: StepBudget, _: int) -> int:
     return _reduce(exact.evaluate(node, budget))
 
 

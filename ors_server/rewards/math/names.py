@@ -1,4 +1,4 @@
-"""The names that the members of a list give to their values: `a = 1, b = 2`, `n = 1, 2`."""
+"""The names of values in a list: `a = 1, b = 2`, `n = 1, 2`."""
 
 from ors_server.rewards.math.identity import spell
 from ors_server.rewards.math.tree import Node, Relation, Symbol
@@ -9,11 +9,7 @@ _WORD = 3
 
 
 def share_name(items: tuple[Node, ...]) -> list[Node]:
-    """Give `n = 1, 2, 3` as `1, 2, 3`.
-
-    Args:
-        items: The members of a list.
-    """
+    """Return `n = 1, 2, 3` as `1, 2, 3`."""
     match items:
         case (Relation(("=",), (_, value)), *others) if others and not any(
             isinstance(other, Relation) for other in others
@@ -24,21 +20,12 @@ def share_name(items: tuple[Node, ...]) -> list[Node]:
 
 
 def names_of(pairs: list[tuple[Node | None, Node]]) -> list[Node]:
-    """Give the names among pairs of name and value.
-
-    Args:
-        pairs: Names, or none, with values.
-    """
+    """Return the names among pairs of name, or `None`, and value."""
     return [name for name, _ in pairs if name is not None]
 
 
 def are_alike(name: Node | None, other: Node | None) -> bool:
-    """Say whether two names may stand for one value: a name in words (`slope = 2`) does for any letter.
-
-    Args:
-        name: A name, or none.
-        other: Another.
-    """
+    """Return whether two names may mean one value: a name in words (`slope = 2`) matches any letter."""
     return name is None or other is None or name == other or _is_wordy(name) != _is_wordy(other)
 
 
@@ -48,11 +35,7 @@ def _is_wordy(name: Node) -> bool:
 
 
 def are_distinct(names: list[Node]) -> bool:
-    """Say whether names tell their values apart; `x_1, x_2, …` only number the solutions.
-
-    Args:
-        names: The names of a list's members, in order.
-    """
+    """Return whether names distinguish their values; `x_1, x_2, …` only number the solutions."""
     if len({spell(name) for name in names}) <= 1:
         return False
     return [spell(name) for name in names] != [
@@ -61,12 +44,7 @@ def are_distinct(names: list[Node]) -> bool:
 
 
 def are_one(names: list[Node], others: list[Node]) -> bool:
-    """Say whether two lists solve for one unknown, which one of them calls by one name throughout.
-
-    Args:
-        names: The names of one list.
-        others: The names of the other.
-    """
+    """Return whether two lists solve for one unknown, which one of them calls by one name throughout."""
     plain = [
         side for side in (names, others) if {spell(name) for name in side} == {spell(Symbol(_base(side)))}
     ]

@@ -1,7 +1,6 @@
-"""Text before it is read: one spelling for what Unicode, markdown and broken escapes spell in many ways.
+"""Normalises text before it is parsed: one spelling for variants of Unicode, markdown and broken escapes.
 
-Everything here keeps the meaning. What is a matter of convention (percent signs, units, prefixes) is left
-to the comparison.
+Everything here keeps the meaning. Conventions (percent signs, units, prefixes) are left to the comparison.
 """
 
 import re
@@ -82,7 +81,7 @@ _EATEN: Final = (
     ("\tfrac", "\\tfrac"),
     ("\rightarrow", "\\rightarrow"),
 )
-"""Commands whose first letter a string literal has taken for an escape: a form feed for that of `frac`."""
+"""Commands whose first letter became an escape in a string literal: a form feed for that of `frac`."""
 _DOUBLED: Final = re.compile(r"\\\\(?=[A-Za-z({\[|,;!)}\]%$])")
 _DEGREES: Final = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|o(?![A-Za-z]))")
 _GAPPED: Final = re.compile(r"(?<=\d)[ ]?\{[ ]?,[ ]?\}[ ]?(?=\d{3}(?!\d))")
@@ -97,7 +96,7 @@ _BASE: Final = re.compile(
     rf"(?<=[\dA-F])(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\s*\{{[\s~]*\(?{_NAME}\)?[\s~]*\}}|"
     rf"\({_NAME}\)|{_NAME})(?=\s*(?:[.,;$}}\\)]|\Z))"
 )
-"""The base behind a numeral: `204 (base 5)`."""
+"""The base after a numeral: `204 (base 5)`."""
 _BRACKETED: Final = re.compile(
     r"(?<![A-Za-z\\\d.}\])])(?:\\left ?)?\( ?([A-F]{0,8}\d[\dA-F]{0,63}) ?(?:\\right ?)?\)"
     r" ?_ ?(\{ ?\d{1,2} ?\}|\d)"
@@ -119,12 +118,12 @@ _ROW_END: Final = re.compile(r"(?<=[\s\w)}])[.;]\s*(?=\\\\|\\end)")
 """Punctuation at the end of a row."""
 _NEGATED: Final = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
 _UNION: Final = re.compile(r"(?<=[)\]}])(\s*)U\s*(?=\\left|\\\{|[(\[{])")
-"""The letter that stands for the sign of a union between two brackets."""
+"""The letter U as the sign of a union between two brackets."""
 _LOOSE: Final = re.compile(r"(?<![a-z0-9]) | (?![a-z0-9])")
-"""A space that parts no words."""
+"""A space that separates no words."""
 _CLOSING_MARK: Final = re.compile(r"[.,;:? ]+\Z")
 _EXCLAIMED: Final = re.compile(r"[a-z][a-z ,'.-]{2,}[!']+")
-"""Punctuation behind an answer; a factorial and a prime are none, nor is the point of `.5`."""
+"""Punctuation after an answer; not a factorial, a prime or the point of `.5`."""
 _FENCES: Final = (
     ("$$", "$$"),
     ("$", "$"),
@@ -139,11 +138,7 @@ _EDGE: Final = " \t\r\n.,;:"
 
 
 def unify(text: str) -> str:
-    """Spell Unicode as the LaTeX and ASCII that the lexer reads, and repair escapes.
-
-    Args:
-        text: Any text.
-    """
+    """Spell Unicode as the LaTeX and ASCII that the lexer reads, and repair escapes."""
     if not text.isascii():
         text = _to_ascii(text)
     if "\x08" in text or "\x0c" in text or "\t" in text or "\r" in text:
@@ -195,11 +190,7 @@ def _unify_commands(text: str) -> str:
 
 
 def unfence(text: str) -> str:
-    """Take away what stands around a whole answer: delimiters, emphasis, quotes, a full stop.
-
-    Args:
-        text: One answer.
-    """
+    """Remove what surrounds a whole answer: delimiters, emphasis, quotes, a full stop."""
     before = ""
     while before != text:
         before = text
@@ -218,11 +209,7 @@ def unfence(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Reduce an answer in words to what counts: lower case, single spaces, no quotes, no closing punctuation.
-
-    Args:
-        text: One answer, already unified.
-    """
+    """Reduce an answer in words to lower case, single spaces, no quotes, no closing punctuation."""
     text = re.sub(
         r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|operatorname)\s*\{", "{", text
     )

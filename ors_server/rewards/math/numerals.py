@@ -1,4 +1,4 @@
-"""Written numbers and names: what they are, exactly."""
+"""Written numbers and labels."""
 
 from fractions import Fraction
 from typing import Final
@@ -7,14 +7,11 @@ from ors_server.rewards.math.limits import LimitError
 from ors_server.rewards.math.tree import MINUS_ONE, Constant, Multiply, Node, Number, Power, Quantity, Symbol
 
 _MOST_ZEROS: Final = 3_600
-"""Greatest power of ten of a written number; beyond it, digits could not be read back by CPython (4,300)."""
+"""Greatest power of ten of a written number; beyond it, CPython could not read the digits back (4,300)."""
 
 
 def to_number(written: str) -> Number:
-    """Read a number as it is written, exactly.
-
-    Args:
-        written: Digits with at most one point and one exponent.
+    """Return a written number exactly: digits with at most one point and one exponent.
 
     Raises:
         LimitError: Its exponent is greater than the grader computes.
@@ -33,11 +30,7 @@ def to_number(written: str) -> Number:
 
 
 def to_fraction(node: Node) -> Fraction | None:
-    """Give a written quotient of two whole numbers, or none.
-
-    Args:
-        node: Any expression.
-    """
+    """Return a written quotient of two integers, or `None`."""
     match node:
         case Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) if exponent == MINUS_ONE:
             return Fraction(top, bottom) if top >= 0 < bottom else None
@@ -46,12 +39,7 @@ def to_fraction(node: Node) -> Fraction | None:
 
 
 def mix(whole: Node, part: Node) -> Node | None:
-    """Give the mixed number of a whole number and a fraction, or none.
-
-    Args:
-        whole: What may be a whole number.
-        part: What may be a quotient of whole numbers, perhaps with a percent sign.
-    """
+    """Return the mixed number of an integer and a fraction, perhaps with a percent sign, or `None`."""
     if isinstance(part, Quantity):
         mixed = mix(whole, part.value)
         return None if mixed is None else Quantity(mixed, part.unit)
@@ -60,22 +48,14 @@ def mix(whole: Node, part: Node) -> Node | None:
 
 
 def is_label(node: Node) -> bool:
-    """Say whether an index is a mere label: letters and digits, nothing that is computed.
-
-    Args:
-        node: The index.
-    """
+    """Return whether an index is a mere label: letters and digits, nothing that is computed."""
     return not isinstance(node, Multiply) or all(
         isinstance(part, Symbol | Number | Constant) for part in node.factors
     )
 
 
 def label(node: Node) -> str:
-    """Spell a label.
-
-    Args:
-        node: The label.
-    """
+    """Spell a label."""
     match node:
         case Number(value):
             return str(value)
@@ -88,12 +68,7 @@ def label(node: Node) -> str:
 
 
 def repeat(written: str, period: str) -> Number:
-    """Read a repeating decimal.
-
-    Args:
-        written: The digits that stand before the period, with the point: `0.8`.
-        period: The digits below the bar.
-    """
+    """Return a repeating decimal: `written` are the digits before the period, with the point, as in `0.8`."""
     whole, _, fixed = written.partition(".")
     shift = 10 ** len(fixed)
     repeating = Fraction(int(period), (10 ** len(period) - 1) * shift)

@@ -1,18 +1,18 @@
-"""Values of expressions at points, to 200 bits, with a measure of what cancellation may have cost."""
+"""Values of expressions at points, to 200 bits, with an estimate of the error by cancellation."""
 
 import functools
-import hashlib
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final
+from typing import ClassVar, Final
 
 from ors_server.rewards.math import exact, precise
+from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.limits import (
     BITS,
     RANGE,
-    Budget,
     InexactError,
     LimitError,
+    StepBudget,
     UndefinedError,
 )
 from ors_server.rewards.math.precise import Complex
@@ -33,7 +33,7 @@ from ors_server.rewards.math.tree import (
 _CONSTANTS: Final = {"pi": precise.PI, "e": precise.E, "i": precise.I}
 _DEGREE: Final = precise.divide(precise.PI, precise.from_rational(180))
 _COSTS: Final = 24
-"""Steps of the budget that one transcendental function counts for."""
+"""Steps of the budget for one transcendental function."""
 _NODES: Final = 60
 """Half the nodes of the rule that integrates between bounds."""
 _DENSITY: Final = 16
@@ -41,26 +41,25 @@ _DENSITY: Final = 16
 _INTEGRAL_BITS: Final = 50
 """Bits to which that rule is trusted."""
 _SERIES_BITS: Final = 100
-"""Bits behind the point at which a term ends a series; only one that falls that fast is summed."""
+"""Bits after the point at which a term ends a series; only series that fall that fast are summed."""
 _LIMIT_BITS: Final = 36
 """Bits to which a limit is trusted; it is approached to within 2^-36, or to 2^72 on the way to infinity."""
 _CANCELLED: Final = 50
-"""Bits that a sum has to lose before what is left of it may be noise."""
+"""Bits that a sum has to lose before the rest of it may be noise."""
 NO_NOISE: Final = -(1 << 60)
-"""The magnitude of nothing."""
+"""The magnitude of zero."""
 
 
-class Point:
+class SamplePoint:
     """Values of the symbols at which expressions are evaluated.
 
     Attributes:
-        budget: What the comparison may still spend.
-        noise: Binary magnitude of what cancellation may have left where zero should be.
+        noise: Binary magnitude of the error that cancellation may have left in place of zero.
         agreement: Bits to which two equal values agree here; a limit is known to fewer.
-        is_off_reals: Whether a part had no real value although what it is made of has: the root of -1.
+        is_off_reals: Whether a part had no real value although its operands have: the root of -1.
     """
 
-    def __init__(self, values: dict[str, Complex], budget: Budget) -> None:
+    def __init__(self, values: dict[str, Complex], budget: StepBudget) -> None:
         self.values = values
         self.indices = frozenset[str]()
         self.budget = budget
@@ -69,43 +68,37 @@ class Point:
         self.is_off_reals = False
 
     def read(self, node: Node) -> Complex:
-        """Give an expression's value here.
-
-        Args:
-            node: The expression.
+        """Return an expression's value here.
 
         Raises:
             UndefinedError: It has none here.
-            InexactError: It is nothing that has a value.
+            InexactError: It has no value anywhere.
             LimitError: It is beyond the grader's range, or the budget is spent.
         """
         self.budget.spend()
-        reader = _READERS.get(type(node))
+        reader = self._READERS.get(type(node))
         if reader is None:
             raise InexactError(type(node).__name__)
         return reader(self, node)
 
-    def read_symbol(self, node: Symbol) -> Complex:
-        """Read a symbol; one whose index is bound is a member of a sequence: `a_k` in a sum over k."""
+    def _read_symbol(self, node: Symbol) -> Complex:
+        """Read a symbol; one with a bound index is a member of a sequence: `a_k` in a sum over k."""
         head, _, label = node.name.partition("_")
         if inside := tuple(Symbol(index) for index in sorted(self.indices) if index in label):
-            return self.read_unknown(Unknown(f"{head}_" if label in self.indices else node.name, inside))
+            return self._read_unknown(Unknown(f"{head}_" if label in self.indices else node.name, inside))
         if node.name not in self.values:
             raise InexactError(node.name)
         return self.values[node.name]
 
-    def read_number(self, node: Number) -> Complex:
-        """Read a number."""
+    def _read_number(self, node: Number) -> Complex:
         return precise.from_rational(node.value)
 
-    def read_constant(self, node: Constant) -> Complex:
-        """Read a constant."""
+    def _read_constant(self, node: Constant) -> Complex:
         if node.name not in _CONSTANTS:
             raise InexactError(node.name)
         return _CONSTANTS[node.name]
 
-    def read_sum(self, node: Add) -> Complex:
-        """Read a sum, and notes what cancels in it."""
+    def _read_sum(self, node: Add) -> Complex:
         total, greatest = precise.ZERO, NO_NOISE
         for term in node.terms:
             value = self.read(term)
@@ -115,15 +108,13 @@ class Point:
             self.noise = max(self.noise, greatest - BITS + _CANCELLED)
         return total
 
-    def read_product(self, node: Multiply) -> Complex:
-        """Read a product."""
+    def _read_product(self, node: Multiply) -> Complex:
         product = precise.ONE
         for factor in node.factors:
             product = precise.multiply(product, self.read(factor))
         return product
 
-    def read_power(self, node: Power) -> Complex:
-        """Read a power."""
+    def _read_power(self, node: Power) -> Complex:
         self.budget.spend(_COSTS)
         base, exponent = self.read(node.base), self.read(node.exponent)
         if node.base == Constant("e"):
@@ -135,8 +126,7 @@ class Point:
             self.is_off_reals = True
         return found
 
-    def read_quantity(self, node: Quantity) -> Complex:
-        """Read a percentage or an angle."""
+    def _read_quantity(self, node: Quantity) -> Complex:
         value = self.read(node.value)
         if node.unit == "%":
             return precise.divide(value, precise.from_rational(100))
@@ -144,15 +134,14 @@ class Point:
             return precise.multiply(value, _DEGREE)
         raise InexactError(node.unit)
 
-    def read_unknown(self, node: Unknown) -> Complex:
-        """Read a function that nobody knows: any number that only its name and arguments decide."""
+    def _read_unknown(self, node: Unknown) -> Complex:
+        """Return a number for an unknown function that depends only on its name and arguments."""
         arguments = [self.read(argument) for argument in node.arguments]
         rounded = [precise.shorten(argument) for argument in arguments]
-        digest = hashlib.blake2b(f"{node.name} {rounded}".encode(), digest_size=6).digest()
-        return precise.from_rational(Fraction(int.from_bytes(digest, "big") + 1, 1 << 47))
+        number = hash_number(f"{node.name} {rounded}")
+        return precise.from_rational(Fraction(number + 1, 1 << 47))
 
-    def read_function(self, node: Function) -> Complex:
-        """Read a function."""
+    def _read_function(self, node: Function) -> Complex:
         self.budget.spend(_COSTS)
         if node.name == "det":
             return precise.from_rational(exact.evaluate(node, self.budget))
@@ -164,8 +153,7 @@ class Point:
             raise InexactError(node.name)
         return self._note(function(*arguments), *arguments)
 
-    def read_binder(self, node: Binder) -> Complex:
-        """Read a sum, a product, an integral, a limit or a derivative."""
+    def _read_binder(self, node: Binder) -> Complex:
         if node.kind in ("lim", "diff"):
             return self._approach(node) if node.kind == "lim" else self._differentiate(node)
         if len(node.bounds) != 2:  # noqa: PLR2004  (a lower and an upper bound)
@@ -200,7 +188,7 @@ class Point:
         raise InexactError("a series that converges slowly")
 
     def _read_at(self, node: Binder, value: Complex) -> Complex:
-        inner = Point({**self.values, node.variable: value}, self.budget)
+        inner = SamplePoint({**self.values, node.variable: value}, self.budget)
         inner.indices = self.indices if node.kind in ("int", "diff") else self.indices | {node.variable}
         result = inner.read(node.body)
         self.noise = max(self.noise, inner.noise)
@@ -221,7 +209,7 @@ class Point:
 
     def _differentiate(self, node: Binder) -> Complex:
         self.agreement = min(self.agreement, _LIMIT_BITS)
-        place = self.read_symbol(Symbol(node.variable))
+        place = self._read_symbol(Symbol(node.variable))
         step = precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
         before = self._read_at(node, precise.add(place, precise.negative(step)))
         after = self._read_at(node, precise.add(place, step))
@@ -241,23 +229,29 @@ class Point:
             raise UndefinedError("a limit from two sides")
         return precise.divide(precise.add(before, after), precise.from_rational(2))
 
+    _READERS: ClassVar[dict[type, Callable[..., Complex]]] = {
+        Number: _read_number,
+        Symbol: _read_symbol,
+        Constant: _read_constant,
+        Add: _read_sum,
+        Multiply: _read_product,
+        Power: _read_power,
+        Quantity: _read_quantity,
+        Function: _read_function,
+        Unknown: _read_unknown,
+        Binder: _read_binder,
+    }
+
 
 def agree(first: Complex, second: Complex, noise: int, bits: int) -> bool:
-    """Say whether two values are the same but for rounding.
-
-    Args:
-        first: One value.
-        second: The other.
-        noise: Binary magnitude below which a difference says nothing.
-        bits: To how many bits they have to agree.
-    """
+    """Return whether two values agree to some bits, or differ by less than a binary magnitude, the noise."""
     gap = precise.magnitude(precise.add(first, precise.negative(second)))
     return gap <= max(max(precise.magnitude(first), precise.magnitude(second)) - bits, noise)
 
 
 @functools.cache
 def _nodes() -> tuple[tuple[Complex, Complex], ...]:
-    """Give places in (-1, 1) and weights of the tanh-sinh rule (Takahasi and Mori 1974)."""
+    """Return places in (-1, 1) and weights of the tanh-sinh rule (Takahasi and Mori 1974)."""
     half = precise.divide(precise.PI, precise.from_rational(2))
     found: list[tuple[Complex, Complex]] = []
     for count in range(-_NODES, _NODES + 1):
@@ -385,16 +379,4 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "conj": _conjugate,
     "re": _real_part,
     "im": _imaginary_part,
-}
-_READERS: Final[dict[type, Callable[..., Complex]]] = {
-    Number: Point.read_number,
-    Symbol: Point.read_symbol,
-    Constant: Point.read_constant,
-    Add: Point.read_sum,
-    Multiply: Point.read_product,
-    Power: Point.read_power,
-    Quantity: Point.read_quantity,
-    Function: Point.read_function,
-    Unknown: Point.read_unknown,
-    Binder: Point.read_binder,
 }

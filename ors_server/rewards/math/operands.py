@@ -11,9 +11,9 @@ from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Based,
     Binder,
+    Brackets,
     Constant,
     Function,
-    Group,
     Matrix,
     Multiply,
     Node,
@@ -57,11 +57,11 @@ _READERS: Final = {
     "∠": "_parse_corner",
     "△": "_parse_corner",
 }
-"""Names of the methods that read what begins with a token, by its kind or its sign."""
+"""Methods that parse what begins with a token, by its kind or its sign."""
 
 
 class OperandParser(Cursor, ABC):
-    """Reads operands; what stands between them is read by the classes that build on it."""
+    """Parses operands; derived classes parse what is between them."""
 
     def __init__(self, tokens: list[Token], *, is_formula: bool = False) -> None:
         super().__init__(tokens)
@@ -74,15 +74,15 @@ class OperandParser(Cursor, ABC):
 
     @abstractmethod
     def parse_sum(self) -> Node:
-        """Read terms with signs between them."""
+        """Parse terms with signs between them."""
 
     @abstractmethod
     def parse_term(self) -> Node:
-        """Read factors, with or without a sign of multiplication between them."""
+        """Parse factors, with or without a multiplication sign between them."""
 
     @abstractmethod
     def parse_item(self) -> Node:
-        """Read one answer of a list."""
+        """Parse one answer of a list."""
 
     @abstractmethod
     def _parse_implicit_product(self) -> Node: ...
@@ -97,11 +97,7 @@ class OperandParser(Cursor, ABC):
     def _parse_set(self) -> Node: ...
 
     def parse_script(self, *, is_exponent: bool = True) -> Node:
-        """Read an exponent or an index.
-
-        Args:
-            is_exponent: Whether an exponent of its own may follow without braces: `2**3**2`.
-        """
+        """Parse an exponent or an index; an exponent may have another one without braces: `2**3**2`."""
         self.enter()
         if self.is_next("{"):
             script = self._parse_brace()
@@ -165,11 +161,11 @@ class OperandParser(Cursor, ABC):
         if self._is_applied(name):
             name += "^-1" if self._is_inverse_next() else ""
             group = self._parse_group()
-            arguments += group.items if isinstance(group, Group) else (group,)
+            arguments += group.items if isinstance(group, Brackets) else (group,)
         return Unknown(name, arguments) if arguments else Symbol(name)
 
     def _parse_name_in_index(self) -> str:
-        r"""Take an index that is a word, as in `T_{\max}`; take nothing if it is none."""
+        r"""Take an index that is a word, as in `T_{\max}`, or nothing."""
         if self.peek()[0] == "word":
             return self.take()
         if not self.is_next("{"):
@@ -187,7 +183,7 @@ class OperandParser(Cursor, ABC):
         return "".join(parts)
 
     def _is_applied(self, name: str) -> bool:
-        """Say whether a letter is a function of what stands in brackets behind it."""
+        """Return whether a letter is a function of the brackets after it."""
         if name in _EXPECTED and self.is_next("["):
             return True
         if name.partition("_")[0].rstrip("'") not in _APPLIED:
@@ -260,7 +256,7 @@ class OperandParser(Cursor, ABC):
         return Function("floor" if opening == "⌊" else "ceil", (inner,))
 
     def parse_argument(self) -> Node:
-        """Read one argument of a LaTeX command: a group in braces, or the one thing that follows."""
+        """Parse one argument of a LaTeX command: a group in braces, or the one thing that follows."""
         if self.is_next("{"):
             return self._parse_brace()
         kind, value, is_spaced = self.peek()
@@ -315,16 +311,12 @@ class OperandParser(Cursor, ABC):
     def _parse_arguments(self) -> tuple[Node, ...]:
         if self.is_next("(", "{", "["):
             group = self._parse_brace() if self.is_next("{") else self._parse_group()
-            return group.items if isinstance(group, Group) else (group,)
+            return group.items if isinstance(group, Brackets) else (group,)
         return (self._parse_implicit_product(),)
 
     def _parse_binder(self) -> Node:
         kind = self.take()
-        scripts: dict[str, Node] = {}
-        while self.is_next("_", "^") or self.peek()[1] == "limits":
-            mark = self.take()
-            if mark != "limits":
-                scripts[mark] = self._parse_bound()
+        scripts = self._parse_scripts()
         if kind == "int":
             return self._parse_integral(scripts)
         variable, lower = _split_bound(scripts.get("_"))
@@ -333,6 +325,14 @@ class OperandParser(Cursor, ABC):
         body = self.parse_term()
         self._index = outer
         return Binder(kind, variable, bounds, body)
+
+    def _parse_scripts(self) -> dict[str, Node]:
+        scripts: dict[str, Node] = {}
+        while self.is_next("_", "^") or self.peek()[1] == "limits":
+            mark = self.take()
+            if mark != "limits":
+                scripts[mark] = self._parse_bound()
+        return scripts
 
     def _parse_bound(self) -> Node:
         if not self.is_next("{"):
@@ -380,7 +380,7 @@ class OperandParser(Cursor, ABC):
         return Function("det", (matrix,)) if kind == "det" else matrix
 
     def _skip_condition_words(self) -> None:
-        """Go past the words before a condition: `if x > 0`."""
+        """Skip the words before a condition: `if x > 0`."""
         while self.peek()[0] == "word" and self.peek()[1].lower() in _CONDITION_WORDS:
             self.take()
 

@@ -1,26 +1,21 @@
 r"""Parameters of an answer: `k` of `2k\pi, k \in \mathbb{Z}`.
 
-Convention: that a parameter is whole goes without saying; what is bounded (`n > 3, n \\in \\mathbb{Z}`) is no
-parameter.
+Convention: that a parameter is an integer need not be declared; a bounded letter (`n > 3, n \\in
+\\mathbb{Z}`) is not a parameter.
 """
 
 from ors_server.rewards.math.realsets import ORDERS
 from ors_server.rewards.math.tree import Add, Constant, Listing, Multiply, Node, Relation, Symbol
 
 
-def settle(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Drop what both sides say of their parameters.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
+def drop_declarations(gold: Node, answer: Node) -> tuple[Node, Node]:
+    """Drop the declarations of parameters of both sides."""
     mine, theirs = _undeclared(gold), _undeclared(answer)
     return (gold if mine is None else mine), (answer if theirs is None else theirs)
 
 
 def _undeclared(node: Node) -> Node | None:
-    """Give an answer without its declarations, or nothing if it has none, or nothing else."""
+    """Return an answer without its declarations, or `None` if it has none, or nothing else."""
     match node:
         case Relation(operators, (*sides, Add() | Multiply() as last)):
             bare = _undeclared(last)

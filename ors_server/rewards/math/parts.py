@@ -1,4 +1,4 @@
-"""The parts of an answer that a comparison looks at: members, cells, quotients, words."""
+"""The parts of an answer in a comparison: members, cells, quotients, words."""
 
 from itertools import pairwise
 from typing import Final
@@ -11,8 +11,8 @@ from ors_server.rewards.math.realsets import ORDERS
 from ors_server.rewards.math.relations import as_assignments
 from ors_server.rewards.math.tree import (
     Based,
+    Brackets,
     Constant,
-    Group,
     Listing,
     Matrix,
     Multiply,
@@ -28,6 +28,7 @@ from ors_server.rewards.math.tree import (
     Words,
     contains,
     invert,
+    product_of,
     symbols,
 )
 from ors_server.rewards.math.units import LONE_LETTERS, name_unit
@@ -47,11 +48,7 @@ _NAMED_SETS: Final = {
 
 
 def prepare(node: Node) -> Node:
-    """Bring an answer to the form in which it is compared: no `±`, no `x ∈`, no sums of matrices.
-
-    Args:
-        node: An answer.
-    """
+    """Convert an answer to the form in which it is compared: no `±`, no `x ∈`, no sums of matrices."""
     node = expand(node)
     if isinstance(node, Words):
         return _named(node)
@@ -61,34 +58,23 @@ def prepare(node: Node) -> Node:
 
 
 def _named(node: Words) -> Node:
-    """Give the set or the number that words name, or the words."""
+    """Return the set or the number that words name, or the words."""
     name = _NAMED_SETS.get(" ".join(node.tokens))
     number = spelled_number(node.text)
     return Constant(name) if name is not None else node if number is None else Number(number)
 
 
 def is_derivation(gold: Node, answer: Node) -> bool:
-    """Say whether both are chains of the same length; their steps then count as they are written."""
-    return (
-        isinstance(gold, Relation)
-        and isinstance(answer, Relation)
-        and gold.operators == answer.operators
-        and len(gold.operators) > 1
-        and set(gold.operators) <= {"=", "≈"}
-    ) or (
-        isinstance(gold, Relation)
-        and isinstance(answer, Relation)
-        and gold.operators == answer.operators == ("≈",)
-    )
+    """Return whether both are chains of the same length, whose steps are compared as they are written."""
+    if not (isinstance(gold, Relation) and isinstance(answer, Relation)):
+        return False
+    operators = gold.operators
+    is_chain = len(operators) > 1 and set(operators) <= {"=", "≈"}
+    return operators == answer.operators and (is_chain or operators == ("≈",))
 
 
 def joins_otherwise(gold: Node, answer: Node) -> bool:
-    """Say whether two lists of inequalities are joined in different ways, one by "and", one by "or".
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
+    """Return whether one of two lists of inequalities is joined by "and", the other by "or"."""
     return (
         isinstance(gold, Listing)
         and isinstance(answer, Listing)
@@ -109,12 +95,7 @@ def _are_bounds(node: Node) -> bool:
 
 
 def bounds_another(gold: Node, answer: Node) -> bool:
-    """Say whether two inequalities, or lists of them, are about different variables.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
+    """Return whether two inequalities, or lists of them, are about different variables."""
     names = [symbols(node) for node in (gold, answer) if _are_bounds(node) and not contains(node, Unknown)]
     return len(names) == _BOTH and all(len(found) == 1 for found in names) and names[0] != names[1]
 
@@ -125,59 +106,45 @@ def _reshape(node: Node) -> Node:
             len(row) == 1 and isinstance(row[0], Relation) for row in rows
         ):
             return Listing(tuple(row[0] for row in rows), "and")
-        case Group("[", "]", items) if len(items) > 1 and all(isinstance(item, Group) for item in items):
-            return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Group)))
+        case Brackets("[", "]", items) if len(items) > 1 and all(
+            isinstance(item, Brackets) for item in items
+        ):
+            return Matrix("matrix", tuple(item.items for item in items if isinstance(item, Brackets)))
         case _:
             return node
 
 
 def members(node: Node) -> list[Node] | None:
-    """Give the members of a list, a set or a point; none for anything else.
-
-    Args:
-        node: An answer.
-    """
+    """Return the members of a list, a set or a point; `None` for anything else."""
     match node:
         case Listing(items):
             return share_name(items)
-        case Set(items) | Group(_, _, items):
+        case Set(items) | Brackets(_, _, items):
             return list(items)
         case _:
             return None
 
 
 def united(node: Node) -> list[Node]:
-    """Give the parts of a union; the members of a set are parts of their own.
-
-    Args:
-        node: An answer.
-    """
+    """Return the parts of a union; the members of a set are parts of their own."""
     if isinstance(node, SetOperation) and node.operator == "∪":
         return united(node.left) + united(node.right)
     return list(node.items) if isinstance(node, Set) else [node]
 
 
 def rows_of(node: Node) -> tuple[tuple[Node, ...], ...] | None:
-    """Give the rows of a matrix or of a point, which is a column; none for anything else.
-
-    Args:
-        node: An answer.
-    """
+    """Return the rows of a matrix or of a point, which is a column; `None` for anything else."""
     match node:
         case Matrix(_, rows):
             return rows
-        case Group("(", ")", items):
+        case Brackets("(", ")", items):
             return tuple((item,) for item in items)
         case _:
             return None
 
 
 def cases_of(node: Matrix) -> list[tuple[Node, ...]]:
-    """Give the lines of a definition by cases, value and condition; "otherwise" is what no condition covers.
-
-    Args:
-        node: The definition.
-    """
+    """Return the lines of a definition by cases, value and condition; "otherwise" is the uncovered rest."""
     conditions = [row[-1] for row in node.rows if len(row) > 1 and isinstance(row[-1], Relation)]
     covered: Node | None = None
     for condition in conditions:
@@ -192,11 +159,7 @@ def _condition(cell: Node, covered: Node | None) -> Node:
 
 
 def peel_unit(node: Node) -> tuple[Node, str] | None:
-    """Give the value and the unit that a product with letters may be: `5m`, `1.5 m s^{-1}`.
-
-    Args:
-        node: An answer.
-    """
+    """Return the value and the unit that a product with letters may be: `5m`, `1.5 m s^{-1}`."""
     if not isinstance(node, Multiply):
         return None
     words: list[str] = []
@@ -206,7 +169,7 @@ def peel_unit(node: Node) -> tuple[Node, str] | None:
         del factors[-1]
     if not words or not factors:
         return None
-    return (factors[0] if len(factors) == 1 else Multiply(tuple(factors))), name_unit(" ".join(words))
+    return product_of(factors), name_unit(" ".join(words))
 
 
 def _unit_word(node: Node) -> str:
@@ -222,11 +185,7 @@ def _unit_word(node: Node) -> str:
 
 
 def value_of(node: Based) -> int | None:
-    """Give the value of a numeral with letters for digits, or none: without letters its base is a label.
-
-    Args:
-        node: The numeral.
-    """
+    """Return the value of a numeral with letters as digits, or `None`: without them its base is a label."""
     is_coded = not node.numeral.isdecimal() and node.base <= _GREATEST_BASE
     try:
         return int(node.numeral, node.base) if is_coded else None
@@ -235,11 +194,7 @@ def value_of(node: Based) -> int | None:
 
 
 def quotients(node: Node) -> list[Node] | None:
-    """Give the quotients of neighbours in a ratio; none where one would be by zero.
-
-    Args:
-        node: An answer.
-    """
+    """Return the quotients of neighbours in a ratio; `None` if one would be by zero."""
     if not isinstance(node, Ratio) or any(
         isinstance(part, Number) and part.value == 0 for part in node.parts
     ):

@@ -1,9 +1,9 @@
 """Complex numbers of 200 bits, over the pure functions of `mpmath.libmp`.
 
-No context, no global precision: every call says its own. What `libmp` keeps (digits of π, e, ln 2) is
-filled once on import, deeper than any call here asks for, so that threads never see it change.
+There is no context and no global precision. The constants that `libmp` caches (digits of π, e, ln 2) are
+computed once on import, deeper than any call here needs, so that threads never see the cache change.
 
-`libmp` is mpmath's inside, and this is the only module that uses it. It was checked against mpmath 1.3.0;
+`libmp` is not public in mpmath, and only this module uses it. It was checked against mpmath 1.3.0;
 `tests/contract/test_mpmath.py` names what another version changed.
 """
 
@@ -23,7 +23,7 @@ from ors_server.rewards.math.limits import (
 
 _lib: Any = libmp
 Real = Any
-"""What libmp calls an mpf: a tuple of sign, mantissa, exponent and bit count."""
+"""A real number of libmp: a tuple of sign, mantissa, exponent and bit count."""
 Complex = tuple[Real, Real]
 """Real and imaginary part."""
 
@@ -39,68 +39,41 @@ E: Final[Complex] = (_lib.mpf_e(BITS, _ROUND), _lib.fzero)
 
 
 def from_rational(value: int | Fraction) -> Complex:
-    """Round a rational number.
-
-    Args:
-        value: The number.
-    """
+    """Round a rational number."""
     if isinstance(value, int):
         return _lib.from_int(value, BITS, _ROUND), _lib.fzero
     return _lib.from_rational(value.numerator, value.denominator, BITS, _ROUND), _lib.fzero
 
 
 def is_real(value: Complex) -> bool:
-    """Say whether the imaginary part is nothing, or nothing but rounding.
-
-    Args:
-        value: A number.
-    """
+    """Return whether the imaginary part is zero but for rounding."""
     return bool(value[1] == _lib.fzero) or magnitude((value[1], _lib.fzero)) < magnitude(value) - BITS // 2
 
 
 def is_zero(value: Complex) -> bool:
-    """Say whether a number is zero.
-
-    Args:
-        value: A number.
-    """
+    """Return whether a number is zero."""
     return bool(value[0] == _lib.fzero and value[1] == _lib.fzero)
 
 
 def is_negative(value: Complex) -> bool:
-    """Say whether the real part is below zero.
-
-    Args:
-        value: A number.
-    """
+    """Return whether the real part is below zero."""
     return bool(value[0][0])
 
 
 def magnitude(value: Complex) -> int:
-    """Give the binary logarithm of a number's size, rounded up; very low for zero.
-
-    Args:
-        value: A number.
-    """
+    """Return the binary logarithm of a number's size, rounded up; very low for zero."""
     return max((part[2] + part[3] if part[1] else -(1 << 60)) for part in value)
 
 
 def whole(value: Complex) -> int | None:
-    """Give the integer that a number is, or none if it is not one.
-
-    Args:
-        value: A number.
-    """
+    """Return the integer that a number is, or `None`."""
     if value[1] != _lib.fzero or value[0][2] < 0 or magnitude(value) > BITS:
         return None
     return int(_lib.to_int(value[0]))
 
 
 def nearest(value: Complex) -> int:
-    """Give the integer nearest to a real number.
-
-    Args:
-        value: A number.
+    """Return the integer nearest to a real number.
 
     Raises:
         InexactError: It is not real, or so great that its integer is not known.
@@ -111,11 +84,7 @@ def nearest(value: Complex) -> int:
 
 
 def to_fraction(value: Complex, grain: int) -> Fraction:
-    """Give a real number as a fraction over a fixed denominator.
-
-    Args:
-        value: The number.
-        grain: The denominator.
+    """Return a real number as a fraction with the denominator `grain`.
 
     Raises:
         InexactError: It is not real, or too great.
@@ -127,22 +96,13 @@ def to_fraction(value: Complex, grain: int) -> Fraction:
 
 
 def shorten(value: Complex) -> tuple[tuple[int, int], ...]:
-    """Give mantissas and exponents, rounded to 80 bits, so that rounding errors drop out.
-
-    Args:
-        value: A number.
-    """
+    """Return mantissas and exponents, rounded to 80 bits, so that rounding errors vanish."""
     parts = (_lib.mpf_pos(part, 80, _ROUND) for part in value)
     return tuple((-int(part[1]) if part[0] else int(part[1]), int(part[2])) for part in parts)
 
 
 def add(first: Complex, second: Complex) -> Complex:
-    """Add two numbers.
-
-    Args:
-        first: One.
-        second: The other.
-    """
+    """Add two numbers."""
     imaginary = _lib.fzero
     if first[1] != _lib.fzero or second[1] != _lib.fzero:
         imaginary = _lib.mpf_add(first[1], second[1], BITS, _ROUND)
@@ -150,21 +110,12 @@ def add(first: Complex, second: Complex) -> Complex:
 
 
 def negative(value: Complex) -> Complex:
-    """Change a number's sign.
-
-    Args:
-        value: The number.
-    """
+    """Return a number with the opposite sign."""
     return _lib.mpf_neg(value[0]), _lib.mpf_neg(value[1])
 
 
 def multiply(first: Complex, second: Complex) -> Complex:
-    """Multiply two numbers.
-
-    Args:
-        first: One.
-        second: The other.
-    """
+    """Multiply two numbers."""
     if first[1] == _lib.fzero and second[1] == _lib.fzero:
         return _lib.mpf_mul(first[0], second[0], BITS, _ROUND), _lib.fzero
     return _as_complex(_lib.mpc_mul(first, second, BITS, _ROUND))
@@ -172,10 +123,6 @@ def multiply(first: Complex, second: Complex) -> Complex:
 
 def divide(first: Complex, second: Complex) -> Complex:
     """Divide two numbers.
-
-    Args:
-        first: The dividend.
-        second: The divisor.
 
     Raises:
         UndefinedError: The divisor is zero.
@@ -188,11 +135,7 @@ def divide(first: Complex, second: Complex) -> Complex:
 
 
 def absolute(value: Complex) -> Complex:
-    """Give a number's size.
-
-    Args:
-        value: The number.
-    """
+    """Return a number's size."""
     if value[1] == _lib.fzero:
         return _lib.mpf_abs(value[0]), _lib.fzero
     return _lib.mpc_abs(value, BITS, _ROUND), _lib.fzero
@@ -200,10 +143,6 @@ def absolute(value: Complex) -> Complex:
 
 def power(base: Complex, exponent: Complex) -> Complex:
     """Raise a number to a power (principal value).
-
-    Args:
-        base: The base.
-        exponent: The exponent.
 
     Raises:
         UndefinedError: Zero is raised to a power that is not positive.
@@ -238,12 +177,7 @@ def _check_range(base: Complex, exponent: Complex) -> None:
 
 
 def root(radicand: Complex, index: int) -> Complex:
-    """Give a root; an odd root of a negative number is negative, as in school.
-
-    Args:
-        radicand: What stands below the sign.
-        index: The root's index, at least 1.
-    """
+    """Return a root; an odd root of a negative number is negative, as in school."""
     if radicand[1] == _lib.fzero and is_negative(radicand) and index % 2:
         return negative(root(negative(radicand), index))
     if index == 2:  # noqa: PLR2004  (the square root has a fast way of its own)
@@ -253,50 +187,20 @@ def root(radicand: Complex, index: int) -> Complex:
     return power(radicand, from_rational(Fraction(1, index)))
 
 
-_REAL: Final = {
-    "exp": _lib.mpf_exp,
-    "log": _lib.mpf_log,
-    "sin": _lib.mpf_sin,
-    "cos": _lib.mpf_cos,
-    "tan": _lib.mpf_tan,
-    "sinh": _lib.mpf_sinh,
-    "cosh": _lib.mpf_cosh,
-    "tanh": _lib.mpf_tanh,
-    "asin": _lib.mpf_asin,
-    "acos": _lib.mpf_acos,
-    "atan": _lib.mpf_atan,
-    "asinh": _lib.mpf_asinh,
-    "acosh": _lib.mpf_acosh,
-    "atanh": _lib.mpf_atanh,
-}
-_COMPLEX: Final = {
-    "exp": _lib.mpc_exp,
-    "log": _lib.mpc_log,
-    "sin": _lib.mpc_sin,
-    "cos": _lib.mpc_cos,
-    "tan": _lib.mpc_tan,
-    "sinh": _lib.mpc_sinh,
-    "cosh": _lib.mpc_cosh,
-    "tanh": _lib.mpc_tanh,
-    "asin": _lib.mpc_asin,
-    "acos": _lib.mpc_acos,
-    "atan": _lib.mpc_atan,
-    "asinh": _lib.mpc_asinh,
-    "acosh": _lib.mpc_acosh,
-    "atanh": _lib.mpc_atanh,
-}
+_NAMES: Final = (
+    *("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("asin", "acos", "atan", "asinh", "acosh", "atanh"),
+)
+_REAL: Final = {name: getattr(_lib, f"mpf_{name}") for name in _NAMES}
+_COMPLEX: Final = {name: getattr(_lib, f"mpc_{name}") for name in _NAMES}
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan"})
 _UNBOUNDED: Final = frozenset({"log", "atan", "asinh", "acosh", "tanh"})
 ELEMENTARY: Final = frozenset(_REAL)
-"""Names of the functions that `apply` knows."""
+"""Names of the functions of `apply`."""
 
 
 def apply(name: str, value: Complex) -> Complex:
     """Apply an elementary function (principal value).
-
-    Args:
-        name: Its name.
-        value: Its argument.
 
     Raises:
         UndefinedError: The argument is a pole.

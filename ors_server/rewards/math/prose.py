@@ -1,13 +1,13 @@
-r"""Answers in running text: behind "the answer is", in the last emphasis, formula or number.
+"""Answers in running text: after "the answer is", in the last emphasis, formula or number.
 
 Conventions:
 
-* what follows the last "the answer is" (a heading "Answer", "Answer:", "答案:") is the answer, and nothing
-  before it counts;
+* the text after the last "the answer is" (a heading "Answer", "Answer:", "答案:") is the answer, and the text
+  before it is ignored;
 * formulas side by side, joined by nothing but a comma, "and" or "or", are one list;
-* a line that is mathematics as it stands, or from one of its words on, is read whole: no number is ever
-  taken out of a formula, whether or not the formula has dollar signs;
-* words in front of a number, and units behind it, are what the text says about it.
+* a line that is mathematics, as a whole or from one of its words on, is parsed whole: no number is ever taken
+  out of a formula, with or without dollar signs;
+* words before a number, and units after it, belong to the sentence.
 """
 
 import re
@@ -16,11 +16,11 @@ from typing import Final, Literal
 
 from ors_server.rewards.math.limits import ANSWER_CHARS, MathError
 from ors_server.rewards.math.normalise import plain
-from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.units import WORDS
 from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
-Found = tuple[Reading, Literal["marker", "formula", "number", "words"]]
+Found = tuple[ParsedAnswer, Literal["marker", "formula", "number", "words"]]
 _MARKER: Final = re.compile(
     r"(?:(?:final[ \t]+)?answer[ \t]{0,3}(?:\([^()\n]{1,40}\))?[ \t*_]{0,6}(?:"
     r"(?:to|for|of)[ \t][^.:?!\n]{1,80}?[ \t]is\b|is\b|(?:would|must|should) be\b|equals\b|:|=|"
@@ -34,7 +34,7 @@ _MARKER: Final = re.compile(
 _CUE: Final = re.compile(
     r"answer|antwort|result|répon|respuesta|resposta|risposta|ответ|답|答案", re.IGNORECASE
 )
-"""What every marker begins with; most answers have none of it."""
+"""The beginning of every marker; most answers have none."""
 _CLOSING: Final = re.compile(r"\.? {0,3}I hope (?:it|this) is correct.*|\n[ \t]{0,8}\n.*", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?:(?<!\\)[.?]|(?<=[A-Za-z]{2})!)(?=\s|$|\*)|\n")
 _STATED: Final = re.compile(r".*(?:\b(?:is|are|be|equals|becomes)\b|=\s|:\s|是|为|為)\s*(.+)", re.DOTALL)
@@ -79,28 +79,20 @@ _FEW_WORDS: Final = 4
 _FORMULA_WORDS: Final = 200
 """Characters of an answer in words inside a formula."""
 _TAIL_CHARS: Final = 8_000
-"""Characters at the end of a text without boxes in which its answer is looked for."""
+"""Characters at the end of a text without boxes in which its answer is searched."""
 _MOST_SENTENCES: Final = 40
-"""Sentences, from the end, in which an answer is looked for."""
+"""Sentences, from the end, in which an answer is searched."""
 _MOST_STARTS: Final = 6
-"""Words of a sentence from which on it is tried as mathematics."""
+"""Words of a sentence from which on it is parsed as mathematics."""
 
 
 def is_prose(text: str) -> bool:
-    """Say whether a text has words that are no mathematics.
-
-    Args:
-        text: A text.
-    """
+    """Return whether a text has words that are not mathematics."""
     return any(word not in _NO_PROSE for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
 
 
 def find_marked(response: str) -> Found | None:
-    """Read what stands behind the last "the answer is"; if there is one, nothing before it counts.
-
-    Args:
-        response: A text without boxes.
-    """
+    """Parse the text after the last "the answer is"; if there is one, the text before it is ignored."""
     rests = marked_texts(response)
     for rest in reversed(rests):
         reading = _first_reading(rest)
@@ -112,11 +104,7 @@ def find_marked(response: str) -> Found | None:
 
 
 def marked_texts(response: str) -> list[str]:
-    """Give what stands behind each of the last "the answer is", in order, without closing remarks.
-
-    Args:
-        response: A text without boxes.
-    """
+    """Return the text after each of the last "the answer is", in order, without closing remarks."""
     response = response[-_TAIL_CHARS:]
     if _CUE.search(response) is None:
         return []
@@ -125,7 +113,7 @@ def marked_texts(response: str) -> list[str]:
 
 
 def _without_emphasis(text: str) -> str:
-    """Take away the end of an emphasis that began before a text, as in `the answer is **5**.`."""
+    """Remove the end of an emphasis that began before a text, as in `the answer is **5**.`."""
     line, newline, rest = text.strip(" *\n").partition("\n")
     if line.count("**") % 2:
         ends = list(_STRONG_END.finditer(line))
@@ -134,11 +122,7 @@ def _without_emphasis(text: str) -> str:
 
 
 def stated_texts(response: str) -> list[str]:
-    """Give the texts that a response states last: behind "the answer is", emphasised, as a sentence.
-
-    Args:
-        response: A text without boxes.
-    """
+    """Return the texts that a response states last: after "the answer is", emphasised, as a sentence."""
     texts: list[str] = []
     for rest in marked_texts(response)[-1:]:
         line = rest.split("\n", 1)[0]
@@ -154,7 +138,7 @@ def stated_texts(response: str) -> list[str]:
     return texts
 
 
-def _first_reading(rest: str) -> Reading | None:
+def _first_reading(rest: str) -> ParsedAnswer | None:
     line = rest.strip()[:ANSWER_CHARS]
     sentence = _SENTENCE.split(line, maxsplit=1)[0]
     texts = [line, line.split("\n", 1)[0], sentence, _REMARK.split(sentence, maxsplit=1)[0]]
@@ -176,7 +160,7 @@ def _first_reading(rest: str) -> Reading | None:
 
 
 def _opening_run(sentence: str) -> str | None:
-    """Give the formulas side by side with which a sentence begins."""
+    """Return the formulas side by side with which a sentence begins."""
     first = _FORMULA.match(sentence)
     if first is None:
         return None
@@ -186,7 +170,7 @@ def _opening_run(sentence: str) -> str | None:
     return sentence[:end]
 
 
-def _try_reading(text: str) -> Reading | None:
+def _try_reading(text: str) -> ParsedAnswer | None:
     if _CODE.search(text):
         return None
     try:
@@ -196,21 +180,17 @@ def _try_reading(text: str) -> Reading | None:
     return reading if reading.is_math else None
 
 
-def _first_number(sentence: str) -> Reading | None:
+def _first_number(sentence: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
     return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
 
 
-def _wordy(sentence: str) -> Reading | None:
+def _wordy(sentence: str) -> ParsedAnswer | None:
     return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
 
 
 def find_last(response: str) -> Found | None:
-    """Read the last emphasised text, or what stands last in the last sentence that has a value.
-
-    Args:
-        response: A text without boxes.
-    """
+    """Parse the last emphasised text, or the last value of the last sentence that has one."""
     tail = response[-_TAIL_CHARS:]
     if not is_prose(tail):
         return None
@@ -234,7 +214,7 @@ def _last_sentences(tail: str) -> Iterator[str]:
 
 
 def _last_value(sentence: str) -> Found | None:
-    """Read what stands last in a sentence: a formula, or a number outside of formulas."""
+    """Parse the last formula of a sentence, or the last number outside of formulas."""
     if _CODE.search(sentence):
         return None
     if not is_prose(sentence) and (reading := _try_reading(sentence)) is not None:
@@ -266,14 +246,14 @@ def _last_formula(sentence: str, formulas: list[re.Match[str]]) -> Found | None:
     return None
 
 
-def _read_stated(sentence: str, end: int) -> Reading | None:
-    """Read what a sentence says that something is, if it says so behind its last formula."""
+def _read_stated(sentence: str, end: int) -> ParsedAnswer | None:
+    """Parse the value that a sentence states after its last formula, if it states one."""
     stated = _STATED.fullmatch(sentence)
     return None if stated is None or stated.start(1) < end else _try_reading(stated[1])
 
 
-def _read_from_word(text: str) -> Reading | None:
-    """Read a text from one of its words on: `we find that x = 2 or x = 3`."""
+def _read_from_word(text: str) -> ParsedAnswer | None:
+    """Parse a text from one of its words on: `we find that x = 2 or x = 3`."""
     for start in list(_START.finditer(text))[:_MOST_STARTS]:
         rest = text[start.start() :]
         reading = _try_reading(rest)
@@ -282,12 +262,12 @@ def _read_from_word(text: str) -> Reading | None:
     return None
 
 
-def _read_number(sentence: str, number: re.Match[str]) -> Reading | None:
+def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
     is_in_formula = _IN_FORMULA.search(sentence[max(number.start() - 20, 0) : number.start()])
     return None if is_in_formula else _try_reading(number[0])
 
 
-def _read_formula(text: str) -> Reading | None:
+def _read_formula(text: str) -> ParsedAnswer | None:
     reading = _try_reading(text)
     is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
     return read(text) if reading is None and is_short and not _CODE.search(text) else reading

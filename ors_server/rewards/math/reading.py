@@ -1,4 +1,4 @@
-"""From the text of one answer to its syntax trees: nearly always one, two where it has two readings."""
+"""Parses the text of one answer into syntax trees: nearly always one, two if it is ambiguous."""
 
 import re
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ from ors_server.rewards.math.vocabulary import CONSTANTS, FUNCTIONS, GREEK
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
 _RUNS: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
 _SIGN: Final = re.compile(r"[\d=<>^_+*/|()\[\]]")
-"""What no answer of nothing but words has."""
+"""Signs that no answer of nothing but words has."""
 _LETTERS: Final = re.compile(r"[A-Za-z][A-Za-z .,'-]+")
 _PRODUCT_LETTERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """One answer, read.
+class ParsedAnswer:
+    """A parsed answer.
 
     Attributes:
-        text: The text that was read, without what stood around it.
-        trees: What it may mean, likeliest first.
-        is_math: Whether it was read as mathematics (or else as words).
+        text: The parsed text, without fences.
+        trees: Its possible meanings, likeliest first.
+        is_math: Whether it was parsed as mathematics (or else as words).
     """
 
     text: str
@@ -47,14 +47,11 @@ class Reading:
     is_math: bool
 
 
-def read(text: str) -> Reading:
-    """Read an answer.
-
-    Args:
-        text: One answer, already unified.
+def read(text: str) -> ParsedAnswer:
+    """Parse one answer, already unified.
 
     Raises:
-        LimitError: It is longer or deeper than the grader reads.
+        LimitError: It is longer or deeper than the grader parses.
     """
     if len(text) > ANSWER_CHARS:
         raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
@@ -68,7 +65,7 @@ def read(text: str) -> Reading:
     trees += [reading for reading in readings_of(text) if reading not in trees]
     trees += [merged for tree in trees if (merged := duration_of(tree)) is not None]
     trees += [mixed for tree in trees if (mixed := _as_mixed(tree)) is not None]
-    return Reading(text, tuple(trees), is_math)
+    return ParsedAnswer(text, tuple(trees), is_math)
 
 
 def _in_words(text: str, *, has_trees: bool) -> list[Node]:
@@ -89,7 +86,7 @@ def _readings(text: str) -> list[Node]:
 
 
 def _is_of_letters(text: str) -> bool:
-    """Say whether no word stands in a text, only letters, and functions and constants by their names."""
+    """Return whether a text has no words, only letters, and functions and constants by their names."""
     return all(run in FUNCTIONS or run in CONSTANTS or run in GREEK for run in _RUNS.findall(text))
 
 
@@ -102,7 +99,7 @@ def _try(text: str, *, is_comma_in_numbers: bool, is_formula: bool) -> Node | No
 
 
 def _as_mixed(tree: Node) -> Node | None:
-    """Read `2 and 1/4` as a mixed number too."""
+    """Parse `2 and 1/4` as a mixed number too."""
     match tree:
         case Listing(
             (Number(int(whole)), Multiply((Number(int(top)), Power(Number(int(bottom)), exponent))) as part),

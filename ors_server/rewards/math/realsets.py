@@ -1,7 +1,7 @@
 """Subsets of the real line: intervals, finite sets, their unions, and the inequalities that describe them.
 
-A set is a sorted list of disjoint spans with rational ends (rounded where they are irrational); two sets
-are equal if their spans are.
+A set is a sorted list of disjoint spans with rational ends (rounded if they are irrational); two sets are
+equal if their spans are.
 """
 
 import math
@@ -11,13 +11,13 @@ from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math import exact, precise
-from ors_server.rewards.math.limits import Budget, InexactError
-from ors_server.rewards.math.numeric import Point
+from ors_server.rewards.math.limits import InexactError, StepBudget
+from ors_server.rewards.math.numeric import SamplePoint
 from ors_server.rewards.math.tree import (
     Add,
+    Brackets,
     Constant,
     Function,
-    Group,
     Listing,
     Multiply,
     Node,
@@ -34,15 +34,16 @@ from ors_server.rewards.math.tree import (
 End = Fraction | float
 _GRAIN: Final = 1 << 90
 _ROUNDED: Final = 1 << 60
-"""One over the distance of ends that are told apart, where they are irrational."""
-_FLIPPED: Final = {"<": ">", ">": "<", "≤": "≥", "≥": "≤", "≠": "≠"}
+"""One over the least distance of distinct irrational ends."""
+FLIPPED: Final = {"<": ">", ">": "<", "≤": "≥", "≥": "≤", "≠": "≠"}
+"""Operators with their sides exchanged."""
 ORDERS: Final = frozenset("<>≤≥")
 """Operators of inequalities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """All numbers between two ends; a single number if they are one."""
+    """All numbers between two ends; a single number if they are equal."""
 
     low: End
     is_low_in: bool
@@ -54,15 +55,11 @@ Spans = list[Span]
 _LINE: Final = Span(low=-math.inf, is_low_in=False, high=math.inf, is_high_in=False)
 
 
-def read_set(node: Node, budget: Budget) -> Spans:
-    """Give the set of real numbers that an answer stands for.
-
-    Args:
-        node: An interval, a set, a union, an inequality or a list of inequalities.
-        budget: What the comparison may still spend.
+def read_set(node: Node, budget: StepBudget) -> Spans:
+    """Return the set of real numbers of an interval, a set, a union, an inequality or a list of inequalities.
 
     Raises:
-        InexactError: It stands for no such set.
+        InexactError: It is not such a set.
         MathError: Its ends have no value that the grader computes.
     """
     reader = _READERS.get(type(node))
@@ -103,7 +100,7 @@ def _meet(first: Spans, second: Spans) -> Spans:
     return _complement(_unite(_complement(first) + _complement(second)))
 
 
-def _end(node: Node, budget: Budget) -> End:
+def _end(node: Node, budget: StepBudget) -> End:
     if node == Constant("inf"):
         return math.inf
     match node:
@@ -112,23 +109,23 @@ def _end(node: Node, budget: Budget) -> End:
         case Add((Constant("inf"),)):
             return math.inf
         case _:
-            return _settle(_value(node, {}, budget))
+            return _rounded(_value(node, {}, budget))
 
 
-def _settle(end: Fraction) -> Fraction:
+def _rounded(end: Fraction) -> Fraction:
     return end if end.denominator < _ROUNDED else Fraction(round(end * _ROUNDED), _ROUNDED)
 
 
-def _value(node: Node, values: dict[str, int], budget: Budget) -> Fraction:
+def _value(node: Node, values: dict[str, int], budget: StepBudget) -> Fraction:
     try:
         return Fraction(exact.evaluate(node, budget, values))
     except InexactError:
         pass
     reals = {name: precise.from_rational(value) for name, value in values.items()}
-    return precise.to_fraction(Point(reals, budget).read(node), _GRAIN)
+    return precise.to_fraction(SamplePoint(reals, budget).read(node), _GRAIN)
 
 
-def _read_group(node: Group, budget: Budget) -> Spans:
+def _read_group(node: Brackets, budget: StepBudget) -> Spans:
     if len(node.items) != 2:  # noqa: PLR2004  (an interval has two ends)
         raise InexactError("a tuple")
     low, high = (_end(item, budget) for item in node.items)
@@ -138,19 +135,19 @@ def _read_group(node: Group, budget: Budget) -> Spans:
     return [Span(low, is_low_in and low != -math.inf, high, is_high_in and high != math.inf)]
 
 
-def _read_finite(node: Set, budget: Budget) -> Spans:
+def _read_finite(node: Set, budget: StepBudget) -> Spans:
     ends = [_end(item, budget) for item in node.items]
     return _unite([Span(end, is_low_in=True, high=end, is_high_in=True) for end in ends])
 
 
-def _read_operation(node: SetOperation, budget: Budget) -> Spans:
+def _read_operation(node: SetOperation, budget: StepBudget) -> Spans:
     left, right = read_set(node.left, budget), read_set(node.right, budget)
     if node.operator == "∪":
         return _unite(left + right)
     return _meet(left, right if node.operator == "∩" else _complement(right))
 
 
-def _read_difference(node: Add, budget: Budget) -> Spans:
+def _read_difference(node: Add, budget: StepBudget) -> Spans:
     match node:
         case Add((left, Multiply((Number(-1), (Set() | SetOperation()) as right)))):
             return _meet(read_set(left, budget), _complement(read_set(right, budget)))
@@ -158,7 +155,7 @@ def _read_difference(node: Add, budget: Budget) -> Spans:
             raise InexactError("a sum")
 
 
-def _read_constant(node: Constant, _: Budget) -> Spans:
+def _read_constant(node: Constant, _: StepBudget) -> Spans:
     if node.name == "reals":
         return [_LINE]
     if node.name == "empty":
@@ -166,8 +163,8 @@ def _read_constant(node: Constant, _: Budget) -> Spans:
     raise InexactError(node.name)
 
 
-def _read_listing(node: Listing, budget: Budget) -> Spans:
-    if not all(isinstance(item, Relation) and item.operators[0] in _FLIPPED for item in node.items):
+def _read_listing(node: Listing, budget: StepBudget) -> Spans:
+    if not all(isinstance(item, Relation) and item.operators[0] in FLIPPED for item in node.items):
         raise InexactError("a list")
     if len(symbols(node)) != 1:
         raise InexactError("more than one variable")
@@ -179,10 +176,10 @@ def _read_listing(node: Listing, budget: Budget) -> Spans:
     return _unite([span for part in parts for span in part]) if is_union else met
 
 
-def _read_relation(node: Relation, budget: Budget) -> Spans:
+def _read_relation(node: Relation, budget: StepBudget) -> Spans:
     if node.operators == ("∈",):
         return read_set(node.sides[1], budget)
-    if not set(node.operators) <= _FLIPPED.keys():
+    if not set(node.operators) <= FLIPPED.keys():
         raise InexactError("a relation that is no inequality")
     sides = _with_variable(node)
     spans = [_LINE]
@@ -192,7 +189,7 @@ def _read_relation(node: Relation, budget: Budget) -> Spans:
 
 
 def _with_variable(node: Relation) -> tuple[Node, ...]:
-    """Put a symbol in place of what is bounded, if that is a function's value: `0 < f(x) < 1`."""
+    """Put a symbol in place of a bounded function value: `0 < f(x) < 1`."""
     if len(symbols(node)) != 1:
         raise InexactError("more than one variable")
     functions = [side for side in node.sides if isinstance(side, Unknown)]
@@ -202,14 +199,14 @@ def _with_variable(node: Relation) -> tuple[Node, ...]:
     return node.sides
 
 
-def _solve(operator: str, left: Node, right: Node, budget: Budget) -> Spans:
+def _solve(operator: str, left: Node, right: Node, budget: StepBudget) -> Spans:
     if isinstance(right, Function) and right.name == "abs":
-        return _solve(_FLIPPED[operator], right, left, budget)
+        return _solve(FLIPPED[operator], right, left, budget)
     if isinstance(left, Function) and left.name == "abs":
         inner = left.arguments[0]
         above, below = (
             _solve(operator, inner, right, budget),
-            _solve(_FLIPPED[operator], inner, negate(right), budget),
+            _solve(FLIPPED[operator], inner, negate(right), budget),
         )
         return _meet(above, below) if operator in "<≤≠" else _unite(above + below)
     gap = Add((left, negate(right)))
@@ -224,7 +221,7 @@ def _solve(operator: str, left: Node, right: Node, budget: Budget) -> Spans:
         raise InexactError("an inequality that is not linear")
     end = -at_zero / slope
     end = end if _is_plain(at_zero, slope) else Fraction(round(end * _ROUNDED), _ROUNDED)
-    return _half_line(operator if slope > 0 else _FLIPPED[operator], end)
+    return _half_line(operator if slope > 0 else FLIPPED[operator], end)
 
 
 def _is_plain(*numbers: Fraction) -> bool:
@@ -240,7 +237,7 @@ def _half_line(operator: str, end: Fraction) -> Spans:
 
 
 _READERS: Final[dict[type, Callable[..., Spans]]] = {
-    Group: _read_group,
+    Brackets: _read_group,
     Set: _read_finite,
     SetOperation: _read_operation,
     Add: _read_difference,

@@ -1,10 +1,10 @@
-"""Equations and inequalities: what they name, what they say, and when two of them say the same.
+"""Equations and inequalities: their names, their values, and when two of them are equal.
 
-Conventions: `x = 5`, `f(x) = 5`, `AB = 5`, `A:B = 5` name a value, and a side that names nothing is
-compared with that value alone; a sum on the left (`x + z = 1`) names nothing. Two equations are equal if
-the differences of their sides are, up to a constant factor; two inequalities, up to a positive one. A chain
-(`3 + 5 = 8`, `x = 1 + 1 = 2`) has a value only if it is true; its first side says what is computed, also
-where that is a sum (`m + n = 7 + 9 = 16`). What follows `≈` is a remark.
+Conventions: `x = 5`, `f(x) = 5`, `AB = 5`, `A:B = 5` name a value, and a side that names nothing is compared
+with that value alone; a sum on the left (`x + z = 1`) names nothing. Two equations are equal if the
+differences of their sides are, up to a constant factor; two inequalities, up to a positive one. A chain (`3 +
+5 = 8`, `x = 1 + 1 = 2`) has a value only if it is true; its first side names the value, even if it is a sum
+(`m + n = 7 + 9 = 16`). The text after `≈` is a remark.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from typing import Final
 
 from ors_server.rewards.math import modular, precise
 from ors_server.rewards.math.identity import real_points
-from ors_server.rewards.math.limits import Budget, InexactError, LimitError, MathError, UndefinedError
-from ors_server.rewards.math.numeric import Point, agree
-from ors_server.rewards.math.realsets import ORDERS
+from ors_server.rewards.math.limits import InexactError, LimitError, MathError, StepBudget, UndefinedError
+from ors_server.rewards.math.numeric import SamplePoint, agree
+from ors_server.rewards.math.realsets import FLIPPED, ORDERS
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Add,
     Binder,
+    Brackets,
     Constant,
     Function,
-    Group,
     Listing,
     Multiply,
     Node,
@@ -35,18 +35,15 @@ from ors_server.rewards.math.tree import (
 )
 
 Same = Callable[[Node, Node], bool]
-_FLIPPED: Final = {"<": ">", ">": "<", "≤": "≥", "≥": "≤", "=": "=", "≠": "≠"}
+_REVERSED: Final = FLIPPED | {"=": "="}
 _POINTS: Final = 4
 _NAME_PARTS: Final = 6
 
 
 def is_name(node: Node) -> bool:
-    r"""Say whether a node names a value.
+    r"""Return whether a node names a value.
 
     A symbol does, and `f(x)`, `AB`, `P(A)`, `∠ABC`, `A:B`, `dy/dx`, `\cos A`, a limit, an integral.
-
-    Args:
-        node: One side of an equation.
     """
     match node:
         case Symbol() | Unknown() | Binder("lim" | "int") | Constant("e" | "i"):
@@ -74,11 +71,7 @@ def _is_product_name(factors: tuple[Node, ...]) -> bool:
 
 
 def without_remark(node: Node) -> Node:
-    """Drop what stands behind `≈`, unless only a name stands before it.
-
-    Args:
-        node: Any answer.
-    """
+    """Drop what follows `≈`, unless only a name precedes it."""
     if not isinstance(node, Relation) or "≈" not in node.operators:
         return node
     cut = node.operators.index("≈")
@@ -90,11 +83,9 @@ def without_remark(node: Node) -> Node:
 
 
 def split_name(node: Node, same: Same) -> tuple[Node | None, Node] | None:
-    """Give the name and the value of an equation, or none if it states no value.
+    """Return the name and the value of an equation, or `None` if it states no value.
 
-    Args:
-        node: Any answer; one that is no relation is a value without a name.
-        same: Says whether two values are equal, for the members of a chain.
+    A node that is not a relation is a value without a name. `same` compares the members of a chain.
     """
     if not isinstance(node, Relation):
         return None, node
@@ -120,29 +111,19 @@ def _repeats(name: Node, value: Node) -> bool:
 
 
 def as_assignments(node: Node) -> Node:
-    """Turn `(x, y) = (1, 2)` into `x = 1, y = 2`.
-
-    Args:
-        node: Any answer.
-    """
+    """Convert `(x, y) = (1, 2)` to `x = 1, y = 2`."""
     match node:
-        case Relation(("=",), (Group(_, _, names), Group(_, _, values))) if len(names) == len(values) and all(
-            map(is_name, names)
-        ):
+        case Relation(("=",), (Brackets(_, _, names), Brackets(_, _, values))) if len(names) == len(
+            values
+        ) and all(map(is_name, names)):
             pairs = zip(names, values, strict=True)
             return Listing(tuple(Relation(("=",), pair) for pair in pairs), ",")
         case _:
             return node
 
 
-def same_relation(first: Relation, second: Relation, same: Same, budget: Budget) -> bool:
-    """Say whether two relations say the same.
-
-    Args:
-        first: One.
-        second: The other.
-        same: Says whether two sides are equal.
-        budget: What the comparison may still spend.
+def same_relation(first: Relation, second: Relation, same: Same, budget: StepBudget) -> bool:
+    """Return whether two relations are equal.
 
     Raises:
         LimitError: The comparison would take more than the grader spends.
@@ -169,7 +150,9 @@ def _same_sides(first: Relation, second: Relation, same: Same) -> bool:
 
 
 def _reverse(node: Relation) -> Relation:
-    operators = tuple(_FLIPPED.get(operator, f"{operator} reversed") for operator in reversed(node.operators))
+    operators = tuple(
+        _REVERSED.get(operator, f"{operator} reversed") for operator in reversed(node.operators)
+    )
     return Relation(operators, node.sides[::-1])
 
 
@@ -177,7 +160,7 @@ def _ascending(node: Relation) -> Relation:
     return _reverse(node) if node.operators[0] in ">≥" else node
 
 
-def _proportional(first: Node, second: Node, budget: Budget, *, is_signed: bool) -> bool:
+def _proportional(first: Node, second: Node, budget: StepBudget, *, is_signed: bool) -> bool:
     try:
         if not _proportional_modulo(first, second, budget):
             return False
@@ -188,7 +171,7 @@ def _proportional(first: Node, second: Node, budget: Budget, *, is_signed: bool)
     return _proportional_at_points(first, second, budget, is_signed=is_signed)
 
 
-def _proportional_modulo(first: Node, second: Node, budget: Budget) -> bool:
+def _proportional_modulo(first: Node, second: Node, budget: StepBudget) -> bool:
     pairs: list[tuple[int, int]] = []
     for point in range(2 * _POINTS):
         try:
@@ -203,11 +186,11 @@ def _proportional_modulo(first: Node, second: Node, budget: Budget) -> bool:
     return all((mine * right - theirs * left) % modular.PRIME == 0 for mine, theirs in pairs)
 
 
-def _proportional_at_points(first: Node, second: Node, budget: Budget, *, is_signed: bool) -> bool:
+def _proportional_at_points(first: Node, second: Node, budget: StepBudget, *, is_signed: bool) -> bool:
     names = sorted(symbols(first) | symbols(second))
     quotients: list[precise.Complex] = []
     for values in real_points(names):
-        mine, theirs = Point(values, budget), Point(values, budget)
+        mine, theirs = SamplePoint(values, budget), SamplePoint(values, budget)
         try:
             quotients.append(precise.divide(mine.read(first), theirs.read(second)))
         except UndefinedError:

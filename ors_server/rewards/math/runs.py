@@ -1,8 +1,8 @@
-r"""Runs of letters: a product of letters, a word or a unit, by what stands around them.
+r"""Runs of letters: a product of letters, a word or a unit, by the text around them.
 
-Conventions: in an exponent or an index all letters are factors (`x^{at}`); so are those of a short run that a
-sign of an operation or a bracket touches (`at+2`, `\frac{in}{2}`); elsewhere a short word is a word. Where
-both are possible, `is_formula` reads the letters as factors, and the caller compares both readings.
+Conventions: in an exponent or an index all letters are factors (`x^{at}`); so are those of a short run beside
+an operator or a bracket (`at+2`, `\frac{in}{2}`); elsewhere a short word is a word. If both are possible,
+`is_formula` makes the letters factors, and the caller compares both readings.
 """
 
 import re
@@ -15,11 +15,11 @@ from ors_server.rewards.math.vocabulary import COMMANDS, CONSTANTS, FUNCTIONS, G
 _LONGEST: Final = 3
 """Letters of a run that may be a product."""
 _LOOK_BACK: Final = 24
-"""Tokens before a letter among which the sign of a sum is looked for."""
+"""Tokens before a letter among which the sign of a sum is searched."""
 _ANSWERS: Final = frozenset(
     {"no", "yes", "all", "odd", "any", "red", "one", "two", "six", "ten", "not", "per"}
 )
-"""Short words that may be an answer by themselves, or stand in a unit."""
+"""Short words that may be an answer by themselves, or part of a unit."""
 _SEPARATORS: Final = frozenset({"and", "or"})
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "%", "°", "!", "'", "rbar", "⌋", "⌉", "⟩", "‖"})
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "⟨", "\\\\", "&"})
@@ -33,7 +33,7 @@ _LONE_UNIT: Final = re.compile(
     rf"\d(?:\s|\\[ ,;])*(?:\\(?:text|mathrm)\{{)?\s*[{''.join(sorted(LONE_LETTERS))}](?![A-Za-z])|"
     r"(?<![A-Za-z\\])[fghFGH](?:\\left)?\((?![A-Za-z0-9]\)|\\[a-z]+\))"
 )
-"""A letter behind a number that may be a unit, and one before a bracket that may be a function."""
+"""A letter after a number that may be a unit, and one before a bracket that may be a function."""
 _UNIT: Final = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<power>\^(?:\{(-?\d)\}|(-?\d)))|(?P<over>/)|"
     r"(?P<gap>(?:\s|~|\\[ ,;:!]|\\cdot(?![A-Za-z])|\*|\.)+)"
@@ -41,11 +41,7 @@ _UNIT: Final = re.compile(
 
 
 def is_ambiguous(text: str) -> bool:
-    """Say whether letters of a text may be a unit, a word or a function as well as factors.
-
-    Args:
-        text: One answer, already unified.
-    """
+    """Return whether letters of a text may be a unit, a word or a function as well as factors."""
     if _LONE_UNIT.search(text) is not None:
         return True
     return any(run.lower() in _SHORT for run in _SHORT_RUN.findall(text))
@@ -54,15 +50,9 @@ def is_ambiguous(text: str) -> bool:
 def is_in_formula(
     run: str, before: list[Token], text: str, end: int, *, is_spaced: bool, is_formula: bool
 ) -> bool:
-    """Say whether a short run of letters is a product, by the token before it and the text behind it.
+    """Return whether a short run of letters is a product, by the tokens before it and the text from `end` on.
 
-    Args:
-        run: The letters.
-        before: The tokens before it.
-        text: The text.
-        end: Where the run ends in it.
-        is_spaced: Whether white space stands before it.
-        is_formula: Whether all that may be factors are.
+    `is_spaced` tells whether white space precedes it; `is_formula` makes all possible factors factors.
     """
     if len(run) > _LONGEST:
         return False
@@ -112,11 +102,7 @@ def _beside(name: str) -> str:
 
 
 def is_term_end(before: list[Token]) -> bool:
-    """Say whether a letter behind these tokens would belong to the last term of a sum: no unit does.
-
-    Args:
-        before: The tokens before it.
-    """
+    """Return whether a letter after these tokens would be part of the last term of a sum, and not a unit."""
     for place in range(len(before) - 1, max(0, len(before) - _LOOK_BACK), -1):
         kind, value, _ = before[place]
         if kind in ("relation", "separator") or (kind == "operator" and value in _OPENERS):
@@ -127,11 +113,7 @@ def is_term_end(before: list[Token]) -> bool:
 
 
 def unit_pieces(content: str) -> list[Token] | None:
-    r"""Read the unit that a command sets upright (`m\,s^{-2}`) as tokens, or give none if it is no unit.
-
-    Args:
-        content: What stands between the braces.
-    """
+    r"""Return the tokens of a unit that a command sets upright (`m\,s^{-2}`), or `None` if it is none."""
     pieces: list[Token] = []
     position = 0
     while position < len(content):

@@ -1,4 +1,4 @@
-"""A place in the text of an answer, and the tokens that were cut from it so far."""
+"""A position in the text of an answer, and the tokens so far."""
 
 from ors_server.rewards.math.braces import find_closing
 from ors_server.rewards.math.limits import SyntaxUnknownError
@@ -7,14 +7,12 @@ Token = tuple[str, str, bool]
 
 
 class Scanner:
-    """Knows where it is, what it has found, and whether white space stood before.
+    """Reads the text of an answer.
 
     Attributes:
-        text: The text.
         position: Index of the next character.
         is_spaced: Whether white space was just read.
-        is_spaced_before: Whether white space stands before the token that is being read.
-        tokens: What was found.
+        is_spaced_before: Whether white space precedes the token that is being read.
     """
 
     def __init__(self, text: str) -> None:
@@ -25,21 +23,12 @@ class Scanner:
         self.tokens: list[Token] = []
 
     def add(self, kind: str, value: str) -> None:
-        """Add a token.
-
-        Args:
-            kind: Its kind.
-            value: Its value.
-        """
+        """Add a token."""
         self.tokens.append((kind, value, self.is_spaced_before))
         self.is_spaced_before = False
 
     def lay_out(self, name: str) -> None:
-        """Take in a command that only lays out.
-
-        Args:
-            name: The command.
-        """
+        """Read a command that is only layout."""
         self.is_spaced = True
         if name in ("left", "right") and self.position < len(self.text):
             following = self.text[self.position]
@@ -52,7 +41,7 @@ class Scanner:
             self.argument()
 
     def argument(self) -> str:
-        """Take the argument of a command as it is written: a group in braces, or one character."""
+        """Read the argument of a command: a group in braces, or one character."""
         rest = self.text[self.position :].lstrip(" *")
         start = len(self.text) - len(rest)
         if not rest.startswith("{"):

@@ -1,8 +1,8 @@
-r"""Texts that no grammar reads, as the tokens that carry their meaning.
+r"""Texts that no grammar parses, as the tokens that carry their meaning.
 
-What only lays out is left out: white space, `\left`, fences, the type of letters, quotation marks, closing
-punctuation, braces around one token. All else is kept in order: braces, signs, indices, the case of letters
-and of commands. Only whole words of English lose their case, their article and their plural.
+Layout is left out: white space, `\left`, fences, the type of letters, quotation marks, closing punctuation,
+braces around one token. All else is kept in order: braces, signs, indices, the case of letters and of
+commands. Only whole words of English lose their case, their article and their plural.
 """
 
 import re
@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(
 _STRONG: Final = re.compile(r"(?<![\w)}\]])\*\*([^*\n]+)\*\*(?![\w({\[])")
 _CURRENCY: Final = "$"
 _WORD: Final = 4
-"""Letters of a run that is surely a word and no product of letters."""
+"""Letters of a run that is surely a word and not a product of letters."""
 _NAME: Final = re.compile(r"[^aeiou][aeiou][^aeiou]|amy|ann|ava|eli|eve|ian|joe|leo|mia|sue|zoe|ali|abe|guy")
 """Runs of three letters that are first names, if they begin with a capital."""
 _ARTICLES: Final = frozenset({"a", "an", "the"})
@@ -40,11 +40,7 @@ _TABLES: Final = (_ALIASES, FUNCTIONS, GREEK, COMMANDS, RELATIONS, BINDERS, SEPA
 
 
 def stream(text: str) -> tuple[str, ...]:
-    """Give the pieces of a text that carry its meaning, in order.
-
-    Args:
-        text: One answer, already unified and without fences around it.
-    """
+    """Return the pieces of a text, already unified and without fences, that carry its meaning, in order."""
     text = _STRONG.sub(r"\1", text)
     is_currency_kept = text.replace("\\$", "").count(_CURRENCY) % 2 == 1
     pieces: list[str] = []
@@ -57,11 +53,7 @@ def stream(text: str) -> tuple[str, ...]:
 
 
 def fold_word(run: str) -> str:
-    """Give a word of English without its case; a run that may be letters side by side is given back.
-
-    Args:
-        run: Letters.
-    """
+    """Return a word of English without its case; a run that may be a product of letters is unchanged."""
     is_styled = run.islower() or run.isupper() or run.istitle()
     lower = run.casefold()
     if lower in GREEK:
@@ -71,11 +63,7 @@ def fold_word(run: str) -> str:
 
 
 def singular(word: str) -> str:
-    """Give a word without the ending of its plural.
-
-    Args:
-        word: A word without case.
-    """
+    """Return a word without the ending of its plural."""
     return word.rstrip("s") if len(word) >= _WORD and word.islower() else word
 
 
@@ -95,7 +83,7 @@ def _add(pieces: list[str], kind: str, found: str) -> None:
 
 
 def _without_braces(pieces: list[str]) -> list[str]:
-    """Leave out braces around one token, around the whole, and behind a command that sets text."""
+    """Drop braces around one token, around the whole, and after a command that sets text."""
     kept: list[str] = []
     opened: list[tuple[int, bool]] = []
     for piece in pieces:
@@ -130,7 +118,7 @@ def _without_edges(pieces: list[str]) -> list[str]:
 
 
 def _is_postfix(pieces: list[str]) -> bool:
-    """Say whether the last piece is a factorial or a prime: a sign behind a value that is no word."""
+    """Return whether the last piece is a factorial or a prime: a sign after a value that is not a word."""
     before = pieces[-2] if len(pieces) > 1 else ""
     return pieces[-1] in "!'" and not (before.isalpha() and len(before) >= _WORD - 1)
 

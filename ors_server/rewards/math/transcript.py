@@ -1,9 +1,9 @@
-r"""What of a transcript is the answerer's text: his turn, without thinking, without programs.
+"""The answerer's text in a transcript: one turn, without reasoning and programs.
 
 Conventions: the turn ends at a token that ends turns, or where the transcript goes on with a next question
-behind an answer; thinking is cut as for every reward (`reading/answer_text.py`); the source of a program (a
-fenced block of a programming language, `[asy]`) is no place for an answer, what it printed (a fenced block
-of `output`) is one if nothing else is.
+after an answer; reasoning is removed as for every reward (`reading/answer_text.py`); the source of a program
+(a fenced block of a programming language, `[asy]`) is not searched for an answer, its output (a fenced block
+of `output`) is if there is nothing else.
 """
 
 import re
@@ -28,11 +28,7 @@ _DRAWING_END: Final = "[/asy]"
 
 
 def clean(response: str) -> str:
-    """Cut a response at the end of the answerer's turn and drop its thinking.
-
-    Args:
-        response: A response as it came.
-    """
+    """Cut a response at the end of the answerer's turn and remove its reasoning."""
     response = (cut_reasoning(response) or "")[-2 * RESPONSE_CHARS :]
     answered = _ANSWERED.search(response)
     following = None if answered is None else _NEXT.search(response, answered.end())
@@ -40,15 +36,8 @@ def clean(response: str) -> str:
 
 
 def without_programs(text: str) -> tuple[str, str]:
-    """Give a text without its programs, and what the last of them printed.
-
-    Args:
-        text: A response, cleaned.
-    """
-    if "```" in text:
-        text, printed = _split_fences(text)
-    else:
-        printed = ""
+    """Return a text without its programs, and the output of the last one."""
+    text, printed = _split_fences(text) if "```" in text else (text, "")
     return _without_drawings(text), printed
 
 
@@ -70,7 +59,7 @@ def _split_fences(text: str) -> tuple[str, str]:
 
 
 def _sort(kind: str, block: str, printed: str) -> tuple[str, bool]:
-    """Say what was printed last, and whether a fenced block is the answerer's text."""
+    """Return the last output, and whether a fenced block is the answerer's text."""
     if kind in _OUTPUTS:
         return block.strip(), False
     return printed, kind not in _LANGUAGES

@@ -1,10 +1,10 @@
 """The syntax tree of an answer: frozen data, no behaviour.
 
-An `Expression` has one value once its symbols have values; an `Answer` is an expression or something that an
-expression cannot be: a list, a set, an interval, a relation, a matrix, a quantity, words.
+An `Expression` has one value once its symbols have values; an answer is an expression, or a list, a set, an
+interval, a relation, a matrix, a quantity or words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -16,9 +16,9 @@ class Number:
 
     value: int | Fraction
     places: int = 0
-    """Digits that were written after the decimal point."""
+    """Digits after the decimal point."""
     digits: int = 0
-    """Significant digits that were written, if the number was written as a decimal, else 0."""
+    """Significant digits, if the number was written as a decimal, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Several items in brackets, whose kinds are kept: a tuple, a point, an interval, a vector."""
+class Brackets:
+    """Several items in brackets of these kinds: a tuple, a point, an interval, a vector."""
 
     opening: str
     closing: str
@@ -122,7 +122,7 @@ class Listing:
 
     items: "tuple[Node, ...]"
     joiner: str
-    """What stood between them: `,`, `;`, `and` or `or`."""
+    """What separates them: `,`, `;`, `and` or `or`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +144,11 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with a unit, a currency, a percent sign or words behind it."""
+    """A value with a unit, a currency, a percent sign or words after it."""
 
     value: "Node"
     unit: str
-    """Canonical name: `cm^2`, `$`, `%`, `°`; words that are no known unit stand behind a `~`."""
+    """Canonical name: `cm^2`, `$`, `%`, `°`; words that are not a known unit follow a `~`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,59 +168,55 @@ class Based:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """An answer in words, or in signs that no grammar reads."""
+    """An answer in words, or in signs that no grammar parses."""
 
     text: str
     """Normalised: lower case, single spaces, no closing punctuation."""
     tokens: tuple[str, ...] = ()
-    """What is compared: its tokens, with the case of all that is no word of English."""
+    """What is compared: its tokens, with the case of everything but words of English."""
 
 
 Expression = (
     Number | Symbol | Constant | Add | Multiply | Power | PlusMinus | Function | Unknown | Binder | Matrix
 )
-Node = Expression | Relation | Group | Set | Listing | SetOperation | Quantity | Ratio | Based | Words
+Node = Expression | Relation | Brackets | Set | Listing | SetOperation | Quantity | Ratio | Based | Words
 
 ONE = Number(1)
 MINUS_ONE = Number(-1)
 
 
 def negate(node: Node) -> Node:
-    """Give the node with the opposite sign.
-
-    Args:
-        node: What is negated.
-    """
+    """Return the node with the opposite sign."""
     if isinstance(node, Number):
         return Number(-node.value, node.places, node.digits)
     return Multiply((MINUS_ONE, node))
 
 
 def invert(node: Node) -> Node:
-    """Give one over the node.
-
-    Args:
-        node: What is inverted.
-    """
+    """Return one over the node."""
     return Power(node, MINUS_ONE)
 
 
-def children(node: Node) -> tuple[Node, ...]:
-    """Give the nodes right below one, in order.
+def product_of(factors: Sequence[Node]) -> Node:
+    """Return the product of factors: 1 for none, the factor itself for one."""
+    return Multiply(tuple(factors)) if len(factors) > 1 else factors[0] if factors else ONE
 
-    Args:
-        node: The node.
-    """
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the child nodes of a node, in order."""
     below = _BELOW.get(type(node))
     return () if below is None else below(node)
 
 
-def symbols(node: Node) -> frozenset[str]:
-    """Give the names of all free symbols below a node.
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes of its tree, each before its children."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
 
-    Args:
-        node: The node.
-    """
+
+def symbols(node: Node) -> frozenset[str]:
+    """Return the names of all free symbols of a tree."""
     found: set[str] = set()
     pending = [node]
     bound: set[str] = set()
@@ -235,12 +231,7 @@ def symbols(node: Node) -> frozenset[str]:
 
 
 def contains(node: Node, kinds: type | tuple[type, ...]) -> bool:
-    """Say whether a node of some kind stands at or below a node.
-
-    Args:
-        node: Where to look.
-        kinds: The kinds looked for.
-    """
+    """Return whether a tree has a node of some kinds."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -256,7 +247,7 @@ _BELOW: Final[dict[type, Callable[[Any], tuple[Node, ...]]]] = {
     Function: lambda node: node.arguments,
     Unknown: lambda node: node.arguments,
     Relation: lambda node: node.sides,
-    Group: lambda node: node.items,
+    Brackets: lambda node: node.items,
     Set: lambda node: node.items,
     Listing: lambda node: node.items,
     Ratio: lambda node: node.parts,
@@ -267,4 +258,4 @@ _BELOW: Final[dict[type, Callable[[Any], tuple[Node, ...]]]] = {
     Binder: lambda node: (*node.bounds, node.body),
     Matrix: lambda node: tuple(cell for row in node.rows for cell in row),
 }
-"""What stands right below a node of each kind; below the others stands nothing."""
+"""The children of a node of each kind; other nodes have none."""

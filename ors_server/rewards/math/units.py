@@ -1,7 +1,7 @@
-"""Units, currencies and the words behind a number.
+"""Units, currencies and the words after a number.
 
 A unit's canonical name is a product of base names with exponents in alphabetical order (`h^-1 km`). Words
-that are no unit ("apples", "different ways") are kept behind a `~`, so that they can be told from units and
+that are not a unit ("apples", "different ways") are kept after a `~`, so that they can be recognised and
 dropped.
 """
 
@@ -9,61 +9,64 @@ import re
 from fractions import Fraction
 from typing import Final
 
-_SYNONYMS_BY_UNIT: Final = {
-    "mm": "mm millimeter millimeters millimetre millimetres",
-    "cm": "cm cms centimeter centimeters centimetre centimetres",
-    "dm": "dm decimeter decimeters",
-    "m": "m meter meters metre metres",
-    "km": "km kms kilometer kilometers kilometre kilometres",
-    "in": "in inch inches",
-    "ft": "ft foot feet",
-    "yd": "yd yds yard yards",
-    "mi": "mi mile miles",
-    "mg": "mg milligram milligrams",
-    "g": "g gram grams gm",
-    "kg": "kg kgs kilogram kilograms kilo kilos",
-    "lb": "lb lbs pound pounds",
-    "oz": "oz ounce ounces",
-    "t": "ton tons tonne tonnes",
-    "ms": "ms millisecond milliseconds",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hrs hour hours",
-    "d": "day days",
-    "wk": "week weeks",
-    "mo": "month months",
-    "yr": "yr yrs year years",
-    "ml": "ml milliliter milliliters millilitre",
-    "l": "l liter liters litre litres",
-    "gal": "gal gallon gallons",
-    "$": "$ dollar dollars usd",
-    "¢": "¢ cent cents",
-    "€": "€ euro euros eur",
-    "£": "£ gbp",
-    "¥": "¥ yuan yen rmb cny jpy",
-    "₹": "₹ rupee rupees inr rs",
-    "%": "% percent percentage pct percents",
-    "°": "° degree degrees deg",
-    "u": "unit units",
-    "rad": "rad radian radians",
-    "j": "j joule joules",
-    "n": "n newton newtons",
-    "w": "watt watts",
-    "kw": "kw kilowatt kilowatts",
-    "kj": "kj kilojoule kilojoules",
-    "kpa": "kpa kilopascal kilopascals",
-    "mol": "mol mole moles",
-    "khz": "khz kilohertz",
-    "mhz": "mhz megahertz",
-    "ohm": "ohm ohms",
-    "acre": "acre acres",
-    "ha": "hectare hectares",
-    "v": "volt volts",
-    "hz": "hz hertz",
-    "am": "am a.m",
-    "pm": "pm p.m",
-}
-_UNITS: Final = {word: unit for unit, words in _SYNONYMS_BY_UNIT.items() for word in words.split()}
+from ors_server.rewards.math.vocabulary import names_by_word
+
+_UNITS: Final = names_by_word(
+    {
+        "mm": "mm millimeter millimeters millimetre millimetres",
+        "cm": "cm cms centimeter centimeters centimetre centimetres",
+        "dm": "dm decimeter decimeters",
+        "m": "m meter meters metre metres",
+        "km": "km kms kilometer kilometers kilometre kilometres",
+        "in": "in inch inches",
+        "ft": "ft foot feet",
+        "yd": "yd yds yard yards",
+        "mi": "mi mile miles",
+        "mg": "mg milligram milligrams",
+        "g": "g gram grams gm",
+        "kg": "kg kgs kilogram kilograms kilo kilos",
+        "lb": "lb lbs pound pounds",
+        "oz": "oz ounce ounces",
+        "t": "ton tons tonne tonnes",
+        "ms": "ms millisecond milliseconds",
+        "s": "s sec secs second seconds",
+        "min": "min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "d": "day days",
+        "wk": "week weeks",
+        "mo": "month months",
+        "yr": "yr yrs year years",
+        "ml": "ml milliliter milliliters millilitre",
+        "l": "l liter liters litre litres",
+        "gal": "gal gallon gallons",
+        "$": "$ dollar dollars usd",
+        "¢": "¢ cent cents",
+        "€": "€ euro euros eur",
+        "£": "£ gbp",
+        "¥": "¥ yuan yen rmb cny jpy",
+        "₹": "₹ rupee rupees inr rs",
+        "%": "% percent percentage pct percents",
+        "°": "° degree degrees deg",
+        "u": "unit units",
+        "rad": "rad radian radians",
+        "j": "j joule joules",
+        "n": "n newton newtons",
+        "w": "watt watts",
+        "kw": "kw kilowatt kilowatts",
+        "kj": "kj kilojoule kilojoules",
+        "kpa": "kpa kilopascal kilopascals",
+        "mol": "mol mole moles",
+        "khz": "khz kilohertz",
+        "mhz": "mhz megahertz",
+        "ohm": "ohm ohms",
+        "acre": "acre acres",
+        "ha": "hectare hectares",
+        "v": "volt volts",
+        "hz": "hz hertz",
+        "am": "am a.m",
+        "pm": "pm p.m",
+    }
+)
 _COMPOUNDS: Final = {
     "mph": (("mi", 1), ("h", -1)),
     "kmh": (("km", 1), ("h", -1)),
@@ -94,24 +97,20 @@ _FACTORS: Final = {
 """Exact by definition: the international yard and pound agreement of 1959, the SI, and the calendar's day."""
 WORDS: Final = frozenset(_UNITS) | frozenset(_COMPOUNDS)
 MIXED: Final = frozenset({"kW", "kJ", "kPa", "kHz", "mL"})
-"""Units with a capital behind a small letter, which else are products."""
+"""Units with a capital after a small letter, which else are products."""
 LONE_LETTERS: Final = frozenset("mgslhtNJWVL")
-"""Letters that stand for a unit when a space parts them from a number."""
+"""Letters that are units if a space separates them from a number."""
 CURRENCIES: Final = "$€£¥₹¢"
 CURRENCY_CODES: Final = frozenset({"usd", "eur", "gbp", "rmb", "cny", "jpy", "inr", "rs"})
-"""Codes that stand before an amount."""
+"""Codes before an amount."""
 _MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
-"""A prefix that only its case tells from `milli`."""
+"""A prefix that only its case distinguishes from `milli`."""
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
 
 
 def name_unit(words: str) -> str:
-    """Give the canonical name of a unit, or the words behind a `~`.
-
-    Args:
-        words: What stands behind a number, such as `square centimeters`, `km/h` or `different ways`.
-    """
+    """Return the canonical name of a unit, such as `square centimeters` or `km/h`, or words after a `~`."""
     try:
         powers = _read(_MEGA.sub("mega", words).casefold())
     except ValueError:
@@ -121,14 +120,10 @@ def name_unit(words: str) -> str:
 
 
 def agree(first: str, second: str) -> bool:
-    """Say whether two canonical names may stand for one unit.
+    """Return whether two canonical names may be one unit.
 
     A side without a unit agrees with any: the question has named it. Words agree with words that contain them
     ("ways", "different ways").
-
-    Args:
-        first: A canonical name, or nothing.
-        second: Another.
     """
     if not first or not second or first == second:
         return True
@@ -141,12 +136,7 @@ def agree(first: str, second: str) -> bool:
 
 
 def conversion(source: str, target: str) -> Fraction | None:
-    """Give the factor from one unit to another, or nothing where they measure different things.
-
-    Args:
-        source: Canonical name of the unit a value has.
-        target: Canonical name of the unit it shall have.
-    """
+    """Return the factor from one unit to another, or `None` if they measure different things."""
     (first, mine), (second, theirs) = _to_base(source), _to_base(target)
     return first / second if mine == theirs else None
 

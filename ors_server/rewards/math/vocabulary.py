@@ -1,6 +1,12 @@
-"""The closed tables of names that the lexer knows. A command that stands in none of them is refused."""
+"""The closed tables of names that the lexer knows. A command that is in none of them is refused."""
 
+from collections.abc import Mapping
 from typing import Final
+
+
+def names_by_word(words_by_name: Mapping[str, str]) -> dict[str, str]:
+    """Return each word with its name, of names with their words, which are separated by spaces."""
+    return {word: name for name, words in words_by_name.items() for word in words.split()}
 
 
 def _same(names: str) -> dict[str, str]:
@@ -12,175 +18,126 @@ def _all(names: str) -> frozenset[str]:
 
 
 FUNCTIONS: Final = _same(
-    "frac binom sqrt root sin cos tan sec csc cot sinh cosh tanh sech csch coth log ln exp abs floor "
-    "ceil round gcd lcm "
-    "max min det conj arg re im"
-) | {
-    "dfrac": "frac",
-    "tfrac": "frac",
-    "cfrac": "frac",
-    "dbinom": "binom",
-    "tbinom": "binom",
-    "arcsin": "asin",
-    "asin": "asin",
-    "arccos": "acos",
-    "acos": "acos",
-    "arctan": "atan",
-    "atan": "atan",
-    "arccot": "acot",
-    "acot": "acot",
-    "arcsec": "asec",
-    "arccsc": "acsc",
-    "arsinh": "asinh",
-    "asinh": "asinh",
-    "arcsinh": "asinh",
-    "arcosh": "acosh",
-    "acosh": "acosh",
-    "arccosh": "acosh",
-    "artanh": "atanh",
-    "atanh": "atanh",
-    "arctanh": "atanh",
-    "ceiling": "ceil",
-    "lg": "lg",
-    "cosec": "csc",
-    "ctg": "cot",
-    "tg": "tan",
-    "cbrt": "cbrt",
-    "sgn": "sgn",
-    "sign": "sgn",
-    "Re": "re",
-    "Im": "im",
-    "GCD": "gcd",
-    "LCM": "lcm",
-}
+    "frac binom sqrt root sin cos tan sec csc cot sinh cosh tanh sech csch coth asin acos atan acot asinh "
+    "acosh atanh log ln lg exp abs sgn floor ceil round gcd lcm max min det conj arg re im cbrt"
+) | names_by_word(
+    {
+        "frac": "dfrac tfrac cfrac",
+        "binom": "dbinom tbinom",
+        "asin": "arcsin",
+        "acos": "arccos",
+        "atan": "arctan",
+        "acot": "arccot",
+        "asec": "arcsec",
+        "acsc": "arccsc",
+        "asinh": "arsinh arcsinh",
+        "acosh": "arcosh arccosh",
+        "atanh": "artanh arctanh",
+        "csc": "cosec",
+        "cot": "ctg",
+        "tan": "tg",
+        "ceil": "ceiling",
+        "sgn": "sign",
+        "re": "Re",
+        "im": "Im",
+        "gcd": "GCD",
+        "lcm": "LCM",
+    }
+)
 SET_FUNCTIONS: Final = _all(
     "sin cos tan cot csc sinh cosh tanh ln log lg exp arcsin arccos arctan gcd lcm det"
 )
 """Functions whose names may be set as text."""
-CONSTANTS: Final = {
-    "pi": "pi",
-    "e": "e",
-    "i": "i",
-    "I": "i",
-    "infty": "inf",
-    "infinity": "inf",
-    "inf": "inf",
-    "emptyset": "empty",
-    "varnothing": "empty",
-    "mathbbR": "reals",
-    "reals": "reals",
-    "mathbbZ": "integers",
-    "mathbbN": "naturals",
-    "mathbbQ": "rationals",
-    "mathbbC": "complexes",
-}
+CONSTANTS: Final = _same("pi e i inf reals") | names_by_word(
+    {
+        "i": "I",
+        "inf": "infty infinity",
+        "empty": "emptyset varnothing",
+        "reals": "mathbbR",
+        "integers": "mathbbZ",
+        "naturals": "mathbbN",
+        "rationals": "mathbbQ",
+        "complexes": "mathbbC",
+    }
+)
 GREEK: Final = _same(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau "
-    "upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial nabla forall exists"
-) | {
-    "varepsilon": "epsilon",
-    "vartheta": "theta",
-    "varphi": "phi",
-    "varrho": "rho",
-    "varsigma": "sigma",
-    "varpi": "varpi",
-    "imath": "imath",
-    "jmath": "jmath",
-    "ldots": "…",
-    "dots": "…",
-    "cdots": "…",
-    "dotsc": "…",
-    "dotsb": "…",
-    "vdots": "…",
-    "ddots": "…",
-}
-COMMANDS: Final = {
-    "cdot": "*",
-    "times": "*",
-    "ast": "*",
-    "star": "*",
-    "div": "/",
-    "pm": "±",
-    "mp": "∓",
-    "cup": "∪",
-    "bigcup": "∪",
-    "cap": "∩",
-    "bigcap": "∩",
-    "setminus": "∖",
-    "backslash": "∖",
-    "smallsetminus": "∖",
-    "lfloor": "⌊",
-    "rfloor": "⌋",
-    "lceil": "⌈",
-    "rceil": "⌉",
-    "lbrace": "{set",
-    "rbrace": "}set",
-    "lbrack": "[",
-    "rbrack": "]",
-    "lparen": "(",
-    "rparen": ")",
-    "langle": "⟨",
-    "rangle": "⟩",
-    "lvert": "lbar",
-    "rvert": "rbar",
-    "vert": "|",
-    "mid": "mid",
-    "lVert": "‖",
-    "rVert": "‖",
-    "Vert": "‖",
-    "degree": "°",
-    "bmod": "mod",
-    "mod": "mod",
-    "over": "over",
-    "prime": "'",
-    "percent": "%",
-    "choose": "choose",
-    "angle": "∠",
-    "measuredangle": "∠",
-    "triangle": "△",
-    "sqrtsign": "sqrt",
-}
-RELATIONS: Final = {
-    "le": "≤",
-    "leq": "≤",
-    "leqslant": "≤",
-    "leqq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "geqslant": "≥",
-    "geqq": "≥",
-    "lt": "<",
-    "gt": ">",
-    "ne": "≠",
-    "neq": "≠",
-    "in": "∈",
-    "notin": "∉",
-    "approx": "≈",
-    "approxeq": "≈",
-    "simeq": "≈",
-    "doteq": "≈",
-    "equiv": "≡",
-    "sim": "∼",
-    "cong": "≅",
-    "to": "→",
-    "rightarrow": "→",
-    "longrightarrow": "→",
-    "mapsto": "→",
-    "Rightarrow": "⇒",
-    "implies": "⇒",
-    "iff": "⇔",
-    "Leftrightarrow": "⇔",
-    "subset": "⊂",
-    "subseteq": "⊆",
-    "parallel": "∥",
-    "perp": "⊥",
-    "propto": "∝",
-    "colon": ":",
-}
-BINDERS: Final = {"sum": "sum", "prod": "prod", "int": "int", "lim": "lim", "limits": "limits"}
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial "
+    "nabla forall exists varpi imath jmath"
+) | names_by_word(
+    {
+        "epsilon": "varepsilon",
+        "theta": "vartheta",
+        "phi": "varphi",
+        "rho": "varrho",
+        "sigma": "varsigma",
+        "…": "ldots dots cdots dotsc dotsb vdots ddots",
+    }
+)
+COMMANDS: Final = names_by_word(
+    {
+        "*": "cdot times ast star",
+        "/": "div",
+        "±": "pm",
+        "∓": "mp",
+        "∪": "cup bigcup",
+        "∩": "cap bigcap",
+        "∖": "setminus backslash smallsetminus",
+        "⌊": "lfloor",
+        "⌋": "rfloor",
+        "⌈": "lceil",
+        "⌉": "rceil",
+        "{set": "lbrace",
+        "}set": "rbrace",
+        "[": "lbrack",
+        "]": "rbrack",
+        "(": "lparen",
+        ")": "rparen",
+        "⟨": "langle",
+        "⟩": "rangle",
+        "lbar": "lvert",
+        "rbar": "rvert",
+        "|": "vert",
+        "mid": "mid",
+        "‖": "lVert rVert Vert",
+        "°": "degree",
+        "mod": "bmod mod",
+        "over": "over",
+        "'": "prime",
+        "%": "percent",
+        "choose": "choose",
+        "∠": "angle measuredangle",
+        "△": "triangle",
+        "sqrt": "sqrtsign",
+    }
+)
+RELATIONS: Final = names_by_word(
+    {
+        "≤": "le leq leqslant leqq",
+        "≥": "ge geq geqslant geqq",
+        "<": "lt",
+        ">": "gt",
+        "≠": "ne neq",
+        "∈": "in",
+        "∉": "notin",
+        "≈": "approx approxeq simeq doteq",
+        "≡": "equiv",
+        "∼": "sim",
+        "≅": "cong",
+        "→": "to rightarrow longrightarrow mapsto",
+        "⇒": "Rightarrow implies",
+        "⇔": "iff Leftrightarrow",
+        "⊂": "subset",
+        "⊆": "subseteq",
+        "∥": "parallel",
+        "⊥": "perp",
+        "∝": "propto",
+        ":": "colon",
+    }
+)
+BINDERS: Final = _same("sum prod int lim limits")
 ACCENTS: Final = _same("overline bar hat tilde widehat dot")
-SEPARATORS: Final = {"wedge": "and", "land": "and", "vee": "or", "lor": "or"}
+SEPARATORS: Final = names_by_word({"and": "wedge land", "or": "vee lor"})
 LAYOUT: Final = _all(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle "
     "scriptstyle quad "
@@ -189,17 +146,10 @@ LAYOUT: Final = _all(
     "boxed fbox vec overrightarrow underline mathbf boldsymbol bm pmb thinspace space allowbreak "
     "hfill small large Large hline displaylines bf it noindent"
 )
-ENVIRONMENTS: Final = {
-    "matrix": "matrix",
-    "pmatrix": "matrix",
-    "bmatrix": "matrix",
-    "Bmatrix": "matrix",
-    "smallmatrix": "matrix",
-    "array": "matrix",
-    "vmatrix": "det",
-    "cases": "cases",
-}
-"""Environments that mean something; all others (align, gather, equation, …) only lay out."""
+ENVIRONMENTS: Final = names_by_word(
+    {"matrix": "matrix pmatrix bmatrix Bmatrix smallmatrix array", "det": "vmatrix", "cases": "cases"}
+)
+"""Environments with a meaning; all others (align, gather, equation, …) are only layout."""
 TEXT_COMMANDS: Final = _all(
     "text textbf textit textrm textsf texttt textnormal mathrm mbox hbox operatorname rm emph mathtt textup"
 )

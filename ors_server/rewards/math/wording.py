@@ -1,8 +1,8 @@
-r"""Answers in words with formulas between them: "center $(0,0)$, radius $3$", "12 ft by 9 ft", "March 15".
+"""Answers in words with formulas between them: "center $(0,0)$, radius $3$", "12 ft by 9 ft", "March 15".
 
 Conventions: such an answer is its words and formulas in order; words count without case, articles and
-plurals, units by their meaning, punctuation not at all; formulas are compared as answers of their own. Only
-a gold that is no formula itself is compared so.
+plurals, units by their meaning, punctuation not at all; formulas are compared as answers of their own. Only a
+gold answer that is not a formula itself is compared so.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Final
 from ors_server.rewards.math.everyday import same_date
 from ors_server.rewards.math.limits import LimitError, MathError
 from ors_server.rewards.math.normalise import unfence
-from ors_server.rewards.math.reading import Reading, read
+from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.streams import fold_word, singular, stream
 from ors_server.rewards.math.units import WORDS, name_unit
 from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
-Same = Callable[[Reading, Reading], bool]
+Same = Callable[[ParsedAnswer, ParsedAnswer], bool]
 Piece = tuple[str, str]
 _DRESS: Final = re.compile(
     r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|textnormal|emph|operatorname|boldsymbol|bm)\s*\{([^{}]*)\}"
@@ -34,11 +34,7 @@ _MOST_CHARS: Final = 600
 
 
 def cut(text: str) -> list[Piece] | None:
-    """Cut a text into words and formulas, or give none if it has no words, or too many.
-
-    Args:
-        text: One answer, already unified.
-    """
+    """Cut a text into words and formulas; `None` if it has no words, or too many."""
     if len(text) > _MOST_CHARS:
         return None
     text = _FENCE.sub(" ", _DRESS.sub(r" \1 ", unfence(text)))
@@ -64,12 +60,7 @@ def _name(word: str) -> str:
 
 
 def same_wording(gold: str, answer: str, same: Same) -> bool:
-    """Say whether two answers have the same words and formulas in the same order.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-        same: Says whether two formulas are the same.
+    """Return whether two answers have the same words and formulas in order; `same` compares formulas.
 
     Raises:
         LimitError: A comparison of formulas would take more than the grader spends.

@@ -95,7 +95,7 @@ def test_a_summary_has_figures_of_rewards_statuses_and_extras(run, rows):
     assert ["error", "1"] in shown
     assert ["extra", "twice", "2", "1.0000", "0.5", "1.5"] in shown
     assert "1 of 3 rows could not be judged" in ran.err
-    assert "line 3 is no JSON" in ran.err
+    assert "line 3 is not valid JSON" in ran.err
 
 
 def test_a_row_that_cannot_be_read_is_an_error_of_its_own_line(run, rows):
@@ -115,7 +115,9 @@ def test_a_row_that_cannot_be_read_is_an_error_of_its_own_line(run, rows):
     assert [result["reward"] for result in results] == [1.0, None, None, None, None, None, 2.0]
     assert [set(result) for result in results[1:5]] == [{"reward", "status", "extras", "reason"}] * 4
     for result, line in zip(results[1:5], (2, 4, 5, 6), strict=True):
-        assert result["reason"].startswith(f"line {line} is no JSON")
+        assert result["reason"].startswith(
+            (f"line {line} is not valid JSON", f"line {line} is not a JSON object")
+        )
     assert "5 of 7 rows could not be judged" in ran.err
 
 

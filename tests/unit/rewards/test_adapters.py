@@ -73,7 +73,7 @@ def test_verl_s_ground_truth_wins_over_an_answer_among_the_extra_info():
 def test_verl_gets_the_extras_that_were_asked_for_and_no_others():
     compute = as_verl(same, extras=["length", "index"])
     assert compute("d", "4", "4", {"index": 7}) == {"score": 1.0, "length": 1, "index": 7}
-    with pytest.raises(RewardValueError, match="gave no extra index"):
+    with pytest.raises(RewardValueError, match="has no extra index"):
         compute("d", "4", "4")
 
 

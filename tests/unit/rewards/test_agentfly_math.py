@@ -30,7 +30,7 @@ def test_a_number_is_a_gold(gold, response, wanted):
 def test_anything_else_is_a_bad_gold(reward, gold):
     result = score(reward, [{"role": "tool", "content": "4"}], final_response="42", answer=gold)
     assert (result.reward, result.status) == (None, "bad_gold")
-    assert "a text or a finite number" in (result.reason or "")
+    assert "as text or a finite number" in (result.reason or "")
 
 
 TOOL = [{"role": "tool", "content": "4"}]

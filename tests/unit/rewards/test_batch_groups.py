@@ -73,7 +73,7 @@ def test_a_group_with_a_row_that_cannot_be_read_is_not_judged(mine, tmp_path):
     with (tmp_path / "rows").open("rb") as opened, BatchScorer(mine("rank"), jobs=1) as scorer:
         results = list(scorer.score_lines(opened.fileno(), group_by="g"))
     assert [result.reward for result in results] == [None] * 5 + [0.0, None]
-    broken = "the group of line 1 to line 3 cannot be judged: line 2 is no JSON that can be read"
+    broken = "the group of line 1 to line 3 cannot be judged: line 2 is not valid JSON"
     assert all((result.reason or "").startswith(broken) for result in results[:3])
     assert (results[3].reason or "").endswith("line 5 has no g")
     assert "a trajectory or a final_response" in (results[6].reason or "")

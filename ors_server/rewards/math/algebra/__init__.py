@@ -1,6 +1,6 @@
-"""A second opinion by a computer algebra system, on answers that the fast comparison cannot decide.
+"""A second comparison by a computer algebra system, for answers that the fast comparison cannot decide.
 
-Texts are read here, into trees of this project's own (`statements`); trees are compared in a worker process
-that can be killed (`judge` and below). No module that the server imports imports SymPy, and no text ever
-reaches it.
+Texts are parsed here, into this project's own trees (`answer_statements`); trees are compared in a worker
+process that can be killed (`judge` and below). No module that the server imports imports SymPy, and no text
+reaches SymPy.
 """

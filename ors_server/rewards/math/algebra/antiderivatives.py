@@ -1,44 +1,33 @@
-"""Indefinite integrals: two are the same if their derivatives are."""
+"""Compares indefinite integrals: two are equal if their derivatives are."""
 
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
 from ors_server.rewards.math.algebra.numbers import mp
 from ors_server.rewards.math.algebra.places import agree, is_real, places_for
 from ors_server.rewards.math.algebra.statements import free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
-from ors_server.rewards.math.tree import Add, Binder, Multiply, Node, children
+from ors_server.rewards.math.tree import Add, Binder, Multiply, Node, walk
 
 _ENOUGH: Final = 2
 _PART: Final = 1e-12
 
 
 def is_indefinite(node: Node) -> bool:
-    """Say whether an integral without bounds stands in a tree.
-
-    Args:
-        node: The tree.
-    """
-    if isinstance(node, Binder) and node.kind == "int" and not node.bounds:
-        return True
-    return any(map(is_indefinite, children(node)))
+    """Return whether a tree has an integral without bounds."""
+    return _variable(node) is not None
 
 
 def _variable(node: Node) -> str | None:
-    if isinstance(node, Binder) and node.kind == "int" and not node.bounds:
-        return node.variable
-    return next((name for child in children(node) if (name := _variable(child)) is not None), None)
+    integrals = (part for part in walk(node) if isinstance(part, Binder) and part.kind == "int")
+    return next((part.variable for part in integrals if not part.bounds), None)
 
 
 def same_slope(gold: Node, answer: Node) -> bool:
-    """Say whether two trees, at least one of them with an integral without bounds, differ by a constant.
-
-    Args:
-        gold: One tree.
-        answer: The other.
+    """Return whether two trees, at least one with an integral without bounds, differ by a constant.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     variable = _variable(gold) or _variable(answer)
     names = free_names(gold) | free_names(answer)
@@ -64,7 +53,7 @@ def same_slope(gold: Node, answer: Node) -> bool:
 
 
 def _has_constant(node: Node, variable: str) -> bool:
-    """Say whether a term without the variable is a letter: the constant of integration."""
+    """Return whether a term without the variable is a letter: the constant of integration."""
     terms = node.terms if isinstance(node, Add) else (node,)
     return any(free_names(term) and variable not in free_names(term) for term in terms)
 
@@ -72,7 +61,7 @@ def _has_constant(node: Node, variable: str) -> bool:
 def _slope(node: Node, variable: str, places: dict[str, Any]) -> Any:
     match node:
         case Binder("int", name, (), body) if name == variable:
-            return value_of(Evaluator().read(body), places)
+            return value_of(TreeEvaluator().read(body), places)
         case Add(terms):
             return mp.fsum(_slope(term, variable, places) for term in terms)
         case Multiply(factors) if is_indefinite(node):
@@ -82,9 +71,9 @@ def _slope(node: Node, variable: str, places: dict[str, Any]) -> Any:
                 raise UnsureError("a product with an integral")
             product = _slope(inside[0], variable, places)
             for other in others:
-                product = product * value_of(Evaluator().read(other), places)
+                product = product * value_of(TreeEvaluator().read(other), places)
             return product
         case _ if is_indefinite(node):
             raise UnsureError("a function of an integral")
         case _:
-            return value_of(Evaluator().read(Binder("diff", variable, (), node)), places)
+            return value_of(TreeEvaluator().read(Binder("diff", variable, (), node)), places)

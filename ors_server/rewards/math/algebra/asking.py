@@ -1,8 +1,8 @@
-"""Asks a worker process about answers that the fast comparison found different, or could not read.
+"""Sends answers that the fast comparison found different, or could not parse, to a worker process.
 
-Only what it cannot decide is asked: integrals, sums, limits, derivatives, special functions, matrices with
-letters, general solutions, sets given by conditions. Opinions are kept: no question is asked twice. The
-worker imports SymPy when it starts, which counts against no answer; `prepare` starts it ahead.
+Only what the fast comparison cannot decide is sent: integrals, sums, limits, derivatives, special functions,
+matrices with letters, general solutions, sets given by conditions. Results are cached. The worker imports
+SymPy when it starts, which counts against no answer; `prepare` starts it ahead.
 """
 
 import functools
@@ -16,17 +16,17 @@ from ors_server import offload
 from ors_server.rewards.math.algebra.constants import constants
 from ors_server.rewards.math.algebra.families import parameters
 from ors_server.rewards.math.algebra.judge import Opinion
-from ors_server.rewards.math.algebra.statements import Statement, read_statement
+from ors_server.rewards.math.algebra.statements import AnswerStatement, read_statement
 from ors_server.rewards.math.algebra.vocabulary import SPECIAL
 from ors_server.rewards.math.limits import MathError
 from ors_server.rewards.math.normalise import unfence, unify
-from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, children, contains
+from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, contains, walk
 
 CPU_SECONDS: Final = 2.0
 """Processor time of the worker for one question."""
 _KEPT: Final = 4_096
 _MOST_CHARS: Final = 1_000
-"""Characters of an answer that is worth the while."""
+"""Greatest length of a text that is sent."""
 _LIMITS: Final = offload.OffloadLimits(cpu_seconds=CPU_SECONDS)
 _MODULE: Final = "ors_server.rewards.math.algebra.symbolic_judge"
 _DECIDE: Final = offload.FunctionPath(f"{_MODULE}:decide")
@@ -38,33 +38,31 @@ _SIGNS: Final = re.compile(
     r"|\\frac ?\{? ?\\?(?:mathrm)? ?\{?d|(?<![A-Za-z\\])[CcK]|(?<=[\da-z}])[CK]|H_|\^T|\{ ?- ?1 ?\}"
     r"|[,(][^,()]*(?<![A-Za-z\\])[stur](?![A-Za-z])|\\lambda|\\mu|e ?\^"
 )
-"""Searched where white space is single; its parts are short, so that the search is linear."""
+"""Signs of such answers, where white space is single; its parts are short, so that the search is linear."""
 _TURNS: Final = re.compile(r"pi|π|circ|degree|°")
 _WHOLE: Final = re.compile(
     r"(?<![A-Za-z\\])[knmlNK](?![A-Za-z])|(?<=\d)[knml]|[knml]\\pi|\\pi\s*[knml](?![a-z])"
 )
-"""Letters that whole numbers go by, beside a turn or a half of one."""
+"""Letters that often name integers, beside a full or half turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What was found about two texts."""
+    """The result of comparing two texts by algebra."""
 
     opinion: Opinion
     answer: str
-    """The text that was taken for the answer."""
+    """The text that was compared as the answer."""
     is_over: bool = False
-    """Whether the worker was ended for what it took."""
+    """Whether the worker was ended because it exceeded a limit."""
     is_gold_beyond: bool = False
-    """Whether the gold alone takes too much."""
+    """Whether the gold answer alone exceeds a limit."""
 
 
 def second_opinion(gold: str, answers: tuple[str, ...]) -> SecondOpinion | None:
-    """Compare an answer with the gold by algebra; nothing where that has nothing to add.
+    """Compare an answer with the gold answer by algebra; `None` where algebra does not apply.
 
-    Args:
-        gold: The gold answer, unified.
-        answers: What may be the answer, likeliest first; the first that can be read is.
+    `answers` are the texts that may be the answer, likeliest first; the first that can be parsed is compared.
 
     Raises:
         WorkerLostError: The machine failed, twice.
@@ -90,7 +88,7 @@ def _has_sign(text: str) -> bool:
 
 
 @functools.lru_cache(_KEPT)
-def _read(text: str) -> Statement | None:
+def _read(text: str) -> AnswerStatement | None:
     try:
         return read_statement(text)
     except (MathError, RecursionError):
@@ -111,7 +109,7 @@ def _ask(gold: str, answer: str) -> SecondOpinion | None:
     return SecondOpinion(opinion, answer)
 
 
-def _call(place: offload.FunctionPath, *statements: Statement) -> Any:
+def _call(place: offload.FunctionPath, *statements: AnswerStatement) -> Any:
     workers = offload.prepared(_MODULE)
     try:
         return workers.call(place, *statements, limits=_LIMITS)
@@ -120,7 +118,7 @@ def _call(place: offload.FunctionPath, *statements: Statement) -> Any:
 
 
 @functools.lru_cache(_KEPT)
-def _is_beyond(gold: Statement) -> bool:
+def _is_beyond(gold: AnswerStatement) -> bool:
     try:
         _call(_BY_ITSELF, gold)
     except offload.OverLimitError:
@@ -129,11 +127,7 @@ def _is_beyond(gold: Statement) -> bool:
 
 
 def prepare(task: Mapping[str, Any]) -> None:
-    """Start a worker in the background where a task's answer may need it; returns at once.
-
-    Args:
-        task: The task's fields; `answer` is the gold answer.
-    """
+    """Start a worker in the background if a task's `answer` may need it; returns at once."""
     gold = task.get("answer")
     if not isinstance(gold, str) or len(gold) > _MOST_CHARS or not _has_sign(_one_spaced(gold)):
         return
@@ -148,7 +142,7 @@ def _prepare_for(gold: str) -> None:
         offload.prepared(_MODULE).prepare()
 
 
-def _is_worth_while(gold: Statement, answer: Statement) -> bool:
+def _is_worth_while(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     if parameters(gold, answer) is not None or constants(gold, answer) is not None:
         return True
     if "condition" in (gold.kind, answer.kind):
@@ -157,28 +151,24 @@ def _is_worth_while(gold: Statement, answer: Statement) -> bool:
 
 
 def _is_advanced(node: Node) -> bool:
-    if isinstance(node, Binder | Matrix) or (isinstance(node, Function) and node.name in SPECIAL | {"det"}):
-        return True
-    return any(map(_is_advanced, children(node)))
+    return any(
+        isinstance(part, Binder | Matrix) or (isinstance(part, Function) and part.name in SPECIAL | {"det"})
+        for part in walk(node)
+    )
 
 
 def restates(gold: str, answer: str) -> bool:
-    """Say whether an answer leaves something to be worked out that the gold does not.
-
-    Args:
-        gold: The gold answer, unified.
-        answer: The answer, unified.
-    """
+    """Return whether an answer leaves something unevaluated that the gold answer does not."""
     mine, theirs = _read(unfence(gold)), _read(unfence(answer))
     return theirs is not None and _is_open(theirs) and (mine is None or not _is_open(mine))
 
 
-def _is_open(statement: Statement) -> bool:
+def _is_open(statement: AnswerStatement) -> bool:
     return any(contains(item, Binder) for item in statement.items)
 
 
 def forget() -> None:
-    """Forget every opinion."""
+    """Clear the cached results."""
     _read.cache_clear()
     _ask.cache_clear()
     _is_beyond.cache_clear()

@@ -1,8 +1,8 @@
-"""General solutions: functions that are the same up to the names and the choice of their constants.
+"""Compares general solutions: functions that are equal up to the names and the choice of their constants.
 
-Where the constants enter linearly, two families of functions are the same if they are the same affine space.
+If the constants enter linearly, two families of functions are equal if they are the same affine space.
 Otherwise members of one are fitted by members of the other. Equations with one constant (`x^2 + y^2 = C`) are
-the same if their level lines are.
+equal if their level lines are.
 """
 
 import itertools
@@ -10,26 +10,26 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
 from ors_server.rewards.math.algebra.numbers import fp, mp, mpf
 from ors_server.rewards.math.algebra.places import agree, is_real, places_for
 from ors_server.rewards.math.algebra.renaming import names_of, renamed
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Node, Symbol, Unknown, negate
 
 _NUMBERED: Final = re.compile(r"[CcKk]_\d")
-"""Names that are constants wherever a variable stands beside them."""
+"""Names that are constants in every expression with a variable."""
 _USUAL: Final = frozenset({"C", "c", "K"})
 """Names that are constants in `y = …`, and at the end of an integral, `… + C`."""
 _POSSIBLE: Final = re.compile(
     r"[A-HKMNPQR](?:_\w+)?|[abcdk](?:_\w+)?|alpha|beta|varphi|phi|delta|lambda|mu|[st]"
 )
-"""Names that are constants where the other side has some by another name."""
+"""Names that are constants if the other side has constants of other names."""
 _VARIABLES: Final = re.compile(r"[t-zrs](?:_\w+)?|theta|phi|rho")
 _PLAIN_VARIABLES: Final = frozenset("xtyzun") | {"theta"}
 _SOLVED: Final = re.compile(r"[yxuvwzrfgNPQT](?:_\w+)?|theta")
-"""Names of what is solved for."""
+"""Names of the solved variable."""
 _MOST: Final = 4
 _TINY: Final = mpf(10) ** -18
 _LEVELS: Final = mpf(10) ** -9
@@ -42,13 +42,10 @@ Vector = list[Any]
 Curve = Callable[[Mapping[str, Any]], Vector]
 
 
-def constants(gold: Statement, answer: Statement) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Give the constants of both sides, or nothing if the gold is no general solution.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
+def constants(
+    gold: AnswerStatement, answer: AnswerStatement
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the constants of both sides, or `None` if the gold answer is not a general solution."""
     names, others = names_of(gold), names_of(answer)
     mine, theirs = _known(gold, names), _known(answer, others)
     if not mine and not theirs and _end_in_constants(gold, answer):
@@ -71,28 +68,28 @@ def _is_variable(name: str) -> bool:
     return name in _PLAIN_VARIABLES or _VARIABLES.fullmatch(name) is not None
 
 
-def _declared(statement: Statement, names: frozenset[str]) -> set[str]:
+def _declared(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
     return {name for name in statement.declared.constants if name in names}
 
 
-def _known(statement: Statement, names: frozenset[str]) -> set[str]:
-    """Give the constants that are such without a look at the other side."""
+def _known(statement: AnswerStatement, names: frozenset[str]) -> set[str]:
+    """Return the names that are constants whatever the other side is."""
     known = _declared(statement, names) | {name for name in names if _NUMBERED.fullmatch(name)}
     usual = names & _USUAL
     is_plain = len(usual) == 1 and names - usual - known <= _PLAIN_VARIABLES
     return known | usual if is_plain and _is_solved(statement) else known
 
 
-def _is_solved(statement: Statement) -> bool:
-    """Say whether a statement is `y = …`, or an equation in two variables."""
+def _is_solved(statement: AnswerStatement) -> bool:
+    """Return whether a statement is `y = …`, or an equation in two variables."""
     if statement.kind == "equation":
         return True
     name = statement.name.name if isinstance(statement.name, Symbol | Unknown) else ""
     return _SOLVED.fullmatch(name) is not None
 
 
-def _last(statement: Statement) -> set[str]:
-    r"""Give the constant of integration: the last term of `\ln x + C`."""
+def _last(statement: AnswerStatement) -> set[str]:
+    r"""Return the constant of integration: the last term of `\ln x + C`."""
     match statement.items:
         case (Add((*_, Symbol(name))),) if name in _USUAL:
             return {name}
@@ -100,23 +97,21 @@ def _last(statement: Statement) -> set[str]:
             return set()
 
 
-def _end_in_constants(gold: Statement, answer: Statement) -> bool:
+def _end_in_constants(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     mine, theirs = _last(gold), _last(answer)
     variables = (names_of(gold) - mine) | (names_of(answer) - theirs)
     return bool(mine and theirs) and len(variables) == 1 and variables <= _PLAIN_VARIABLES
 
 
-def same_general(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Say whether two general solutions are the same.
+def same_general(
+    gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]
+) -> bool:
+    """Return whether two general solutions are equal.
 
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-        mine: The gold's constants.
-        theirs: The answer's.
+    `mine` and `theirs` are the constants of the gold answer and of the answer.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     if gold.kind == "equation" or answer.kind == "equation":
         return _same_levels(gold, answer, mine, theirs)
@@ -135,14 +130,14 @@ def same_general(gold: Statement, answer: Statement, mine: Sequence[str], theirs
 
 
 class _Family:
-    """Functions with constants, read at some places."""
+    """Functions with constants, evaluated at some places."""
 
     def __init__(self, items: Sequence[Node], names: Sequence[str]) -> None:
         self.names = names
-        self._readers = [Evaluator().read(item) for item in items]
+        self._readers = [TreeEvaluator().read(item) for item in items]
 
     def at(self, places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Vector:
-        """Give all values, one function after another, for some values of the constants."""
+        """Return all values, one function after another, for some values of the constants."""
         found: Vector = []
         for place in places:
             for reader in self._readers:
@@ -151,14 +146,14 @@ class _Family:
         return found
 
     def base(self, places: Sequence[Mapping[str, Any]]) -> tuple[Vector, list[Vector]]:
-        """Give the function without constants and those that each of them goes with."""
+        """Return the function without constants, and the function by which each constant is multiplied."""
         nothing = dict.fromkeys(self.names, mp.zero)
         origin = self.at(places, nothing)
         steps = [_minus(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
         return origin, steps
 
     def is_affine(self, places: Sequence[Mapping[str, Any]]) -> bool:
-        """Say whether the constants enter linearly."""
+        """Return whether the constants enter linearly."""
         try:
             origin, steps = self.base(places)
             for shift in (mpf("2.7"), mpf("-1.3")):
@@ -178,7 +173,7 @@ class _Family:
 
 
 def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> list[dict[str, Any]]:
-    """Give places at which both have a value, enough of them to part two spaces."""
+    """Return places at which both have a value, enough of them to distinguish two spaces."""
     found: list[dict[str, Any]] = []
     for number in range(2 * _MOST):
         shift = mpf(number) / 7
@@ -214,7 +209,7 @@ def _same_span(first: _Family, second: _Family, places: Sequence[Mapping[str, An
 
 
 def _basis(vectors: Sequence[Vector]) -> list[Vector]:
-    """Give an orthonormal basis of what vectors span (Gram and Schmidt)."""
+    """Return an orthonormal basis of the span of vectors (Gram and Schmidt)."""
     found: list[Vector] = []
     for vector in vectors:
         rest = _without(vector, found)
@@ -243,8 +238,8 @@ def _is_in(vector: Vector, basis: Sequence[Vector]) -> bool:
 # Constants that enter in other ways.
 
 
-def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Say whether each of some members of the one is a member of the other."""
+def _fits(gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Return whether each of some members of one family is a member of the other."""
     variables = sorted((names_of(gold) - set(mine)) | (names_of(answer) - set(theirs)))
     places = [
         {name: float(value) + 0.03 * number for name, value in place.items()}
@@ -255,14 +250,14 @@ def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Seque
     for target in _TARGETS:
         member = dict(zip(mine, target, strict=False))
         try:
-            wanted = _curve(gold, places)(member)
+            goal = _curve(gold, places)(member)
             few = _curve(gold, places[: len(theirs)])(member)
         except UnsureError:
             continue
         tried += 1
         first, whole = _curve(answer, places[: len(theirs)]), _curve(answer, places)
         if not any(
-            (near := _descend(first, few, theirs, start)) and _descend(whole, wanted, theirs, near)
+            (near := _descend(first, few, theirs, start)) and _descend(whole, goal, theirs, near)
             for start in itertools.product(_STARTS, repeat=len(theirs))
         ):
             return False
@@ -271,8 +266,8 @@ def _fits(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Seque
     return True
 
 
-def _curve(statement: Statement, places: Sequence[Mapping[str, Any]]) -> Curve:
-    readers = [Evaluator(fp).read(item) for item in statement.items]
+def _curve(statement: AnswerStatement, places: Sequence[Mapping[str, Any]]) -> Curve:
+    readers = [TreeEvaluator(fp).read(item) for item in statement.items]
 
     def curve(values: Mapping[str, Any]) -> Vector:
         found = [value_of(reader, {**place, **values}) for place in places for reader in readers]
@@ -283,15 +278,15 @@ def _curve(statement: Statement, places: Sequence[Mapping[str, Any]]) -> Curve:
     return curve
 
 
-def _descend(curve: Curve, wanted: Vector, names: Sequence[str], start: Sequence[float]) -> list[float]:
-    """Fit by Gauss and Newton, from one start; nothing where that leads nowhere."""
+def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[float]) -> list[float]:
+    """Fit by Gauss and Newton, from one start; returns nothing if that fails."""
     values = list(start)
     for _ in range(_ROUNDS):
         try:
-            gap = _minus(curve(dict(zip(names, values, strict=True))), wanted)
-            if all(abs(one) <= _FITTED * (1 + abs(two)) for one, two in zip(gap, wanted, strict=True)):
+            gap = _minus(curve(dict(zip(names, values, strict=True))), goal)
+            if all(abs(one) <= _FITTED * (1 + abs(two)) for one, two in zip(gap, goal, strict=True)):
                 return values
-            slopes = [_slope(curve, names, values, index, gap, wanted) for index in range(len(names))]
+            slopes = [_slope(curve, names, values, index, gap, goal) for index in range(len(names))]
             step = _least_squares(slopes, gap)
         except (UnsureError, ZeroDivisionError, OverflowError):
             return []
@@ -300,10 +295,10 @@ def _descend(curve: Curve, wanted: Vector, names: Sequence[str], start: Sequence
 
 
 def _slope(
-    curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, wanted: Vector
+    curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, goal: Vector
 ) -> Vector:
     moved = [value + 1e-7 * (place == index) for place, value in enumerate(values)]
-    other = _minus(curve(dict(zip(names, moved, strict=True))), wanted)
+    other = _minus(curve(dict(zip(names, moved, strict=True))), goal)
     return [(one - two) / 1e-7 for one, two in zip(other, gap, strict=True)]
 
 
@@ -324,7 +319,9 @@ def _least_squares(slopes: list[Vector], gap: Vector) -> list[float]:
 # Equations.
 
 
-def _same_levels(gold: Statement, answer: Statement, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+def _same_levels(
+    gold: AnswerStatement, answer: AnswerStatement, mine: Sequence[str], theirs: Sequence[str]
+) -> bool:
     if len(mine) != 1 or len(theirs) != 1:
         raise UnsureError("an equation with several constants")
     first, second = _as_gap(gold), _as_gap(answer)
@@ -342,12 +339,12 @@ def _same_levels(gold: Statement, answer: Statement, mine: Sequence[str], theirs
             if not agree(one, other, _LEVELS):
                 return False
             agreed += 1
-    if agreed < 2:  # noqa: PLR2004  (one place may agree by chance)
+    if agreed < 2:  # noqa: PLR2004  (one place may agree accidentally)
         raise UnsureError("too few places at which both have a slope")
     return True
 
 
-def _as_gap(statement: Statement) -> Node:
+def _as_gap(statement: AnswerStatement) -> Node:
     if statement.kind == "equation":
         left, right = statement.items
         return Add((left, negate(right)))
@@ -360,8 +357,8 @@ def _as_gap(statement: Statement) -> Node:
 
 
 def _level_slope(tree: Node, constant: str, names: Sequence[str], place: Mapping[str, Any]) -> Any:
-    """Give the slope at a place of the line on which the constant keeps its value."""
-    reader = Evaluator().read(tree)
+    """Return the slope, at a place, of the line on which the constant keeps its value."""
+    reader = TreeEvaluator().read(tree)
 
     def level(first: Any, second: Any) -> Any:
         here = {names[0]: first, names[1]: second}

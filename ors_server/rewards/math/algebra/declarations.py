@@ -1,7 +1,7 @@
-r"""What an answer says of its letters, in signs or words: `n \in \mathbb{Z}`, "where C is a constant".
+r"""Declarations of letters in an answer, in signs or words: `n \in \mathbb{Z}`, "where C is a constant".
 
-A declaration is taken out of the text before the formula is read. Convention: natural numbers begin at 0 or
-at 1, whichever makes both answers alike.
+A declaration is removed from the text before the formula is parsed. Convention: natural numbers begin at 0 or
+at 1, whichever makes both answers equal.
 """
 
 import re
@@ -45,7 +45,7 @@ _MOST_NAMES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Letters with the numbers that they may stand for."""
+    """Letters and the numbers that they may be."""
 
     whole: tuple[tuple[str, int | None], ...] = ()
     """Names of integers, with the least one, if there is one; -1 stands for the natural numbers."""
@@ -64,11 +64,7 @@ _LEAST: Final = {
 
 
 def take_declarations(text: str) -> tuple[str, Declared]:
-    r"""Give a text without its declarations, and what they say.
-
-    Args:
-        text: One answer, without `\text`.
-    """
+    r"""Return a text (without `\text`) without its declarations, and the declarations."""
     whole: dict[str, int | None] = {}
     constants: list[str] = []
     for pattern, reader in _READERS:

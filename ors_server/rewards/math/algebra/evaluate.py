@@ -1,7 +1,7 @@
 """Values of trees at places, in floats or to any precision; runs in a worker process.
 
-A tree becomes a chain of closures, so that an integrand costs little at each of its nodes. Everything is
-counted by a budget of steps, so that what is decided does not depend on the machine's load.
+A tree becomes a chain of closures, so that each node of an integrand is cheap. Work is counted by a budget of
+steps, so that no decision depends on the machine's load.
 """
 
 import cmath
@@ -51,21 +51,17 @@ _TERMS: Final = 2_000
 _SERIES_TERMS: Final = 120
 """Terms from which a series is extrapolated."""
 _SHIFT: Final = 7
-"""Terms that the second of two summations takes one by one."""
+"""Terms that the second of two summations adds one by one."""
 _MOST_EXPONENT: Final = 4_000
 _CELLS: Final = 64
 _BITS: Final = 12_000
 """Bits of a written number, and of one power."""
 
 
-class Evaluator:
-    """Turns trees into functions of the values of their names.
+class TreeEvaluator:
+    """Converts trees to functions of the values of their names, in one of mpmath's contexts, `ctx`."""
 
-    Attributes:
-        ctx: The context of mpmath that its numbers are of.
-    """
-
-    def __init__(self, ctx: Any = mp, parent: "Evaluator | None" = None) -> None:
+    def __init__(self, ctx: Any = mp, parent: "TreeEvaluator | None" = None) -> None:
         self.ctx = ctx
         self.is_precise = ctx is mp
         self._functions = functions(ctx)
@@ -97,10 +93,7 @@ class Evaluator:
             raise UnsureError("too many evaluations")
 
     def read(self, node: Node) -> Reader:
-        """Give the function of a tree.
-
-        Args:
-            node: The tree.
+        """Return the function of a tree.
 
         Raises:
             UnsureError: Something in it has no value.
@@ -239,7 +232,7 @@ class Evaluator:
             return lambda places: limit_at_infinity(lambda value: term(places, value))
         raise UnsureError(node.kind)
 
-    def _body(self, node: Binder, evaluator: "Evaluator") -> Callable[[Places, Any], Any]:
+    def _body(self, node: Binder, evaluator: "TreeEvaluator") -> Callable[[Places, Any], Any]:
         body, name = evaluator.read(node.body), node.variable
 
         def read(places: Places, value: Any) -> Any:
@@ -250,7 +243,7 @@ class Evaluator:
 
     def _integral(self, node: Binder) -> Reader:
         low, high = map(self.read, node.bounds)
-        body = self._body(node, Evaluator(fp, self))
+        body = self._body(node, TreeEvaluator(fp, self))
         is_inner = self._is_inner
 
         def read(places: Places) -> Any:
@@ -327,7 +320,7 @@ class Evaluator:
 
 
 def _has_long_sum(node: Binder) -> bool:
-    """Say whether the number of terms of a sum, or of factors of a product, goes to infinity."""
+    """Return whether the number of terms of a sum, or of factors of a product, goes to infinity."""
 
     def is_long(part: Node) -> bool:
         if isinstance(part, Binder) and part.kind in ("sum", "prod"):
@@ -360,11 +353,7 @@ def _to_whole(value: Any) -> int:
 
 
 def value_of(reader: Reader, places: Places) -> Any:
-    """Give a value at a place.
-
-    Args:
-        reader: A function of an evaluator.
-        places: The values of the names.
+    """Return a value at a place.
 
     Raises:
         UnsureError: There is none.

@@ -13,10 +13,7 @@ _PART: Final = 1e-12
 
 
 def limit_at_infinity(value: Callable[[Any], Any]) -> Any:
-    """Give the limit of what is a series in 1/n (Richardson 1911), from two sequences that must agree.
-
-    Args:
-        value: Gives the value for a whole number.
+    """Return the limit of a series in 1/n (Richardson 1911), from two sequences that must agree.
 
     Raises:
         UnsureError: They do not agree, or there is no limit.

@@ -1,7 +1,7 @@
-r"""Sets of values with whole parameters: `\frac{\pi}{2} + n\pi`, whatever the parameter is called.
+r"""Compares sets of values with integer parameters: `\frac{\pi}{2} + n\pi`, whatever the parameter's name.
 
-Two are the same if every member of one, for small parameters, is a member of the other for larger ones, and
-the other way round. Natural numbers begin at 0 or at 1, whichever makes both alike.
+Two are equal if every member of one, for small parameters, is a member of the other for larger ones, and the
+other way round. Natural numbers begin at 0 or at 1, whichever makes both equal.
 """
 
 import itertools
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ors_server.rewards.math.algebra.declarations import NATURAL
-from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
 from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.places import places_for
 from ors_server.rewards.math.algebra.renaming import names_of
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import (
     Add,
@@ -36,15 +36,12 @@ _PART: Final = mpf(10) ** -15
 Least = dict[str, int | None]
 
 
-def parameters(gold: Statement, answer: Statement) -> tuple[Least, Least] | None:
-    r"""Give the parameters of both sides with their least values, or nothing if these are no families.
+def parameters(gold: AnswerStatement, answer: AnswerStatement) -> tuple[Least, Least] | None:
+    r"""Return the parameters of both sides with their least values, or `None` if these are not families.
 
-    What is declared is a parameter. Where neither side declares, `n\pi`, `360^\circ n` and `(-1)^n` make
-    one, if the letter is another than that of the other side, or the gold names an angle or an unknown.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
+    A declared letter is a parameter. If neither side declares one, the letter of `n\pi`, `360^\circ n` and
+    `(-1)^n` is, provided that the other side has another letter, or the gold answer names an angle or an
+    unknown.
     """
     names, others = names_of(gold), names_of(answer)
     mine = {name: least for name, least in gold.declared.whole if name in names}
@@ -63,7 +60,7 @@ def parameters(gold: Statement, answer: Statement) -> tuple[Least, Least] | None
 
 
 def _like(known: Least, names: frozenset[str], others: frozenset[str]) -> Least:
-    """Find the parameters of the side that declares none: the same letters, or as many others."""
+    """Return the parameters of the side that declares none: the same letters, or as many others."""
     if known.keys() <= others:
         return dict(known)
     rest = sorted((others - names) & _PARAMETERS)
@@ -71,9 +68,9 @@ def _like(known: Least, names: frozenset[str], others: frozenset[str]) -> Least:
 
 
 def _undeclared(
-    gold: Statement, answer: Statement, names: frozenset[str], others: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, names: frozenset[str], others: frozenset[str]
 ) -> tuple[Least, Least]:
-    """Find parameters that nobody declares; nothing else may be a letter then."""
+    """Return undeclared parameters; both sides may then have no other letters."""
     mine = frozenset(name for item in gold.items for name in _turning(item))
     theirs = frozenset(name for item in answer.items for name in _turning(item))
     is_renamed = mine and theirs and not mine & others and not theirs & names
@@ -84,7 +81,7 @@ def _undeclared(
 
 
 def _turning(node: Node) -> set[str]:
-    """Give the letters that multiply π or a sign of degrees, or stand in an exponent of -1."""
+    """Return the letters that multiply π or degrees, or are in an exponent of -1."""
     match node:
         case Multiply(factors) if any(map(_is_turn, factors)):
             return {name for factor in factors for name in _linear(factor)}
@@ -99,7 +96,7 @@ def _turning(node: Node) -> set[str]:
 
 
 def _linear(node: Node) -> set[str]:
-    """Give the parameters of `k`, `2k + 1`, `3(k - 1)`, `k/4`."""
+    """Return the parameters of `k`, `2k + 1`, `3(k - 1)`, `k/4`."""
     match node:
         case Symbol(name):
             return {name} & _PARAMETERS
@@ -120,23 +117,17 @@ def _is_turn(node: Node) -> bool:
 
 
 def _is_sequence(name: Node | None, parameters_: Least) -> bool:
-    """Say whether the parameter numbers what is named: `a_n = 2n + 1`."""
+    """Return whether the parameter numbers the named value: `a_n = 2n + 1`."""
     if isinstance(name, Symbol):
         return name.name.partition("_")[2] in parameters_
     return name is not None and bool(free_names(name) & parameters_.keys())
 
 
-def same_family(gold: Statement, answer: Statement, mine: Least, theirs: Least) -> bool:
-    """Say whether two families have the same members.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-        mine: The gold's parameters.
-        theirs: The answer's.
+def same_family(gold: AnswerStatement, answer: AnswerStatement, mine: Least, theirs: Least) -> bool:
+    """Return whether two families have the same members; `mine` and `theirs` are their parameters.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     has_naturals = NATURAL in (*mine.values(), *theirs.values())
     return any(
@@ -149,7 +140,7 @@ def _from(parameters_: Least, start: int) -> Least:
     return {name: start if least == NATURAL else least for name, least in parameters_.items()}
 
 
-def _same_from(gold: Statement, answer: Statement, mine: Least, theirs: Least) -> bool:
+def _same_from(gold: AnswerStatement, answer: AnswerStatement, mine: Least, theirs: Least) -> bool:
     rest = (names_of(gold) - mine.keys()) | (names_of(answer) - theirs.keys())
     with mp.workdps(DIGITS):
         places = next(places_for(rest, frozenset()))
@@ -164,19 +155,21 @@ def _is_within(some: list[Any], others: list[Any]) -> bool:
 
 
 def _key(value: Any, shift: int) -> tuple[int, int, int]:
-    """Give a cell of a grid; two values that agree share one of two grids that are half a cell apart."""
+    """Return a cell of a grid; two values that agree share one of two grids that are half a cell apart."""
     scale = mpf(10) ** 12
     offset = mpf("0.25") + mpf(shift) / 2  # so that whole numbers are on no edge
     return shift, int(mp.floor(mp.re(value) * scale + offset)), int(mp.floor(mp.im(value) * scale + offset))
 
 
-def _members(statement: Statement, least: Least, widths: dict[int, int], places: dict[str, Any]) -> list[Any]:
+def _members(
+    statement: AnswerStatement, least: Least, widths: dict[int, int], places: dict[str, Any]
+) -> list[Any]:
     found: list[Any] = []
     for item in statement.items:
         names = sorted(free_names(item) & least.keys())
         if len(names) > max(widths):
             raise UnsureError("more than two parameters")
-        reader = Evaluator().read(item)
+        reader = TreeEvaluator().read(item)
         found += [value_of(reader, {**places, **values}) for values in _grid(names, least, widths)]
     if any(isinstance(value, mp.matrix) for value in found):
         raise UnsureError("a family of matrices")

@@ -7,7 +7,7 @@ from ors_server.rewards.math.algebra.unsure import UnsureError
 
 Function = Callable[..., Any]
 _MOST_WHOLE: Final = 3_000
-"""Greatest argument whose factorial, and the like, is computed."""
+"""Greatest argument of a factorial and the like."""
 
 
 def _bounded(function: Function) -> Function:
@@ -56,7 +56,7 @@ def _pick(choose: Callable[[Any], Any]) -> Function:
 
 
 def _by_order(function: Function) -> Function:
-    """Take the first argument for a whole number."""
+    """Convert the first argument to an integer."""
 
     def call(order: Any, value: Any) -> Any:
         return function(int(_real(order)), value)
@@ -84,11 +84,7 @@ def _modulo(value: Any, modulus: Any) -> Any:
 
 
 def functions(ctx: Any) -> dict[str, Function]:
-    """Give the functions by name.
-
-    Args:
-        ctx: One of mpmath's contexts.
-    """
+    """Return the functions by name, in one of mpmath's contexts."""
     plain = (
         "sin cos tan sec csc cot sinh cosh tanh sech csch coth asin acos atan asec acsc acot asinh acosh "
         "atanh exp conj re im erf erfc erfi si ci ei li zeta altzeta sinc lambertw beta polylog besselj "

@@ -1,7 +1,6 @@
-"""Decides whether two statements say the same; runs in a worker process.
+"""Decides whether two statements are equal; runs in a worker process.
 
-In two rounds, so that the costly one is asked for rarely: here by numbers alone, then with SymPy where these
-are unsure (`symbolic_judge`).
+A first round uses numbers alone; where they are unsure, a second, costly one uses SymPy (`symbolic_judge`).
 """
 
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Literal
 
 from ors_server.rewards.math.algebra import constants, families
 from ors_server.rewards.math.algebra.antiderivatives import is_indefinite
-from ors_server.rewards.math.algebra.statements import Statement
+from ors_server.rewards.math.algebra.statements import AnswerStatement
 from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.algebra.values import ClosedForm, same_values
 
@@ -19,42 +18,26 @@ Rule = Literal["values", "family", "constants", "set", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What was found."""
+    """The result of a comparison."""
 
     is_equal: bool | None
-    """None where it cannot be said."""
+    """`None` if it cannot be decided."""
     rule: Rule
-    """How it was decided, or might be."""
+    """The rule that decided, or might decide."""
     why: str = ""
-    """Why it cannot be said."""
+    """Why it cannot be decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What SymPy adds."""
+    """The functions that need SymPy."""
 
     closed_form: ClosedForm
-    same_set: Callable[[Statement, Statement], bool]
+    same_set: Callable[[AnswerStatement, AnswerStatement], bool]
 
 
-def by_numbers(gold: Statement, answer: Statement) -> Opinion:
-    """Judge without SymPy.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
-    return judge(gold, answer, None)
-
-
-def judge(gold: Statement, answer: Statement, tools: Tools | None) -> Opinion:
-    """Judge by the first rule that fits both.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-        tools: What SymPy adds, or nothing.
-    """
+def judge(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None = None) -> Opinion:
+    """Compare by the first rule that applies to both; without `tools`, by numbers alone."""
     rule: Rule = "none"
     try:
         for rule, decide in _RULES:
@@ -70,17 +53,17 @@ def judge(gold: Statement, answer: Statement, tools: Tools | None) -> Opinion:
     return Opinion(None, "none", "no rule fits")
 
 
-def _by_family(gold: Statement, answer: Statement, _: Tools | None) -> bool | None:
+def _by_family(gold: AnswerStatement, answer: AnswerStatement, _: Tools | None) -> bool | None:
     whole = families.parameters(gold, answer) if _are_values(gold, answer) else None
     return None if whole is None else families.same_family(gold, answer, *whole)
 
 
-def _by_constants(gold: Statement, answer: Statement, _: Tools | None) -> bool | None:
+def _by_constants(gold: AnswerStatement, answer: AnswerStatement, _: Tools | None) -> bool | None:
     names = constants.constants(gold, answer) if _are_solutions(gold, answer) else None
     return None if names is None else constants.same_general(gold, answer, *names)
 
 
-def _by_values(gold: Statement, answer: Statement, tools: Tools | None) -> bool | None:
+def _by_values(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None) -> bool | None:
     if not _are_values(gold, answer):
         return None
     declared = [name for name, _ in (*gold.declared.whole, *answer.declared.whole)]
@@ -88,7 +71,7 @@ def _by_values(gold: Statement, answer: Statement, tools: Tools | None) -> bool 
     return same_values(gold, answer, declared, closed_form)
 
 
-def _by_set(gold: Statement, answer: Statement, tools: Tools | None) -> bool | None:
+def _by_set(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None) -> bool | None:
     """Compare a condition with another or with values; a bare equation describes no set."""
     if "condition" not in (gold.kind, answer.kind) or "equation" in (gold.kind, answer.kind):
         return None
@@ -97,17 +80,17 @@ def _by_set(gold: Statement, answer: Statement, tools: Tools | None) -> bool | N
     return tools.same_set(gold, answer)
 
 
-def _are_values(gold: Statement, answer: Statement) -> bool:
+def _are_values(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     return gold.kind == answer.kind == "values" and gold.is_ordered == answer.is_ordered
 
 
-def _are_solutions(gold: Statement, answer: Statement) -> bool:
+def _are_solutions(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     has_integral = any(map(is_indefinite, (*gold.items, *answer.items)))
     is_alike = gold.is_ordered == answer.is_ordered and not has_integral
     return is_alike and "condition" not in (gold.kind, answer.kind)
 
 
-_RULES: tuple[tuple[Rule, Callable[[Statement, Statement, Tools | None], bool | None]], ...] = (
+_RULES: tuple[tuple[Rule, Callable[[AnswerStatement, AnswerStatement, Tools | None], bool | None]], ...] = (
     ("family", _by_family),
     ("constants", _by_constants),
     ("values", _by_values),

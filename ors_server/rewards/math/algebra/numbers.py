@@ -1,4 +1,4 @@
-"""What is used of mpmath, which has no types."""
+"""The parts of mpmath, which has no types, that are used here."""
 
 from importlib import import_module
 from typing import Any

@@ -1,9 +1,9 @@
-r"""The parser of answers, with what a computer algebra system is asked for.
+r"""The parser of answers with the notation of a computer algebra system.
 
-Beside the fast parser's conventions: `dx` may stand first, behind, in a numerator or between (`\int dx\, f`,
-`\int \frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive; `\Gamma`,
-`\zeta`, `J_0` and their like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b` are
-values at places. A derivative takes the product behind it.
+Beside the fast parser's conventions: `dx` may be first, last, in a numerator or between (`\int dx\, f`, `\int
+\frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive; `\Gamma`,
+`\zeta`, `J_0` and the like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b` are values
+at places. A derivative applies to the product after it.
 """
 
 from typing import Final
@@ -15,9 +15,9 @@ from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.tree import (
     Add,
     Binder,
+    Brackets,
     Constant,
     Function,
-    Group,
     Multiply,
     Node,
     Number,
@@ -26,6 +26,7 @@ from ors_server.rewards.math.tree import (
     Symbol,
     invert,
     negate,
+    product_of,
     symbols,
 )
 
@@ -35,7 +36,7 @@ _SIGNS: Final = ("d", "partial")
 
 
 class AlgebraParser(AnswerParser):
-    """Reads answers off a list of tokens."""
+    """Parses a list of tokens."""
 
     def __init__(self, tokens: list[Token]) -> None:
         super().__init__(
@@ -55,7 +56,7 @@ class AlgebraParser(AnswerParser):
         return self.peek()[0] == "special" or super()._is_product_next()
 
     def parse_sum(self) -> Node:
-        """Read terms with signs between them, and the places at which their value is taken."""
+        """Parse terms with signs between them, and the places at which they are evaluated."""
         node = super().parse_sum()
         while (
             self.is_next("rbar", "|") and self.peek(1)[1] == "_" and (self.is_next("rbar") or not self._bars)
@@ -121,7 +122,7 @@ class AlgebraParser(AnswerParser):
         return Function("harmonic", (index,))
 
     def _items_of(self, node: Node) -> tuple[Node, ...]:
-        return node.items if isinstance(node, Group) else (node,)
+        return node.items if isinstance(node, Brackets) else (node,)
 
     def _parse_constant(self) -> Node:
         name = self.take()
@@ -193,14 +194,6 @@ class AlgebraParser(AnswerParser):
 
     # Sums, products, limits, integrals.
 
-    def _parse_scripts(self) -> dict[str, Node]:
-        scripts: dict[str, Node] = {}
-        while self.is_next("_", "^") or self.peek()[1] == "limits":
-            mark = self.take()
-            if mark != "limits":
-                scripts[mark] = self._parse_bound()
-        return scripts
-
     def _parse_binder(self) -> Node:
         kind = self.take()
         self._direction = ""
@@ -237,10 +230,7 @@ class AlgebraParser(AnswerParser):
 
 
 def split_bound(bound: Node | None) -> tuple[str, Node]:
-    """Give the variable and the value of `x = 2` or `x → 0`.
-
-    Args:
-        bound: What stands below a sign.
+    """Return the variable and the value of `x = 2` or `x → 0`.
 
     Raises:
         SyntaxUnknownError: It names no variable.
@@ -279,7 +269,7 @@ def _value_of(bound: Node) -> Node:
 
 
 def _derivative(top: Node, bottom: Node) -> tuple[Node | None, list[str]] | None:
-    """Read `d` over `dx`: what is derived, if it stands above, and by which variables."""
+    """Parse `d` over `dx`: the derived expression, if it is in the numerator, and the variables."""
     body: Node | None = None
     match top:
         case Symbol(sign) | Power(Symbol(sign), _) if sign in _SIGNS:
@@ -287,7 +277,7 @@ def _derivative(top: Node, bottom: Node) -> tuple[Node | None, list[str]] | None
         case Multiply((Symbol(sign) | Power(Symbol(sign), _), *rest)) if sign in _SIGNS and not _is_name(
             rest
         ):
-            body = rest[0] if len(rest) == 1 else Multiply(tuple(rest))
+            body = product_of(rest)
         case _:
             return None
     variables = _derived_by(sign, bottom)
@@ -314,33 +304,29 @@ def _derived_by(sign: str, bottom: Node) -> list[str] | None:
 
 
 def _without_differential(body: Node) -> tuple[str, Node]:
-    r"""Take `dx` out of a numerator: `\frac{x\,dx}{1+x^2}`."""
+    r"""Remove `dx` from a numerator: `\frac{x\,dx}{1+x^2}`."""
     match body:
         case Multiply((*before, Symbol("d"), Symbol(variable))):
-            return variable, _product(before)
+            return variable, product_of(before)
         case Multiply((Multiply() as first, *rest)):
             variable, inner = _without_differential(first)
-            return variable, _product([inner, *rest])
+            return variable, product_of([inner, *rest])
         case Multiply((Symbol("d"), Symbol(variable), *rest)):
-            return variable, _product(rest)
+            return variable, product_of(rest)
         case Multiply((*before, Multiply() as last)):
             variable, inner = _without_differential(last)
-            return variable, _product([*before, inner])
+            return variable, product_of([*before, inner])
         case Multiply((first, *rest)) if rest:
-            variable, inner = _without_differential(_product(rest))
-            return variable, _product([first, inner])
+            variable, inner = _without_differential(product_of(rest))
+            return variable, product_of([first, inner])
         case _:
             raise SyntaxUnknownError("an integral without its variable")
 
 
-def _product(factors: list[Node]) -> Node:
-    return Multiply(tuple(factors)) if len(factors) > 1 else factors[0] if factors else Number(1)
-
-
 def _over(bounds: tuple[Node, ...], variable: str, body: Node) -> Node:
-    r"""Make an integral; `\int_{[0,1]\times[0,2]}` around one without bounds is one over a rectangle."""
+    r"""Make an integral; `\int_{[0,1]\times[0,2]}` around one without bounds is over a rectangle."""
     match bounds:
-        case (Multiply((Group("[", "]", outer), Group("[", "]", inner))),):
+        case (Multiply((Brackets("[", "]", outer), Brackets("[", "]", inner))),):
             match body:
                 case Binder("int", first, (), integrand):
                     return Binder("int", variable, inner, Binder("int", first, outer, integrand))

@@ -1,12 +1,12 @@
-"""The places at which trees are compared, and how their values are."""
+"""The places at which trees are compared, and properties of their values."""
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
 from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.unsure import UnsureError
-from ors_server.rewards.math.tree import Binder, Constant, Function, Node, Number, children
+from ors_server.rewards.math.hash_numbers import hash_number
+from ors_server.rewards.math.tree import Binder, Constant, Function, Node, Number, children, walk
 
 _RANGES: Final = ((0.15, 0.9), (1.1, 2.7), (0.3, 0.8), (2.2, 4.4))
 _GROWING: Final = frozenset({"factorial", "factorial2", "binom", "permutations", "harmonic"})
@@ -14,44 +14,28 @@ _SERIES: Final = ("sum", "prod")
 
 
 def places_for(names: frozenset[str], whole: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Give fixed places; one alone if there are no names.
-
-    Args:
-        names: The names.
-        whole: Those that stand for whole numbers.
-    """
+    """Return fixed places for the names, of which some are of integers; only one place without names."""
     for number, (low, high) in enumerate(_RANGES if names else _RANGES[:1]):
         yield {
-            name: mpf(2 + number + _mix(name, number) % 2)
+            name: mpf(2 + number + hash_number(f"{number} {name}") % 2)
             if name in whole
             else _between(name, number, low, high)
             for name in sorted(names)
         }
 
 
-def _mix(name: str, number: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{number} {name}".encode(), digest_size=6).digest(), "big")
-
-
 def _between(name: str, number: int, low: float, high: float) -> Any:
-    return mpf(round(low + (high - low) * (_mix(name, number) % 997) / 997, 4))
+    return mpf(round(low + (high - low) * (hash_number(f"{number} {name}") % 997) / 997, 4))
 
 
 def whole_names(node: Node) -> frozenset[str]:
-    """Give the names that stand in the bounds of sums and products, or under factorials.
-
-    Args:
-        node: A tree.
-    """
+    """Return the names in the bounds of sums and products, or in factorials."""
     found: set[str] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
+    for current in walk(node):
         if isinstance(current, Binder) and current.kind in _SERIES:
             found |= frozenset[str]().union(*map(_plain_names, current.bounds))
         elif isinstance(current, Function) and current.name in _GROWING:
             found |= frozenset[str]().union(*map(_plain_names, current.arguments))
-        pending.extend(children(current))
     return frozenset(found)
 
 
@@ -63,43 +47,30 @@ def _plain_names(node: Node) -> frozenset[str]:
 
 
 def tolerance(*nodes: Node) -> float:
-    """Say to what part of themselves the values of trees have to agree.
-
-    Args:
-        *nodes: The trees.
-    """
+    """Return the relative difference that the values of trees may have."""
     finest = max(map(_fineness, nodes))
     return min(finest, 1e-11) if any(isinstance(node, Number) and node.digits for node in nodes) else finest
 
 
 def _fineness(node: Node) -> float:
-    kinds = {current.kind for current in _below(node) if isinstance(current, Binder)}
+    kinds = {current.kind for current in walk(node) if isinstance(current, Binder)}
     return 1e-9 if "int" in kinds else 1e-11 if kinds else 1e-18
 
 
-def _below(node: Node) -> Iterator[Node]:
-    yield node
-    for child in children(node):
-        yield from _below(child)
-
-
 def has_unit(*nodes: Node) -> bool:
-    """Say whether the imaginary unit stands in a tree."""
-    return any(current == Constant("i") for node in nodes for current in _below(node))
+    """Return whether the imaginary unit is in a tree."""
+    return any(current == Constant("i") for node in nodes for current in walk(node))
 
 
 def is_real(value: Any) -> bool:
-    """Say whether a value is real but for noise."""
+    """Return whether a value is real but for rounding."""
     return not abs(mp.im(value)) > mpf(10) ** -12 * max(abs(value), 1)
 
 
 def agree(first: Any, second: Any, part: float) -> bool:
-    """Say whether two values, or matrices of them, are the same but for rounding.
+    """Return whether two values, or matrices, are equal but for rounding.
 
-    Args:
-        first: One.
-        second: The other.
-        part: How far they may differ, as a part of the greater, or of one thousandth.
+    They may differ by `part` of the greater one, or of one thousandth.
     """
     if isinstance(first, mp.matrix) or isinstance(second, mp.matrix):
         return _agree_by_cell(first, second, part)

@@ -1,7 +1,7 @@
-"""Numerical integration of ordinary floats, with a check of what it gives.
+"""Numerical integration of floats, with a check of the result.
 
-Two rules that place their nodes differently must agree, or there is no value: an integral that diverges, or
-oscillates without end, gives none.
+Two rules with different nodes must agree, or there is no value: an integral that diverges, or oscillates
+without end, gives none.
 """
 
 import cmath
@@ -17,16 +17,16 @@ Rule = tuple[tuple[float, float], ...]
 
 _CLOSE: Final = 1e-10
 _SPLIT: Final = 0.381966011250105
-"""Where an interval is cut for the second rule: nowhere that a pole is likely to be."""
+"""Where an interval is cut for the second rule: a place where a pole is unlikely."""
 _REACH: Final = 3.6
-"""The tanh-sinh rule runs from minus to plus this; beyond it a float's nodes fall on the ends."""
+"""The tanh-sinh rule runs from minus to plus this; beyond it a float's nodes coincide with the ends."""
 _DEEPEST: Final = 40
 _PIECES: Final = 160
 
 
 @functools.cache
 def _tanh_sinh(count: int) -> Rule:
-    """Give distances from the nearer end and weights on (-1, 1), right half only (Takahasi and Mori 1974)."""
+    """Return distances from the nearer end and weights on (-1, 1), right half (Takahasi and Mori 1974)."""
     step = _REACH / count
     nodes: list[tuple[float, float]] = []
     for index in range(count + 1):
@@ -38,7 +38,7 @@ def _tanh_sinh(count: int) -> Rule:
 
 @functools.cache
 def _gauss(count: int) -> Rule:
-    """Give the nodes and weights of the Gauss-Legendre rule on (-1, 1), by Newton's method."""
+    """Return the nodes and weights of the Gauss-Legendre rule on (-1, 1), by Newton's method."""
     nodes: list[tuple[float, float]] = []
     for index in range(count):
         place = math.cos(math.pi * (index + 0.75) / (count + 0.5))
@@ -57,7 +57,7 @@ def _gauss(count: int) -> Rule:
 
 
 def _read(function: Integrand, place: float) -> complex:
-    """Give the value at a node; nothing where it is out of range, which the second rule has to confirm."""
+    """Return the value at a node, or 0 where it is out of range, which the second rule has to confirm."""
     try:
         value = function(place)
     except (OverflowError, ZeroDivisionError):
@@ -83,24 +83,14 @@ def _by_gauss(function: Integrand, low: float, high: float, count: int) -> compl
 
 
 def is_close(first: complex, second: complex, tolerance: float = _CLOSE) -> bool:
-    """Say whether two values agree.
-
-    Args:
-        first: One.
-        second: The other.
-        tolerance: How far they may differ, as a part of the greater, or of one thousandth.
-    """
+    """Return whether two values differ by at most `tolerance` of the greater one, or of one thousandth."""
     return abs(first - second) <= tolerance * max(abs(first), abs(second), 1e-3)
 
 
 def integrate(function: Integrand, low: float, high: float, *, is_inner: bool = False) -> complex:
     """Integrate between two bounds, either of which may be infinite.
 
-    Args:
-        function: What is integrated.
-        low: The lower bound.
-        high: The upper bound.
-        is_inner: Whether this is asked for at each node of another integral; fewer nodes are spent then.
+    `is_inner` marks an integral within another one, at each node of which fewer nodes are used.
 
     Raises:
         UnsureError: Two rules disagree.
@@ -127,7 +117,7 @@ def _over_line(function: Integrand, low: float, high: float, *, is_inner: bool) 
 
 
 def _from(function: Integrand, low: float, scale: float) -> complex:
-    """Integrate from `low` to infinity: up to `low + scale`, and behind it with x = low + scale / t."""
+    """Integrate from `low` to infinity: up to `low + scale`, and beyond it with x = low + scale / t."""
 
     def behind(place: float) -> complex:
         value = function(low + scale / place)

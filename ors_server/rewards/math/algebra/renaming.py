@@ -1,13 +1,13 @@
-"""Arbitrary constants and parameters that nothing declares, known by the other names of the other side."""
+"""Finds undeclared constants and parameters, by their other names on the other side."""
 
 import re
 from typing import Final
 
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.tree import Constant, Function, Matrix, Node, Power, Symbol, children, contains
 
 _PARAMETERS: Final = frozenset("stur") | {"lambda", "mu"}
-"""Letters that lines and planes are given with."""
+"""Letters of parameters of lines and planes."""
 _OTHERS: Final = _PARAMETERS | frozenset("abcdkmnpqv") | {"alpha", "beta"}
 _USUAL: Final = re.compile(r"[CcK](?:_\d)?")
 _POSSIBLE: Final = re.compile(r"[A-EK](?:_\d)?|c(?:_\d)?")
@@ -16,35 +16,31 @@ _VARIABLES: Final = frozenset("xtyn")
 Names = tuple[set[str], set[str]]
 
 
-def renamed(gold: Statement, answer: Statement) -> Names | None:
-    """Give the constants or parameters of both sides, if these have other names for them.
+def renamed(gold: AnswerStatement, answer: AnswerStatement) -> Names | None:
+    """Return the constants or parameters of both sides, if their names differ.
 
-    A letter that both sides have means the same to both, and is none.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
+    A letter of both sides means the same to both, and is neither.
     """
     mine, theirs = names_of(gold), names_of(answer)
     return _constant(gold, answer, mine, theirs) or _parameters(gold, answer, mine, theirs)
 
 
-def names_of(statement: Statement) -> frozenset[str]:
-    """Give the names that are free in a statement's values."""
+def names_of(statement: AnswerStatement) -> frozenset[str]:
+    """Return the free names of a statement's values."""
     return frozenset[str]().union(*map(free_names, statement.items))
 
 
-def is_direction(gold: Statement, answer: Statement) -> bool:
-    """Say whether both sides are points or vectors."""
+def is_direction(gold: AnswerStatement, answer: AnswerStatement) -> bool:
+    """Return whether both sides are points or vectors."""
     return (gold.is_ordered and answer.is_ordered) or all(
         len(side.items) == 1 and contains(side.items[0], Matrix) for side in (gold, answer)
     )
 
 
 def _constant(
-    gold: Statement, answer: Statement, mine: frozenset[str], theirs: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, mine: frozenset[str], theirs: frozenset[str]
 ) -> Names | None:
-    """Find the one constant of `T = 20 + Ae^{-kt}` beside `T = 20 + Ce^{-kt}`."""
+    """Return the one constant of `T = 20 + Ae^{-kt}` beside `T = 20 + Ce^{-kt}`."""
     one, other, shared = mine - theirs, theirs - mine, mine & theirs
     if gold.name is None or answer.name is None or len(one) != 1 or len(other) != 1:
         return None
@@ -69,9 +65,9 @@ def _is_in_exponents(node: Node, names: frozenset[str]) -> bool:
 
 
 def _parameters(
-    gold: Statement, answer: Statement, mine: frozenset[str], theirs: frozenset[str]
+    gold: AnswerStatement, answer: AnswerStatement, mine: frozenset[str], theirs: frozenset[str]
 ) -> Names | None:
-    """Find the parameters of `(1 + t, 2t)` beside `(1 + s, 2s)`."""
+    """Return the parameters of `(1 + t, 2t)` beside `(1 + s, 2s)`."""
     if not mine or not theirs or mine & theirs or not is_direction(gold, answer):
         return None
     if not (mine <= _PARAMETERS and theirs <= _OTHERS) and not (theirs <= _PARAMETERS and mine <= _OTHERS):
@@ -81,7 +77,7 @@ def _parameters(
     return set(mine), set(theirs)
 
 
-def _size(statement: Statement) -> int:
+def _size(statement: AnswerStatement) -> int:
     if statement.is_ordered:
         return len(statement.items)
     found: list[int] = []

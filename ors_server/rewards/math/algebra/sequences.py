@@ -1,18 +1,18 @@
 r"""Sequences that an answer does not define: the `a_n` of `\sum a_n x^n`.
 
 Each gets arbitrary values, of which only the first are not zero, so that a series of them is a finite sum.
-Two trees that agree whatever the values are agree for these too. Numbers in bounds and indices are kept
-small, so that no two agree because they differ only where all members are zero.
+Two trees that agree for all values agree for these too. Numbers in bounds and indices are limited, so that
+two trees do not agree merely because they differ where all members are zero.
 """
 
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.unsure import UnsureError
-from ors_server.rewards.math.tree import Node, Number, Symbol, Unknown, children
+from ors_server.rewards.math.hash_numbers import hash_number
+from ors_server.rewards.math.tree import Node, Number, Symbol, Unknown, walk
 
 _LAST: Final = 12
 """Index of the last member that is not zero."""
@@ -20,16 +20,12 @@ _TERMS: Final = 60
 _NOTHING: Final = 20
 """Terms at the end of a series that must vanish."""
 _MOST_SHIFT: Final = 6
-"""Greatest number in an index or a bound: one that is larger might part members that are all zero."""
+"""Greatest number in an index or a bound: beyond it members might all be zero."""
 _MULTIPLE: Final = re.compile(r"(\d?)([A-Za-z])")
 
 
 def index_of(name: str, bound: frozenset[str]) -> tuple[str, int, str] | None:
-    """Read `a_n` and `a_{2n}` where n is bound: the sequence, the factor, and the variable.
-
-    Args:
-        name: Of a symbol.
-        bound: Names of indices that are bound around it.
+    """Parse `a_n` and `a_{2n}`, n being one of the bound names: the sequence, the factor, and the variable.
 
     Raises:
         UnsureError: The index has another bound letter in it.
@@ -49,52 +45,38 @@ def check_reach(*nodes: Node) -> None:
     Raises:
         UnsureError: There is one.
     """
-    for node in nodes:
-        if isinstance(node, Number) and not -_MOST_SHIFT <= float(node.value) <= _MOST_SHIFT:
+    for part in (part for node in nodes for part in walk(node)):
+        if isinstance(part, Number) and not -_MOST_SHIFT <= float(part.value) <= _MOST_SHIFT:
             raise UnsureError("a sequence at a large index")
-        check_reach(*children(node))
 
 
 def is_of_sequences(node: Node, bound: frozenset[str]) -> bool:
-    """Say whether a sequence stands in a tree that the answer does not define.
-
-    Args:
-        node: The tree.
-        bound: Names of indices that are bound around it.
-    """
-    if isinstance(node, Unknown) or (isinstance(node, Symbol) and index_of(node.name, bound) is not None):
-        return True
-    return any(is_of_sequences(child, bound) for child in children(node))
+    """Return whether a tree has a sequence that the answer does not define."""
+    return any(
+        isinstance(part, Unknown) or (isinstance(part, Symbol) and index_of(part.name, bound) is not None)
+        for part in walk(node)
+    )
 
 
 def member(name: str, indices: tuple[Any, ...]) -> Any:
-    """Give the value of a sequence's member.
-
-    Args:
-        name: The sequence.
-        indices: Its indices, numbers.
+    """Return the value of a sequence's member.
 
     Raises:
-        UnsureError: They are not whole.
+        UnsureError: Its indices are not integers.
     """
     whole = [int(mp.nint(mp.re(index))) for index in indices]
     if any(abs(index - near) > 1e-9 for index, near in zip(indices, whole, strict=True)):  # noqa: PLR2004  (noise)
         raise UnsureError("a sequence between its indices")
     if max(whole) > _LAST:
         return mp.zero
-    mixed = hashlib.blake2b(f"{name} {whole}".encode(), digest_size=6).digest()
-    return mpf(int.from_bytes(mixed, "big") % 9973 + 1000) / 7919
+    return mpf(hash_number(f"{name} {whole}") % 9973 + 1000) / 7919
 
 
 def sum_series(term: Callable[[Any], Any], start: int) -> Any:
-    """Add up a series whose terms vanish from some on.
-
-    Args:
-        term: Gives a term.
-        start: The first index.
+    """Add up a series of which all but the first terms are zero.
 
     Raises:
-        UnsureError: They do not vanish.
+        UnsureError: They are not zero.
     """
     terms = [term(mpf(index)) for index in range(start, start + _TERMS)]
     if any(terms[-_NOTHING:]):

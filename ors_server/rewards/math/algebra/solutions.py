@@ -1,22 +1,22 @@
-r"""Sets of real numbers that conditions describe: `x^2 < 4`, `\{x : x^3 = x\}`, intervals and their unions.
+r"""Compares sets of real numbers described by conditions: `x^2 < 4`, `\{x : x^3 = x\}`, intervals, unions.
 
-Both are read as predicates and compared at every place where either may change, and between these places.
+Both become predicates, which are compared at every place where either may change, and between these places.
 """
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
 from ors_server.rewards.math.algebra.numbers import mp, mpf
 from ors_server.rewards.math.algebra.places import is_real
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.symbolic import Builder
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import (
     Add,
+    Brackets,
     Constant,
-    Group,
     Multiply,
     Node,
     Relation,
@@ -41,19 +41,19 @@ _SIGNS: Final[dict[str, Callable[[int], bool]]] = {
 }
 
 
-class _Reading:
+class _RealSet:
     """One side: a predicate, and the places at which it may change."""
 
-    def __init__(self, statement: Statement, variable: str) -> None:
+    def __init__(self, statement: AnswerStatement, variable: str) -> None:
         self._variable = variable
         self.places: list[Any] = []
         self.holds = self._read_all(statement)
 
-    def _read_all(self, statement: Statement) -> Predicate:
+    def _read_all(self, statement: AnswerStatement) -> Predicate:
         if statement.kind == "values" and not statement.is_ordered:
             return self._values(statement.items)
         if statement.kind == "values":
-            return self._read(Group("(", ")", statement.items))
+            return self._read(Brackets("(", ")", statement.items))
         if statement.kind == "equation":
             return self._read(Relation(("=",), statement.items))
         parts = [self._read(item) for item in statement.items]
@@ -63,7 +63,7 @@ class _Reading:
         match node:
             case Relation():
                 return self._relation(node)
-            case Group(_, _, (_, _)):
+            case Brackets(_, _, (_, _)):
                 return self._interval(node)
             case Set(items):
                 return self._values(items)
@@ -89,7 +89,7 @@ class _Reading:
         return lambda value: left(value) and not right(value)
 
     def _number(self, node: Node) -> Any:
-        value = value_of(Evaluator().read(node), {})
+        value = value_of(TreeEvaluator().read(node), {})
         if not is_real(value):
             raise UnsureError("a set of complex numbers")
         return mp.re(value)
@@ -99,7 +99,7 @@ class _Reading:
         self.places += values
         return lambda place: any(abs(place - value) < _NEAR for value in values)
 
-    def _interval(self, node: Group) -> Predicate:
+    def _interval(self, node: Brackets) -> Predicate:
         start, end = map(self._number, node.items)
         opening, closing = node.opening, node.closing
         self.places += [place for place in (start, end) if not mp.isinf(place)]
@@ -124,7 +124,7 @@ class _Reading:
 
     def _comparison(self, operator: str, gap: Node) -> Predicate:
         self.places += _changes(gap, self._variable)
-        reader = Evaluator().read(gap)
+        reader = TreeEvaluator().read(gap)
 
         def holds(place: Any) -> bool:
             try:
@@ -141,7 +141,7 @@ def _sign(value: Any) -> int:
 
 
 def _changes(gap: Node, variable: str) -> Iterator[Any]:
-    """Give the roots and the poles of an expression."""
+    """Yield the roots and the poles of an expression."""
     builder = Builder(frozenset())
     expression = builder.build(gap)
     symbol = builder.names.get(variable)
@@ -164,8 +164,8 @@ def _changes(gap: Node, variable: str) -> Iterator[Any]:
 
 
 def _scan(gap: Node, variable: str) -> Iterator[Any]:
-    """Look for changes of sign on a grid, and halve the steps in which they are."""
-    reader = Evaluator().read(gap)
+    """Search changes of sign on a grid, and halve the steps with a change."""
+    reader = TreeEvaluator().read(gap)
 
     def sign(place: Any) -> int | None:
         try:
@@ -197,22 +197,18 @@ def _halve(sign: Callable[[Any], int | None], low: Any, high: Any) -> Any:
     return high
 
 
-def same_set(gold: Statement, answer: Statement) -> bool:
-    """Say whether two conditions describe the same numbers.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
+def same_set(gold: AnswerStatement, answer: AnswerStatement) -> bool:
+    """Return whether two conditions describe the same numbers.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     names = {name for statement in (gold, answer) for item in statement.items for name in free_names(item)}
     if len(names) != 1:
         raise UnsureError("a condition on other than one variable")
     (variable,) = names
     with mp.workdps(DIGITS):
-        first, second = _Reading(gold, variable), _Reading(answer, variable)
+        first, second = _RealSet(gold, variable), _RealSet(answer, variable)
         places = sorted({mp.nstr(place, 12): place for place in first.places + second.places}.values())
         if len(places) > _MOST_PLACES:
             raise UnsureError("too many places")

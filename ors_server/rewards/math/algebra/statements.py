@@ -1,4 +1,4 @@
-"""From the text of one answer to what it states: values, an equation, or a condition on a variable."""
+"""Parses the text of one answer into a statement: values, an equation, or a condition on a variable."""
 
 import re
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from ors_server.rewards.math.limits import ANSWER_CHARS, ITEMS, LimitError, Synt
 from ors_server.rewards.math.relations import is_name
 from ors_server.rewards.math.tree import (
     Binder,
+    Brackets,
     Constant,
-    Group,
     Listing,
     Node,
     Relation,
@@ -60,29 +60,26 @@ Kind = Literal["values", "equation", "condition"]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """What one answer states."""
+class AnswerStatement:
+    """The content of one answer."""
 
     kind: Kind
     items: tuple[Node, ...]
     """Values; both sides of an equation; the parts of a condition, which all hold."""
     declared: Declared
     name: Node | None = None
-    """What the values are values of, if the answer says so."""
+    """The name of the values, if the answer has one."""
     variable: str = ""
     """The variable of a condition."""
     is_ordered: bool = False
-    """Whether the values stand in order: a point, a vector."""
+    """Whether the order of the values counts: a point, a vector."""
 
 
-def read_statement(text: str) -> Statement:
-    """Read an answer.
-
-    Args:
-        text: One answer, already unified and without what stands around it.
+def read_statement(text: str) -> AnswerStatement:
+    """Parse one answer, already unified and without fences.
 
     Raises:
-        MathError: It is nothing that this reader knows.
+        MathError: This parser does not know its notation.
     """
     if len(text) > ANSWER_CHARS:
         raise LimitError(f"an answer of more than {ANSWER_CHARS} characters")
@@ -95,7 +92,7 @@ def read_statement(text: str) -> Statement:
     return _state(_parse(bare), declared) if built is None else _read_braced(built[1], bare, declared)
 
 
-def _read_braced(inner: str, text: str, declared: Declared) -> Statement:
+def _read_braced(inner: str, text: str, declared: Declared) -> AnswerStatement:
     bar = _find_bar(inner)
     if bar is not None:
         return _read_builder(inner[: bar[0]], inner[bar[1] :], declared)
@@ -159,7 +156,7 @@ def _parse(text: str) -> Node:
     return node
 
 
-def _read_builder(head: str, condition: str, declared: Declared) -> Statement:
+def _read_builder(head: str, condition: str, declared: Declared) -> AnswerStatement:
     domain = _DOMAIN.fullmatch(head)
     rest, more = take_declarations(condition)
     declared = _joined(declared, more)
@@ -175,24 +172,24 @@ def _read_builder(head: str, condition: str, declared: Declared) -> Statement:
     if stated.kind == "values":
         return stated
     items = (Relation(("=",), stated.items),) if stated.kind == "equation" else stated.items
-    return Statement("condition", items, declared, variable=domain[1])
+    return AnswerStatement("condition", items, declared, variable=domain[1])
 
 
-def _state(node: Node, declared: Declared) -> Statement:
+def _state(node: Node, declared: Declared) -> AnswerStatement:
     node = expand(node)
     match node:
-        case Group("(" | "[", ")" | "]", items) if _has_condition(items):
+        case Brackets("(" | "[", ")" | "]", items) if _has_condition(items):
             raise SyntaxUnknownError("relations in brackets")
-        case Group("(", ")", items):
-            return Statement("values", items, declared, is_ordered=True)
+        case Brackets("(", ")", items):
+            return AnswerStatement("values", items, declared, is_ordered=True)
         case Listing(items, joiner):
             return _state_list(items, joiner, declared)
         case Relation():
             return _state_relation(node, declared)
-        case Group() | SetOperation() | Constant("reals" | "empty") if not _members(node):
-            return Statement("condition", (node,), declared)
+        case Brackets() | SetOperation() | Constant("reals" | "empty") if not _members(node):
+            return AnswerStatement("condition", (node,), declared)
         case _:
-            return Statement("values", _members(node) or (node,), declared)
+            return AnswerStatement("values", _members(node) or (node,), declared)
 
 
 def _has_condition(items: tuple[Node, ...]) -> bool:
@@ -200,7 +197,7 @@ def _has_condition(items: tuple[Node, ...]) -> bool:
 
 
 def _members(node: Node) -> tuple[Node, ...]:
-    """Give the members of a set; nothing if it is no finite union."""
+    """Return the members of a set; nothing if it is not a finite union."""
     match node:
         case Set(items):
             return tuple(part for item in items for part in (_members(item) or (item,)))
@@ -211,7 +208,7 @@ def _members(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def _state_list(items: tuple[Node, ...], joiner: str, declared: Declared) -> Statement:
+def _state_list(items: tuple[Node, ...], joiner: str, declared: Declared) -> AnswerStatement:
     if len(items) > ITEMS:
         raise LimitError(f"more than {ITEMS} items")
     values: list[Node] = []
@@ -224,33 +221,33 @@ def _state_list(items: tuple[Node, ...], joiner: str, declared: Declared) -> Sta
         names += [] if stated.name is None else [stated.name]
     if len(set(names)) > 1:
         raise SyntaxUnknownError("values of several names")
-    return Statement("values", tuple(values), declared, names[0] if names else None)
+    return AnswerStatement("values", tuple(values), declared, names[0] if names else None)
 
 
-def _state_conditions(items: tuple[Node, ...], joiner: str, declared: Declared) -> Statement:
+def _state_conditions(items: tuple[Node, ...], joiner: str, declared: Declared) -> AnswerStatement:
     """Join inequalities by "and", or by "or"."""
     if not all(isinstance(item, Relation) for item in items):
         raise SyntaxUnknownError("a list of several kinds")
     joined = items[0]
     for item in items[1:]:
         joined = SetOperation("∪" if joiner == "or" else "∩", joined, item)
-    return Statement("condition", (joined,), declared)
+    return AnswerStatement("condition", (joined,), declared)
 
 
-def _state_relation(node: Relation, declared: Declared) -> Statement:
+def _state_relation(node: Relation, declared: Declared) -> AnswerStatement:
     if node.operators == ("∈",) and isinstance(node.sides[0], Symbol):
         stated = _state(node.sides[1], declared)
-        return Statement(stated.kind, stated.items, declared, node.sides[0], node.sides[0].name)
+        return AnswerStatement(stated.kind, stated.items, declared, node.sides[0], node.sides[0].name)
     if set(node.operators) <= {"="}:
         first, last = node.sides[0], node.sides[-1]
         if _is_named(first, last):
             stated = _state(last, declared)
-            return Statement(stated.kind, stated.items, declared, first, is_ordered=stated.is_ordered)
+            return AnswerStatement(stated.kind, stated.items, declared, first, is_ordered=stated.is_ordered)
         if len(node.sides) == 2:  # noqa: PLR2004  (both sides of an equation)
             if _is_named(last, first):
-                return Statement("values", (first,), declared, last)
-            return Statement("equation", node.sides, declared)
-    return Statement("condition", (node,), declared)
+                return AnswerStatement("values", (first,), declared, last)
+            return AnswerStatement("equation", node.sides, declared)
+    return AnswerStatement("condition", (node,), declared)
 
 
 def _is_named(name: Node, value: Node) -> bool:
@@ -262,11 +259,7 @@ def _is_named(name: Node, value: Node) -> bool:
 
 
 def free_names(node: Node) -> frozenset[str]:
-    """Give the names that are free in a tree; a derivative's variable is.
-
-    Args:
-        node: The tree.
-    """
+    """Return the names that are free in a tree; a derivative's variable is."""
     match node:
         case Symbol(name):
             return frozenset({name})

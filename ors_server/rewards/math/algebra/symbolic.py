@@ -1,6 +1,6 @@
-"""What SymPy makes of a tree: integrals, sums, limits and derivatives in closed form, then their values.
+"""Expressions of SymPy: integrals, sums, limits and derivatives in closed form, and their values.
 
-Expressions are built from this project's trees, node by node, with names of its own; no text reaches SymPy.
+Expressions are built from this project's trees, node by node, with names of their own; no text reaches SymPy.
 Only the worker process imports this module.
 """
 
@@ -78,14 +78,9 @@ _DIRECTIONS: Final = {"lim": "+-", "lim+": "+", "lim-": "-"}
 
 
 class Builder:
-    """Builds SymPy's expressions from trees."""
+    """Builds SymPy's expressions from trees; the names in `whole` are of integers, others are positive."""
 
     def __init__(self, whole: frozenset[str]) -> None:
-        """Build nothing yet.
-
-        Args:
-            whole: Free names that stand for whole numbers; the others are positive.
-        """
         self._whole = whole
         self._bound: dict[str, Any] = {}
         self.names: dict[str, Any] = {}
@@ -102,13 +97,10 @@ class Builder:
         }
 
     def build(self, node: Node) -> Any:
-        """Give the expression of a tree.
-
-        Args:
-            node: The tree.
+        """Return the expression of a tree.
 
         Raises:
-            UnsureError: Something in it has no place there, or is too large.
+            UnsureError: Something in it has no expression, or is too large.
         """
         builder = self._builders.get(type(node))
         if builder is None:
@@ -213,7 +205,7 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
 
 
 def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
-    """Make a sum; one of very many terms is taken only where its closed form is a rational function."""
+    """Make a sum; one of very many terms only if its closed form is a rational function."""
     span = high - low
     if not (span.is_Integer and span > _MOST_WHOLE):
         return sympy.Sum(body, (variable, low, high))
@@ -225,7 +217,7 @@ def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
 
 
 def _limit(body: Any, variable: Any, place: Any, direction: str) -> Any:
-    """Take a limit at once; with a variable of no known sign, for its sign is decided by the place."""
+    """Compute a limit at once; with a variable of unknown sign, since the place decides its sign."""
     plain = sympy.Dummy(real=True) if direction == "+-" else variable
     body = body.doit().subs(variable, plain)
     found = sympy.limit(body, plain, place, direction)
@@ -235,11 +227,7 @@ def _limit(body: Any, variable: Any, place: Any, direction: str) -> Any:
 
 
 def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]:
-    """Give a tree's expression with everything done that SymPy can do, and its names.
-
-    Args:
-        node: The tree.
-        whole: Names that stand for whole numbers.
+    """Return a tree's closed form, as far as SymPy can, and its names; those in `whole` are of integers.
 
     Raises:
         UnsureError: SymPy has no expression for it.
@@ -253,12 +241,7 @@ def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]
 
 
 def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any]) -> Any:
-    """Give an expression's value, which may be infinite.
-
-    Args:
-        expression: What `closed_form` gives.
-        names: Its symbols by name.
-        places: The values of the names.
+    """Return the value, which may be infinite, of an expression of `closed_form` at a place.
 
     Raises:
         UnsureError: It has none.

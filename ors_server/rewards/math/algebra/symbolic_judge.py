@@ -1,4 +1,4 @@
-"""Both rounds, by numbers and then with SymPy; runs in a worker process, which alone imports this module.
+"""Both rounds, by numbers and then with SymPy; only the worker process imports this module.
 
 SymPy loads much at its first integral, limit and sum. That is done when the worker starts, and counts against
 no answer.
@@ -7,10 +7,10 @@ no answer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ors_server.rewards.math.algebra.judge import Opinion, Tools, by_numbers, judge
+from ors_server.rewards.math.algebra.judge import Opinion, Tools, judge
 from ors_server.rewards.math.algebra.numbers import mpf
 from ors_server.rewards.math.algebra.solutions import same_set
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.symbolic import closed_form, value_at
 from ors_server.rewards.math.algebra.unsure import FAILURES
 from ors_server.rewards.math.algebra.values import Side
@@ -34,7 +34,7 @@ _FIRST: tuple[Node, ...] = (
     Binder("sum", "x", (ONE, _INFINITY), Power(_X, Number(-2))),
     Binder("lim", "x", (_INFINITY,), Function("atan", (_X,))),
 )
-"""What is worked out when the worker starts."""
+"""Expressions that are computed when the worker starts."""
 
 
 def _closed(node: Node, whole: frozenset[str]) -> Callable[[Mapping[str, Any]], Any]:
@@ -45,35 +45,16 @@ def _closed(node: Node, whole: frozenset[str]) -> Callable[[Mapping[str, Any]], 
 _TOOLS = Tools(_closed, same_set)
 
 
-def decide(gold: Statement, answer: Statement) -> Opinion:
-    """Judge by numbers, and with SymPy what these leave undecided.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
-    opinion = by_numbers(gold, answer)
+def decide(gold: AnswerStatement, answer: AnswerStatement) -> Opinion:
+    """Compare by numbers, and with SymPy what they leave undecided."""
+    opinion = judge(gold, answer)
     if opinion.is_equal is None and opinion.rule != "none":
-        return by_algebra(gold, answer)
+        return judge(gold, answer, _TOOLS)
     return opinion
 
 
-def by_algebra(gold: Statement, answer: Statement) -> Opinion:
-    """Judge with SymPy.
-
-    Args:
-        gold: The gold answer.
-        answer: The answer.
-    """
-    return judge(gold, answer, _TOOLS)
-
-
-def by_itself(statement: Statement) -> bool:
-    """Say whether a statement has values that can be computed.
-
-    Args:
-        statement: The gold answer.
-    """
+def by_itself(statement: AnswerStatement) -> bool:
+    """Return whether a statement has values that can be computed."""
     try:
         return all(
             Side(item, frozenset(), _closed).at(dict.fromkeys(free_names(item), mpf("0.7"))) is not None

@@ -1,10 +1,11 @@
-"""Whether two trees have the same value wherever both have one; runs in a worker process."""
+"""Compares the values of two trees wherever both have one; runs in a worker process."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from ors_server.rewards.math.algebra.antiderivatives import is_indefinite, same_slope
-from ors_server.rewards.math.algebra.evaluate import DIGITS, Evaluator, value_of
+from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
 from ors_server.rewards.math.algebra.numbers import mp
 from ors_server.rewards.math.algebra.places import (
     agree,
@@ -14,29 +15,26 @@ from ors_server.rewards.math.algebra.places import (
     tolerance,
     whole_names,
 )
-from ors_server.rewards.math.algebra.statements import Statement, free_names
+from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
+from ors_server.rewards.math.pairing import can_pair
 from ors_server.rewards.math.tree import Constant, Node, Quantity, contains
 
 _NAMED: Final[Mapping[str, Any]] = {"gamma": mp.euler, "G": mp.catalan, "phi": mp.phi, "varphi": mp.phi}
-"""Constants that are written as letters; read so where only one side has the letter."""
+"""Constants that are written as letters, if only one side has the letter."""
 _ENOUGH: Final = 2
 
 ClosedForm = Callable[[Node, frozenset[str]], Callable[[Mapping[str, Any]], Any]]
-"""Gives what SymPy makes of a tree, as a function of the values of its names, some of them whole numbers."""
+"""Converts a tree, by SymPy, to a function of the values of its names, some of them integers."""
 
 
 class Side:
-    """One tree and its values, by numbers or, where these are unsure, in closed form."""
+    """One tree and its values, by numbers or, where these are unsure, in closed form.
+
+    The names in `whole` are of integers.
+    """
 
     def __init__(self, node: Node, whole: frozenset[str], closed_form: ClosedForm | None) -> None:
-        """Compute nothing yet.
-
-        Args:
-            node: The tree.
-            whole: Names that stand for whole numbers.
-            closed_form: SymPy's, if it may be asked.
-        """
         self._node = node
         self._whole = whole
         self._closed_form = closed_form
@@ -44,14 +42,10 @@ class Side:
         self._doubts = 0
 
     def at(self, places: Mapping[str, Any]) -> Any:
-        """Give its value, or nothing.
-
-        Args:
-            places: The values of the names.
-        """
+        """Return the value at a place, or `None`."""
         if self._doubts < _ENOUGH:
             try:
-                return value_of(Evaluator().read(self._node), places)
+                return value_of(TreeEvaluator().read(self._node), places)
             except UnsureError:
                 self._doubts += 1 if self._closed_form is None else _ENOUGH
         if self._closed_form is None:
@@ -65,16 +59,10 @@ class Side:
 
 
 def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: ClosedForm | None) -> bool:
-    """Say whether two trees have the same value.
-
-    Args:
-        gold: One tree.
-        answer: The other.
-        whole: Names that are declared to be of whole numbers.
-        closed_form: SymPy's, if it may be asked where numbers are unsure.
+    """Return whether two trees have the same value; the names in `whole` are declared to be of integers.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     if gold == answer:
         return True
@@ -108,7 +96,7 @@ def _are_real(*values: Any) -> bool:
 
 
 def _without_units(*nodes: Node) -> tuple[Node, ...]:
-    """Drop a unit that only one side has; degrees keep their sign where the other side is in radians."""
+    """Drop a unit that only one side has; degrees are kept if the other side is in radians."""
     units = [node.unit if isinstance(node, Quantity) else "" for node in nodes]
     if all(units):
         if units[0] != units[1]:
@@ -122,30 +110,16 @@ def _without_units(*nodes: Node) -> tuple[Node, ...]:
 
 
 def same_values(
-    gold: Statement, answer: Statement, whole: Iterable[str], closed_form: ClosedForm | None
+    gold: AnswerStatement, answer: AnswerStatement, whole: Iterable[str], closed_form: ClosedForm | None
 ) -> bool:
-    """Say whether two statements have the same values, in order if they have one.
-
-    Args:
-        gold: One statement.
-        answer: The other.
-        whole: Names of whole numbers.
-        closed_form: As for `same_value`.
+    """Return whether two statements have the same values, in order if they are ordered.
 
     Raises:
-        UnsureError: That cannot be said.
+        UnsureError: That cannot be decided.
     """
     if len(gold.items) != len(answer.items):
         return False
     if gold.is_ordered:
         pairs = zip(gold.items, answer.items, strict=True)
         return all(same_value(one, other, whole, closed_form) for one, other in pairs)
-    left = list(answer.items)
-    for item in gold.items:
-        found = next(
-            (index for index, other in enumerate(left) if same_value(item, other, whole, closed_form)), None
-        )
-        if found is None:
-            return False
-        del left[found]
-    return True
+    return can_pair(gold.items, answer.items, partial(same_value, whole=whole, closed_form=closed_form))

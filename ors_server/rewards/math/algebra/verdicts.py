@@ -1,4 +1,4 @@
-"""Verdicts that a second opinion changes."""
+"""Verdicts after a comparison by algebra."""
 
 from dataclasses import replace
 
@@ -10,15 +10,10 @@ _UNEVALUATED = "equal, but left unevaluated"
 
 
 def reconsider(verdict: MathVerdict, gold: str, response: str, options: MathOptions) -> MathVerdict:
-    """Give the verdict, or another where algebra knows better.
+    """Return the verdict, or another one that algebra reached.
 
-    What the fast comparison found equal stays so, unless it is left unevaluated where the task forbids that.
-
-    Args:
-        verdict: Of the fast comparison.
-        gold: The gold answer, unified.
-        response: The response, unified.
-        options: The task's conventions.
+    An answer that the fast comparison found equal stays equal, unless it is unevaluated and the task forbids
+    that.
 
     Raises:
         WorkerLostError: The machine failed.
@@ -50,7 +45,7 @@ def _checked(verdict: MathVerdict, gold: str, answer: str) -> MathVerdict:
 
 
 def _answers(verdict: MathVerdict, response: str, options: MathOptions) -> tuple[str, ...]:
-    """Give what may be the answer: the box, or a response that is nothing else, or what was found in it."""
+    """Return the possible answers: the box, or a bare response, or the text that was extracted."""
     boxes = find_boxes(response)
     found = () if verdict.status == "limit" else (verdict.forms[1],)
     if len(boxes) > 1 and options.boxes == "agree":

@@ -1,4 +1,4 @@
-"""Names of special functions, as answers write them."""
+"""Names of special functions in answers."""
 
 from typing import Final
 
@@ -41,9 +41,9 @@ INDEXED: Final = {
 }
 """Names whose index is the first argument: `J_0(x)`."""
 SPELLED: Final = ("erfc", "erfi", "erf", "Si", "Ci", "Ei", "Li", "li", "sinc", "digamma", "trace", "Tr", "tr")
-"""Names of several letters; no lexer is asked whether such letters are a word, a unit or a product."""
+"""Names of several letters, which the lexer must not take for a word, a unit or a product."""
 SIGNS: Final = {chr(0x1200 + index): name for index, name in enumerate(SPELLED)}
-"""One sign for each of them, which stands for it before the text is cut into tokens."""
+"""One sign for each of them, which replaces it before the text is cut into tokens."""
 SPECIAL: Final = frozenset(
     {name for name, _ in CALLED.values()} | set(INDEXED.values()) | {"harmonic", "factorial2"}
 ) - {"binom"}

@@ -8,12 +8,13 @@ import threading
 import anyio
 import pytest
 
+from ors_server.rewards import judges
 from ors_server.rewards.judges import (
     EndpointJudge,
+    EndpointOptions,
     JudgeError,
     JudgeOptions,
     JudgeSettingsError,
-    Manners,
     Question,
     Sampling,
     ask,
@@ -28,9 +29,9 @@ OPENAI = ("API_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID", "ADMIN_KEY")
 
 
 def endpoint(server, clock=None, **settings):
-    manners = Manners(**{"time_limit": 10.0, **settings.pop("manners", {})})
+    options = EndpointOptions(**{"time_limit": 10.0, **settings.pop("options", {})})
     return EndpointJudge(
-        "m", base_url=server.url, api_key="k", manners=manners, clock=clock or HurriedClock(), **settings
+        "m", base_url=server.url, api_key="k", options=options, clock=clock or HurriedClock(), **settings
     )
 
 
@@ -90,7 +91,7 @@ async def test_a_named_model_needs_no_default(monkeypatch):
 async def test_what_may_pass_is_tried_again_with_growing_pauses(server, status):
     server.play({"status": status}, {"status": status}, {"status": status}, {"text": "fine"})
     clock = HurriedClock()
-    completion = await endpoint(server, clock, manners={"first_wait": 1.0}).complete(ASKED)
+    completion = await endpoint(server, clock, options={"first_wait": 1.0}).complete(ASKED)
     assert (completion.text, completion.retries) == ("fine", 3)
     assert completion.latency == sum(clock.pauses)
     for wait, longest in zip(clock.pauses, (1.0, 2.0, 4.0), strict=True):
@@ -101,7 +102,7 @@ async def test_an_endpoint_that_says_when_to_come_back_is_obeyed_within_reason(s
     told = [{"status": 429, "headers": {"retry-after": after}} for after in ("7", "9999", "soon", "nan")]
     server.play(*told, {"text": "fine"})
     clock = HurriedClock()
-    await endpoint(server, clock, manners={"longest_wait": 20.0}).complete(ASKED)
+    await endpoint(server, clock, options={"longest_wait": 20.0}).complete(ASKED)
     assert 7 <= clock.pauses[0] <= 8
     assert clock.pauses[1] == 20.0
     assert all(wait <= 4.0 for wait in clock.pauses[2:])
@@ -110,7 +111,7 @@ async def test_an_endpoint_that_says_when_to_come_back_is_obeyed_within_reason(s
 async def test_an_endpoint_that_never_recovers_is_an_error_that_says_so(server):
     server.play({"status": 500, "text": "the GPU is on fire"})
     with pytest.raises(JudgeError, match=r"failed 3 times.*the GPU is on fire") as caught:
-        await endpoint(server, manners={"most_retries": 2}).complete(ASKED)
+        await endpoint(server, options={"most_retries": 2}).complete(ASKED)
     assert len(server.asked) == 3
     assert caught.value.extras == {"judge_retries": 2}
 
@@ -150,7 +151,7 @@ async def test_a_refusal_of_the_schema_in_any_words_leads_to_a_question_without_
 async def test_an_endpoint_that_does_not_answer_is_given_up(server):
     server.play({"waits": True})
     with anyio.fail_after(20), pytest.raises(JudgeError, match="failed 2 times"):
-        await endpoint(server, manners={"time_limit": 0.2, "most_retries": 1}).complete(ASKED)
+        await endpoint(server, options={"time_limit": 0.2, "most_retries": 1}).complete(ASKED)
     assert len(server.asked) == 2
 
 
@@ -189,7 +190,7 @@ async def test_a_completion_without_a_message_is_an_error(server, body):
 
 async def test_nobody_at_the_address_is_an_error(server):
     judge = EndpointJudge(
-        "m", base_url="http://127.0.0.1:9/v1", manners=Manners(most_retries=1), clock=HurriedClock()
+        "m", base_url="http://127.0.0.1:9/v1", options=EndpointOptions(most_retries=1), clock=HurriedClock()
     )
     with pytest.raises(JudgeError, match="failed 2 times"):
         await judge.complete(ASKED)
@@ -197,7 +198,7 @@ async def test_nobody_at_the_address_is_an_error(server):
 
 async def test_no_more_requests_are_under_way_than_allowed(server):
     server.play({"text": "fine", "waits": True})
-    judge = endpoint(server, manners={"at_once": 2})
+    judge = endpoint(server, options={"at_once": 2})
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for _ in range(10):
@@ -260,3 +261,13 @@ async def test_the_package_is_not_imported_until_a_question_is_asked():
     )
     done = await anyio.run_process([sys.executable, "-c", program])
     assert done.stdout.strip() == b"False"
+
+
+def test_the_old_name_of_the_options_warns():
+    with pytest.warns(DeprecationWarning, match="EndpointOptions"):
+        assert judges.Manners is EndpointOptions
+    with pytest.warns(DeprecationWarning, match="use options="):
+        judge = EndpointJudge("m", base_url="http://127.0.0.1:9/v1", manners=EndpointOptions(at_once=2))
+    assert judge.options.at_once == 2
+    with pytest.raises(TypeError, match="no argument patience"):
+        EndpointJudge("m", base_url="http://127.0.0.1:9/v1", patience=EndpointOptions())

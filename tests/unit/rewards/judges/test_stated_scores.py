@@ -197,7 +197,7 @@ def test_reading_a_hostile_reply_costs_in_proportion_to_its_length(shape):
 
 def test_long_reasoning_before_a_verdict_is_no_reason_to_refuse_it():
     assert read_score(f"<think>{'hm ' * MOST_READ}</think>\nScore: 0.5").score == 0.5
-    with pytest.raises(UnusableReplyError, match="too long"):
+    with pytest.raises(UnusableReplyError, match="more than 30,000 characters"):
         read_score("hm " * MOST_READ + "\nScore: 0.5")
 
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ors_server.rewards.math.algebra.judge import Tools, by_numbers, judge
+from ors_server.rewards.math.algebra.judge import Tools, judge
 from ors_server.rewards.math.algebra.statements import read_statement
 
 MATRIX = r"\begin{pmatrix}1&2\\-3&4\end{pmatrix}"
@@ -23,7 +23,7 @@ TEXTS = (
 
 @pytest.mark.parametrize(("gold", "answer"), list(product(TEXTS, TEXTS)))
 def test_statements_of_any_two_kinds_are_judged_or_left_undecided(gold, answer):
-    opinion = by_numbers(read_statement(gold), read_statement(answer))
+    opinion = judge(read_statement(gold), read_statement(answer))
     assert opinion.is_equal in {True, False, None}
     assert opinion.is_equal is not True or gold == answer
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ors_server.rewards.math import grade_math
-from ors_server.rewards.math.algebra.judge import by_numbers
+from ors_server.rewards.math.algebra.judge import judge
 from ors_server.rewards.math.algebra.statements import read_statement
 
 SAME = [
@@ -126,7 +126,7 @@ def test_what_only_looks_alike_is_not_paid_from_either_side(gold, answer):
 
 
 def judged(gold, answer):
-    return by_numbers(read_statement(gold), read_statement(answer)).is_equal
+    return judge(read_statement(gold), read_statement(answer)).is_equal
 
 
 def line(place, direction, name):
