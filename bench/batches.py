@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bench.report import Goal, Row
 from ors_server.rewards import RewardResult, find_reward, score
-from ors_server.rewards.batch.scoring import BatchScorer
+from ors_server.rewards.batch.batch_scorer import BatchScorer
 
 MOST = 2.0
 """Times a plain loop that a row judged by name may take."""

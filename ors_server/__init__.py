@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         efficiency_reward,
         task_success,
     )
-    from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, score_rows
+    from ors_server.rewards.batch.batch_scorer import BatchScorer, ascore_rows, score_rows
     from ors_server.rewards.catalogue import find_reward, list_rewards
     from ors_server.rewards.composite import (
         ClippedReward,
@@ -242,7 +242,7 @@ _HOMES = {
     "AskError": "ors_server.authoring.calling_client",
     "BaseReward": "ors_server.rewards.define",
     "BashTools": "ors_server.authoring.toolsets.bash",
-    "BatchScorer": "ors_server.rewards.batch.scoring",
+    "BatchScorer": "ors_server.rewards.batch.batch_scorer",
     "CallContext": "ors_server.authoring.call_context",
     "CaseReport": "ors_server.grading.cases",
     "CaseResult": "ors_server.grading.cases",
@@ -320,7 +320,7 @@ _HOMES = {
     "WebShopSpec": "ors_server.resources.spec",
     "alfworld_episode_reward": "ors_server.rewards.agentfly.stateful",
     "answer_match_reward": "ors_server.rewards.arise",
-    "ascore_rows": "ors_server.rewards.batch.scoring",
+    "ascore_rows": "ors_server.rewards.batch.batch_scorer",
     "audio_block": "ors_server.authoring.rich_blocks",
     "code_execution_reward": "ors_server.rewards.arise",
     "create_app": "ors_server.app",
@@ -345,7 +345,7 @@ _HOMES = {
     "scienceworld_reward": "ors_server.rewards.agentfly.stateful",
     "score": "ors_server.rewards.scoring",
     "score_group_with": "ors_server.rewards.group",
-    "score_rows": "ors_server.rewards.batch.scoring",
+    "score_rows": "ors_server.rewards.batch.batch_scorer",
     "task_success": "ors_server.rewards.arise",
     "terminal": "ors_server.authoring.tool",
     "tool": "ors_server.authoring.tool",

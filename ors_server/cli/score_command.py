@@ -72,7 +72,7 @@ def score(options: ScoreOptions) -> None:
     reason where there is one. A reward that could not judge is never a number. The status is 0 if every row
     was judged, 1 if some could not be, 2 if the command makes no sense.
     """
-    from ors_server.rewards.batch.scoring import BatchScorer
+    from ors_server.rewards.batch.batch_scorer import BatchScorer
     from ors_server.rewards.reward_errors import BatchError
 
     keywords = dict(read_option(text) for text in options.option or ())

@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from ors_server.replaying.choosing import Episodes, task_of
 from ors_server.replaying.recorded_episode import RecordedEpisode
-from ors_server.rewards.batch.scoring import CONCURRENCY, TIME_LIMIT, BatchScorer
+from ors_server.rewards.batch.batch_scorer import CONCURRENCY, TIME_LIMIT, BatchScorer
 from ors_server.rewards.recorded_fields import FINAL_RESPONSE_FROM, GROUP, write_recorded
 from ors_server.rewards.result import RewardResult
 from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Step

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ors_server.rewards.define import reward
-from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
-from ors_server.rewards.judges.completion import JudgeModel
-from ors_server.rewards.judges.endpoint import EndpointJudge
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
+from ors_server.rewards.judges.judge_endpoint import EndpointJudge
+from ors_server.rewards.judges.judge_model import JudgeModel
+from ors_server.rewards.judges.questions import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.replies import SCORE_FORM, SCORE_SCHEMA, ReadScore, read_score
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardFieldError

@@ -22,8 +22,8 @@ from typing_extensions import override
 from ors_server.rewards.arise import task_success
 from ors_server.rewards.define import Reward, RewardFunction
 from ors_server.rewards.judged import score_blocks
-from ors_server.rewards.judges.asking import JudgeOptions
-from ors_server.rewards.judges.completion import JudgeModel
+from ors_server.rewards.judges.judge_model import JudgeModel
+from ors_server.rewards.judges.questions import JudgeOptions
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 from ors_server.rewards.reward_trajectory import Trajectory, cut

@@ -10,10 +10,10 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, cast
 
-from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import adapt, name_of, own_reward, take
+from ors_server.rewards.adapters.foreign_functions import adapt, name_of, own_reward, take
 from ors_server.rewards.adapters.grouping import demand_single
-from ors_server.rewards.batch.scoring import judge_together
+from ors_server.rewards.adapters.trainer_messages import conversation_fields
+from ors_server.rewards.batch.batch_scorer import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import Range, RewardResult, RewardStatus

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
 
-from ors_server.rewards.adapters.conversation import conversation_fields
-from ors_server.rewards.adapters.foreign import (
+from ors_server.rewards.adapters.foreign_functions import (
     accept,
     adapt,
     demand_number,
@@ -18,7 +17,8 @@ from ors_server.rewards.adapters.foreign import (
     own_reward,
     read_number,
 )
-from ors_server.rewards.batch.scoring import judge_together
+from ors_server.rewards.adapters.trainer_messages import conversation_fields
+from ors_server.rewards.batch.batch_scorer import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.reading.plain_json import plain

@@ -8,10 +8,17 @@ functions) belongs to the whole batch and is not passed to the reward.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.conversation import as_chat, conversation_fields
-from ors_server.rewards.adapters.foreign import accept, adapt, name_of, own_reward, read_number, take
+from ors_server.rewards.adapters.foreign_functions import (
+    accept,
+    adapt,
+    name_of,
+    own_reward,
+    read_number,
+    take,
+)
 from ors_server.rewards.adapters.grouping import evaluate_groups, score_groups
-from ors_server.rewards.batch.scoring import judge_together
+from ors_server.rewards.adapters.trainer_messages import as_chat, conversation_fields
+from ors_server.rewards.batch.batch_scorer import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.metrics import summarise_extras

@@ -11,8 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.conversation import as_chat, conversation_fields
-from ors_server.rewards.adapters.foreign import (
+from ors_server.rewards.adapters.foreign_functions import (
     accept,
     adapt,
     demand_number,
@@ -22,7 +21,8 @@ from ors_server.rewards.adapters.foreign import (
     take,
 )
 from ors_server.rewards.adapters.grouping import evaluate_groups
-from ors_server.rewards.batch.scoring import judge_together
+from ors_server.rewards.adapters.trainer_messages import as_chat, conversation_fields
+from ors_server.rewards.batch.batch_scorer import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.result import Range, RewardResult

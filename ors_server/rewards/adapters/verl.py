@@ -7,7 +7,7 @@ a reward of this library without a number raises there, with the reason.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ors_server.rewards.adapters.foreign import (
+from ors_server.rewards.adapters.foreign_functions import (
     accept,
     adapt,
     demand_number,
@@ -17,7 +17,7 @@ from ors_server.rewards.adapters.foreign import (
     take,
 )
 from ors_server.rewards.adapters.grouping import demand_single
-from ors_server.rewards.batch.scoring import judge_together
+from ors_server.rewards.batch.batch_scorer import judge_together
 from ors_server.rewards.define import Reward
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.reward_errors import RewardValueError

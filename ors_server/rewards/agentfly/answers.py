@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.math.algebra.asking import prepare
+from ors_server.rewards.math.algebra.second_opinions import prepare
 from ors_server.rewards.math.grade import grade_math
-from ors_server.rewards.math.options import MathVerdict
+from ors_server.rewards.math.math_options import MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of

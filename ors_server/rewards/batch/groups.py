@@ -6,7 +6,7 @@ from typing import cast
 
 from typing_extensions import override
 
-from ors_server.rewards.batch.rows import MAX_ROW, Row, RowSource
+from ors_server.rewards.batch.batch_rows import MAX_ROW, Row, RowSource
 from ors_server.rewards.recorded_fields import find_in_row
 
 

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any
 
 from ors_server.offload.child_process import ChildProcess
+from ors_server.rewards.batch.batch_rows import Row
 from ors_server.rewards.batch.progress import PROGRESS, make_progress
-from ors_server.rewards.batch.rows import Row
 
-MODULE = "ors_server.rewards.batch.worker"
+MODULE = "ors_server.rewards.batch.batch_worker"
 START_LIMIT = 120.0
 """Seconds in which a worker must have imported the reward."""
 END_LIMIT = 5.0

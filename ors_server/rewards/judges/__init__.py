@@ -4,7 +4,6 @@ from typing import Any
 
 from ors_server.deprecation import deprecated_names
 from ors_server.rewards.judges.accounting import Budget, Price, PriceTable, Usage
-from ors_server.rewards.judges.asking import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.cache import JudgeCache
 from ors_server.rewards.judges.calibration import (
     PROBES,
@@ -14,20 +13,21 @@ from ors_server.rewards.judges.calibration import (
     calibrate,
     probe,
 )
-from ors_server.rewards.judges.completion import Completion, JudgeModel, Sampling
-from ors_server.rewards.judges.endpoint import EndpointJudge, EndpointOptions
-from ors_server.rewards.judges.errors import (
+from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions
+from ors_server.rewards.judges.judge_errors import (
     JudgeBudgetError,
     JudgeError,
     JudgeSettingsError,
     UnusableReplyError,
 )
+from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Sampling
+from ors_server.rewards.judges.judge_recording import RecordingJudge, ReplayingJudge
 from ors_server.rewards.judges.pairwise import Comparison, PairwiseJudge
 from ors_server.rewards.judges.probabilities import brier_score, calibration_error
-from ors_server.rewards.judges.recording import RecordingJudge, ReplayingJudge
+from ors_server.rewards.judges.questions import Answered, JudgeOptions, Question, ask
 from ors_server.rewards.judges.rubric import Criterion, Rubric
 from ors_server.rewards.judges.rubric_judge import RubricJudge
-from ors_server.rewards.judges.scripted import ScriptedJudge
+from ors_server.rewards.judges.scripted_judge import ScriptedJudge
 
 __all__ = [
     "PROBES",
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _deprecated = deprecated_names(
-    __name__, {"Manners": "ors_server.rewards.judges.endpoint:EndpointOptions"}, removed_in="0.3"
+    __name__, {"Manners": "ors_server.rewards.judges.judge_endpoint:EndpointOptions"}, removed_in="0.3"
 )
 
 

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ors_server.rewards.judges.completion import Completion
+from ors_server.rewards.judges.judge_model import Completion
 
 WAIT = 30.0
 """Seconds to wait for another writer."""

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from ors_server.rewards.judges.completion import Message
+from ors_server.rewards.judges.judge_model import Message
 
 PREAMBLE = (
     "You judge the answer of another system. What it was asked, what it answered and, where there is one, "

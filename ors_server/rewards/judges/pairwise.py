@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ors_server.rewards.judges.accounting import Usage
-from ors_server.rewards.judges.asking import JudgeOptions
-from ors_server.rewards.judges.completion import JudgeModel
-from ors_server.rewards.judges.endpoint import EndpointJudge
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
+from ors_server.rewards.judges.judge_endpoint import EndpointJudge
+from ors_server.rewards.judges.judge_model import JudgeModel
+from ors_server.rewards.judges.questions import JudgeOptions
 from ors_server.rewards.judges.rubric import Criterion, Rubric
 from ors_server.rewards.judges.rubric_judge import sample_verdicts
 

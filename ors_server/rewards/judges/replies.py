@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.rewards.judges.errors import UnusableReplyError
+from ors_server.rewards.judges.judge_errors import UnusableReplyError
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
 from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning

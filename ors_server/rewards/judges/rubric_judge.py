@@ -10,12 +10,12 @@ from typing_extensions import override
 
 from ors_server.rewards.define import Reward, RewardFunction
 from ors_server.rewards.judges.accounting import Usage
-from ors_server.rewards.judges.asking import Answered, Combine, JudgeOptions, Question, ask
 from ors_server.rewards.judges.calibration import Calibration, Labelled, Probing, calibrate, probe
-from ors_server.rewards.judges.completion import JudgeModel, Message
-from ors_server.rewards.judges.endpoint import EndpointJudge
-from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
+from ors_server.rewards.judges.judge_endpoint import EndpointJudge
+from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError
+from ors_server.rewards.judges.judge_model import JudgeModel, Message
+from ors_server.rewards.judges.questions import Answered, Combine, JudgeOptions, Question, ask
 from ors_server.rewards.judges.replies import ReadVerdict, read_verdicts
 from ors_server.rewards.judges.rubric import Rubric
 from ors_server.rewards.result import RewardResult, RewardStatus

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from ors_server.rewards.math.boxes import boxed, unbox
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
+from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts
-from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.reading.answer_text import last_tagged
 

@@ -10,20 +10,20 @@ cannot (`ors_server.rewards.math.algebra`).
 import functools
 from fractions import Fraction
 
-from ors_server.rewards.math import choices
+from ors_server.rewards.math import choice_letters
 from ors_server.rewards.math.algebra.verdicts import reconsider
+from ors_server.rewards.math.answer_comparison import AnswerComparison
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
-from ors_server.rewards.math.compare import AnswerComparison
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
+from ors_server.rewards.math.math_options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.normalise import unfence, unify
-from ors_server.rewards.math.options import MathOptions, MathVerdict, Status
+from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_marked, marked_texts
-from ors_server.rewards.math.reading import ParsedAnswer, read
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import Node, Number
-from ors_server.rewards.math.wording import same_wording
+from ors_server.rewards.math.worded_answers import same_wording
 
 _DEFAULT = MathOptions()
 _PLAIN_ANSWER = Number(Fraction(355, 113))
@@ -141,7 +141,7 @@ def _read_bare_gold(gold: str) -> ParsedAnswer | None:
 def _grade(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
-    label = None if gold.text.islower() else choices.label_of(gold.text)
+    label = None if gold.text.islower() else choice_letters.label_of(gold.text)
     verdict = (
         _grade_unboxed_choice(response, gold, label, options)
         if label is not None
@@ -173,24 +173,24 @@ def _grade_unboxed_choice(
     if "boxed" in response:
         return None
     text = unfence(response)
-    alone = choices.label_of(text)
+    alone = choice_letters.label_of(text)
     if alone is not None:
         is_equal = alone == label and not _contradicts(gold.text, text, options)
         return _judge(gold.text, alone, "the letters of the choices", is_equal=is_equal)
-    picked = choices.label_in(response)
+    picked = choice_letters.label_in(response)
     if picked is None:
         return None
     found = find_marked(response)
     stated = [*marked_texts(response)[-1:], *([found[0].text] if found is not None else [])]
     is_equal = picked == label and not any(
-        choices.label_of(text) == picked and _contradicts(gold.text, text, options) for text in stated
+        choice_letters.label_of(text) == picked and _contradicts(gold.text, text, options) for text in stated
     )
     return _judge(gold.text, picked, "the letters of the choices", is_equal=is_equal)
 
 
 def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
     """Return whether both letters have a value after them, and different ones."""
-    mine, theirs = choices.text_behind(gold), choices.text_behind(answer)
+    mine, theirs = choice_letters.text_behind(gold), choice_letters.text_behind(answer)
     if not mine or not theirs:
         return False
     try:
@@ -222,8 +222,8 @@ def _grade_wording(response: str, gold: ParsedAnswer, options: MathOptions) -> M
 def _grade_choice(
     candidate: Candidate, gold: ParsedAnswer, label: str | None, options: MathOptions
 ) -> MathVerdict | None:
-    expected = label or choices.choice_of(gold.text, options.choices)
-    picked = choices.label_of(candidate.reading.text) or choices.choice_of(
+    expected = label or choice_letters.choice_of(gold.text, options.choices)
+    picked = choice_letters.label_of(candidate.reading.text) or choice_letters.choice_of(
         candidate.reading.text, options.choices
     )
     if expected is None or picked is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from ors_server.rewards.math import exact, modular, precise
+from ors_server.rewards.math import modular, precise, rationals
 from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.limits import InexactError, LimitError, MathError, StepBudget, UndefinedError
 from ors_server.rewards.math.numeric import SamplePoint, agree
@@ -110,17 +110,17 @@ def _flatten(node: Node, kind: type) -> Iterator[str]:
             yield spell(child)
 
 
-def number_of(node: Node, budget: StepBudget) -> "exact.Rational | None":
+def number_of(node: Node, budget: StepBudget) -> "rationals.Rational | None":
     """Return an expression's exact value, or `None`."""
     try:
-        return exact.evaluate(node, budget)
+        return rationals.evaluate(node, budget)
     except MathError:
         return None
 
 
 def _judge_exactly(first: Node, second: Node, budget: StepBudget) -> bool | None:
     try:
-        mine, theirs = exact.evaluate(first, budget), exact.evaluate(second, budget)
+        mine, theirs = rationals.evaluate(first, budget), rationals.evaluate(second, budget)
     except InexactError:
         return None
     except UndefinedError:
@@ -128,7 +128,7 @@ def _judge_exactly(first: Node, second: Node, budget: StepBudget) -> bool | None
     return mine == theirs or _is_float_of(first, mine, theirs) or _is_float_of(second, theirs, mine)
 
 
-def _is_float_of(node: Node, value: exact.Rational, other: exact.Rational) -> bool:
+def _is_float_of(node: Node, value: rationals.Rational, other: rationals.Rational) -> bool:
     if not (isinstance(node, Number) and node.digits >= _FLOATING and node.places):
         return False
     rest = other.denominator

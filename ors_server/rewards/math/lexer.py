@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ors_server.rewards.math.letter_runs import is_in_formula, is_term_end, unit_pieces
 from ors_server.rewards.math.limits import DEPTH, DIGITS, TOKENS, LimitError, SyntaxUnknownError
-from ors_server.rewards.math.runs import is_in_formula, is_term_end, unit_pieces
 from ors_server.rewards.math.scanner import Scanner, Token
-from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, MIXED, WORDS
-from ors_server.rewards.math.vocabulary import (
+from ors_server.rewards.math.token_names import (
     ACCENTS,
     BINDERS,
     COMMANDS,
@@ -32,6 +31,7 @@ from ors_server.rewards.math.vocabulary import (
     SHORT_WORDS,
     TEXT_COMMANDS,
 )
+from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, LONE_LETTERS, MIXED, WORDS
 
 _GROUPED: Final = r"\d{1,3}(?:(?:%s)\d{3})+(?!\d)(?:\.\d+)?"
 _GAP: Final = r"\{,\}|\{,\\!\}|,\\!\s?|\\,|\\!|\\;|\\:|\\ |~|\ "

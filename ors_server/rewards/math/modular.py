@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from ors_server.rewards.math import exact
+from ors_server.rewards.math import rationals
 from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.limits import InexactError, StepBudget, UndefinedError
 from ors_server.rewards.math.tree import (
@@ -87,7 +87,7 @@ def _read_product(node: Multiply, budget: StepBudget, point: int) -> int:
 
 def _read_power(node: Power, budget: StepBudget, point: int) -> int:
     budget.spend(_POWER_STEPS)
-    exponent = exact.evaluate(node.exponent, budget)
+    exponent = rationals.evaluate(node.exponent, budget)
     if not isinstance(exponent, int):
         raise InexactError("a root")
     base = evaluate(node.base, budget, point)
@@ -102,7 +102,7 @@ def _read_unknown(node: Unknown, budget: StepBudget, point: int) -> int:
 
 
 def _read_function(node: Function, budget: StepBudget, _: int) -> int:
-    return _reduce(exact.evaluate(node, budget))
+    return _reduce(rationals.evaluate(node, budget))
 
 
 _READERS: Final[dict[type, Callable[..., int]]] = {

@@ -1,8 +1,8 @@
 """The names of values in a list: `a = 1, b = 2`, `n = 1, 2`."""
 
 from ors_server.rewards.math.identity import spell
+from ors_server.rewards.math.token_names import GREEK
 from ors_server.rewards.math.tree import Node, Relation, Symbol
-from ors_server.rewards.math.vocabulary import GREEK
 
 _WORD = 3
 """Letters of a name that is a word."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from ors_server.rewards.math import exact, precise
+from ors_server.rewards.math import precise, rationals
 from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.limits import (
     BITS,
@@ -144,12 +144,12 @@ class SamplePoint:
     def _read_function(self, node: Function) -> Complex:
         self.budget.spend(_COSTS)
         if node.name == "det":
-            return precise.from_rational(exact.evaluate(node, self.budget))
+            return precise.from_rational(rationals.evaluate(node, self.budget))
         arguments = [self.read(argument) for argument in node.arguments]
         if node.name in precise.ELEMENTARY and len(arguments) == 1:
             return self._note(precise.apply(node.name, arguments[0]), *arguments)
         function = _FUNCTIONS.get(node.name)
-        if function is None or not exact.has_arity(node.name, len(arguments)):
+        if function is None or not rationals.has_arity(node.name, len(arguments)):
             raise InexactError(node.name)
         return self._note(function(*arguments), *arguments)
 
@@ -288,7 +288,7 @@ def _logarithm(value: Complex, base: Complex = precise.E) -> Complex:
     return precise.divide(precise.apply("log", value), precise.apply("log", base))
 
 
-def _exactly(function: Callable[..., exact.Rational]) -> Callable[..., Complex]:
+def _exactly(function: Callable[..., rationals.Rational]) -> Callable[..., Complex]:
     def call(*arguments: Complex) -> Complex:
         integers = [precise.whole(argument) for argument in arguments]
         if any(integer is None for integer in integers):
@@ -301,7 +301,7 @@ def _exactly(function: Callable[..., exact.Rational]) -> Callable[..., Complex]:
 def _binomial(upper: Complex, lower: Complex) -> Complex:
     below = precise.whole(lower)
     if below is None or below < 0 or below > RANGE // 8:
-        return _exactly(exact.binomial)(upper, lower)
+        return _exactly(rationals.binomial)(upper, lower)
     product = precise.ONE
     for step in range(below):
         term = precise.add(upper, precise.from_rational(-step))
@@ -371,7 +371,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "root": _root,
     "floor": _round_down,
     "ceil": _round_up,
-    "factorial": _exactly(exact.factorial),
+    "factorial": _exactly(rationals.factorial),
     "binom": _binomial,
     "mod": _modulo,
     "max": lambda *values: _choose(lambda one, other: _is_less(other, one), *values),

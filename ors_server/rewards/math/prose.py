@@ -16,9 +16,9 @@ from typing import Final, Literal
 
 from ors_server.rewards.math.limits import ANSWER_CHARS, MathError
 from ors_server.rewards.math.normalise import plain
-from ors_server.rewards.math.reading import ParsedAnswer, read
+from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
+from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.units import WORDS
-from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
 Found = tuple[ParsedAnswer, Literal["marker", "formula", "number", "words"]]
 _MARKER: Final = re.compile(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from ors_server.rewards.math import exact, precise
+from ors_server.rewards.math import precise, rationals
 from ors_server.rewards.math.limits import InexactError, StepBudget
 from ors_server.rewards.math.numeric import SamplePoint
 from ors_server.rewards.math.tree import (
@@ -118,7 +118,7 @@ def _rounded(end: Fraction) -> Fraction:
 
 def _value(node: Node, values: dict[str, int], budget: StepBudget) -> Fraction:
     try:
-        return Fraction(exact.evaluate(node, budget, values))
+        return Fraction(rationals.evaluate(node, budget, values))
     except InexactError:
         pass
     reals = {name: precise.from_rational(value) for name, value in values.items()}

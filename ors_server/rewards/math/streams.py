@@ -8,7 +8,7 @@ commands. Only whole words of English lose their case, their article and their p
 import re
 from typing import Final
 
-from ors_server.rewards.math.vocabulary import (
+from ors_server.rewards.math.token_names import (
     BINDERS,
     COMMANDS,
     FUNCTIONS,

@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from ors_server.rewards.math.vocabulary import names_by_word
+from ors_server.rewards.math.token_names import names_by_word
 
 _UNITS: Final = names_by_word(
     {

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from ors_server import TextBlock, ToolOutput
-from ors_server.rewards.adapters.conversation import as_messages, conversation_fields
-from ors_server.rewards.adapters.foreign import accept, is_async, name_of, read_number
+from ors_server.rewards.adapters.foreign_functions import accept, is_async, name_of, read_number
 from ors_server.rewards.adapters.openreward import as_openreward, as_score_group, from_openreward
+from ors_server.rewards.adapters.trainer_messages import as_messages, conversation_fields
 from ors_server.rewards.adapters.trl import as_trl, from_trl
 from ors_server.rewards.adapters.verifiers import as_verifiers, from_verifiers
 from ors_server.rewards.adapters.verl import as_verl, from_verl

@@ -7,11 +7,11 @@ import threading
 import anyio
 import pytest
 
-from ors_server.rewards.batch import rows as batch_rows
-from ors_server.rewards.batch.pool import LOOK_AHEAD
-from ors_server.rewards.batch.rows import LineSource
-from ors_server.rewards.batch.scoring import BatchScorer, ascore_rows, count_cores, score_rows
-from ors_server.rewards.batch.worker import MAX_RESULT, read_fields, write_result
+from ors_server.rewards.batch import batch_rows
+from ors_server.rewards.batch.batch_pool import LOOK_AHEAD
+from ors_server.rewards.batch.batch_rows import LineSource
+from ors_server.rewards.batch.batch_scorer import BatchScorer, ascore_rows, count_cores, score_rows
+from ors_server.rewards.batch.batch_worker import MAX_RESULT, read_fields, write_result
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import RewardResult, RewardStatus

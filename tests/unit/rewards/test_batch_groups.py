@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.rewards.batch.scoring import BatchScorer
+from ors_server.rewards.batch.batch_scorer import BatchScorer
 
 REWARDS = '''
 import os

@@ -8,7 +8,7 @@ import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, terminal, tool
 from ors_server.errors import RecordError
-from ors_server.rewards.batch.worker import read_group
+from ors_server.rewards.batch.batch_worker import read_group
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.group import score_group_with
 from ors_server.rewards.recorded_fields import (

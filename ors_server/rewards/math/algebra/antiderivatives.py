@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.answer_statements import free_names
 from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
-from ors_server.rewards.math.algebra.numbers import mp
-from ors_server.rewards.math.algebra.places import agree, is_real, places_for
-from ors_server.rewards.math.algebra.statements import free_names
+from ors_server.rewards.math.algebra.mpmath_contexts import mp
+from ors_server.rewards.math.algebra.sample_places import agree, is_real, places_for
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Binder, Multiply, Node, walk
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
-from ors_server.rewards.math.algebra.numbers import fp, mp, mpf
-from ors_server.rewards.math.algebra.places import agree, is_real, places_for
+from ors_server.rewards.math.algebra.mpmath_contexts import fp, mp, mpf
 from ors_server.rewards.math.algebra.renaming import names_of, renamed
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
+from ors_server.rewards.math.algebra.sample_places import agree, is_real, places_for
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import Add, Node, Symbol, Unknown, negate
 

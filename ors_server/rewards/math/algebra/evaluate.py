@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ors_server.rewards.math.algebra.extrapolation import limit_at_infinity
 from ors_server.rewards.math.algebra.functions import functions
-from ors_server.rewards.math.algebra.numbers import fp, mp
+from ors_server.rewards.math.algebra.mpmath_contexts import fp, mp
 from ors_server.rewards.math.algebra.quadrature import integrate
 from ors_server.rewards.math.algebra.sequences import (
     check_reach,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.numbers import mp
+from ors_server.rewards.math.algebra.mpmath_contexts import mp
 from ors_server.rewards.math.algebra.unsure import UnsureError
 
 _STARTS: Final = (6, 7)

@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.declarations import NATURAL
 from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
-from ors_server.rewards.math.algebra.numbers import mp, mpf
-from ors_server.rewards.math.algebra.places import places_for
+from ors_server.rewards.math.algebra.mpmath_contexts import mp, mpf
 from ors_server.rewards.math.algebra.renaming import names_of
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
+from ors_server.rewards.math.algebra.sample_places import places_for
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import (
     Add,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ors_server.rewards.math.algebra import constants, families
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement
 from ors_server.rewards.math.algebra.antiderivatives import is_indefinite
-from ors_server.rewards.math.algebra.statements import AnswerStatement
 from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.algebra.values import ClosedForm, same_values
 

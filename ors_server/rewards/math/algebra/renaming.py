@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.tree import Constant, Function, Matrix, Node, Power, Symbol, children, contains
 
 _PARAMETERS: Final = frozenset("stur") | {"lambda", "mu"}

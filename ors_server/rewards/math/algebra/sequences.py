@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.numbers import mp, mpf
+from ors_server.rewards.math.algebra.mpmath_contexts import mp, mpf
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.tree import Node, Number, Symbol, Unknown, walk

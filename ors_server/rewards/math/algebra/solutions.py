@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
-from ors_server.rewards.math.algebra.numbers import mp, mpf
-from ors_server.rewards.math.algebra.places import is_real
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
+from ors_server.rewards.math.algebra.mpmath_contexts import mp, mpf
+from ors_server.rewards.math.algebra.sample_places import is_real
 from ors_server.rewards.math.algebra.symbolic import Builder
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.tree import (

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from ors_server.rewards.math.algebra.evaluate import DIGITS
-from ors_server.rewards.math.algebra.numbers import mpc, mpf
+from ors_server.rewards.math.algebra.mpmath_contexts import mpc, mpf
 from ors_server.rewards.math.algebra.sequences import index_of
 from ors_server.rewards.math.algebra.unsure import FAILURES, UnsureError, unsure
 from ors_server.rewards.math.tree import (

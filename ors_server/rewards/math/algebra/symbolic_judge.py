@@ -7,10 +7,10 @@ no answer.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.judge import Opinion, Tools, judge
-from ors_server.rewards.math.algebra.numbers import mpf
+from ors_server.rewards.math.algebra.mpmath_contexts import mpf
 from ors_server.rewards.math.algebra.solutions import same_set
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.symbolic import closed_form, value_at
 from ors_server.rewards.math.algebra.unsure import FAILURES
 from ors_server.rewards.math.algebra.values import Side

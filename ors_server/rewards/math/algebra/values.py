@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.antiderivatives import is_indefinite, same_slope
 from ors_server.rewards.math.algebra.evaluate import DIGITS, TreeEvaluator, value_of
-from ors_server.rewards.math.algebra.numbers import mp
-from ors_server.rewards.math.algebra.places import (
+from ors_server.rewards.math.algebra.mpmath_contexts import mp
+from ors_server.rewards.math.algebra.sample_places import (
     agree,
     has_unit,
     is_real,
@@ -15,7 +16,6 @@ from ors_server.rewards.math.algebra.places import (
     tolerance,
     whole_names,
 )
-from ors_server.rewards.math.algebra.statements import AnswerStatement, free_names
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.pairing import can_pair
 from ors_server.rewards.math.tree import Constant, Node, Quantity, contains

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from ors_server.rewards.math.algebra.asking import restates, second_opinion
+from ors_server.rewards.math.algebra.second_opinions import restates, second_opinion
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
-from ors_server.rewards.math.options import MathOptions, MathVerdict
+from ors_server.rewards.math.math_options import MathOptions, MathVerdict
 
 _UNEVALUATED = "equal, but left unevaluated"
 

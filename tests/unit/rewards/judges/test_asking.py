@@ -22,7 +22,7 @@ from ors_server.rewards.judges import (
     Usage,
     ask,
 )
-from ors_server.rewards.judges.completion import key_of
+from ors_server.rewards.judges.judge_model import key_of
 from ors_server.rewards.judges.replies import SCORE_SCHEMA, read_score
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 from ors_server import offload
 from ors_server.rewards import GatedReward, math_equal_reward, score
 from ors_server.rewards.math import MathOptions, grade_math
-from ors_server.rewards.math.algebra import asking
+from ors_server.rewards.math.algebra import second_opinions
 from ors_server.rewards.math.algebra.judge import Opinion
 
 GROUPS = json.loads((Path(__file__).parents[3] / "data" / "algebra_pairs.json").read_text())["groups"]
@@ -83,7 +83,7 @@ class FakeWorkers:
         self.prepared.set()
 
     def call(self, _place, *_arguments, limits):
-        assert limits.cpu_seconds == asking.CPU_SECONDS
+        assert limits.cpu_seconds == second_opinions.CPU_SECONDS
         self.calls += 1
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -96,11 +96,11 @@ def pool(monkeypatch):
     def use(*answers):
         fake = FakeWorkers(*answers)
         monkeypatch.setattr(offload, "prepared", lambda _module: fake)
-        asking.forget()
+        second_opinions.forget()
         return fake
 
     yield use
-    asking.forget()
+    second_opinions.forget()
 
 
 ORDINARY = [
@@ -195,15 +195,15 @@ def busy_machine():
 def test_the_first_question_after_a_cold_start_is_not_charged_with_the_import(monkeypatch):
     workers = offload.PreparedPool("ors_server.rewards.math.algebra.symbolic_judge", 1)
     monkeypatch.setattr(offload, "prepared", lambda _module: workers)
-    asking.forget()
+    second_opinions.forget()
     verdict = grade_math(r"\frac{\pi}{2}", r"\int_0^\infty \frac{\sin x}{x}\,dx")
     used = workers.call(offload.FunctionPath("time:process_time"))
-    asking.forget()
+    second_opinions.forget()
     assert verdict.is_equal
     again = grade_math(r"\frac{\pi}{2}", r"\int_0^\infty \frac{\sin x}{x}\,dx")
     question = workers.call(offload.FunctionPath("time:process_time")) - used
     assert again.is_equal
-    assert question < asking.CPU_SECONDS / 2
+    assert question < second_opinions.CPU_SECONDS / 2
     assert used > question
     workers._close_all()
 

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from ors_server.rewards.math.algebra.answer_statements import read_statement
 from ors_server.rewards.math.algebra.judge import Tools, judge
-from ors_server.rewards.math.algebra.statements import read_statement
 
 MATRIX = r"\begin{pmatrix}1&2\\-3&4\end{pmatrix}"
 TEXTS = (

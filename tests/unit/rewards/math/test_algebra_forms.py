@@ -5,8 +5,8 @@ import random
 import pytest
 
 from ors_server.rewards.math import grade_math
+from ors_server.rewards.math.algebra.answer_statements import read_statement
 from ors_server.rewards.math.algebra.judge import judge
-from ors_server.rewards.math.algebra.statements import read_statement
 
 SAME = [
     (r"\sum_{n=0}^{\infty} a_n x^n", r"\sum_{k=0}^{\infty} a_k x^k"),

@@ -12,10 +12,10 @@ from typing import Final
 from ors_server.rewards.math.everyday import same_date
 from ors_server.rewards.math.limits import LimitError, MathError
 from ors_server.rewards.math.normalise import unfence
-from ors_server.rewards.math.reading import ParsedAnswer, read
+from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.streams import fold_word, singular, stream
+from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.units import WORDS, name_unit
-from ors_server.rewards.math.vocabulary import FUNCTIONS, GREEK
 
 Same = Callable[[ParsedAnswer, ParsedAnswer], bool]
 Piece = tuple[str, str]

@@ -8,8 +8,8 @@ at places. A derivative applies to the product after it.
 
 from typing import Final
 
-from ors_server.rewards.math.algebra.vocabulary import CALLED, INDEXED, SIGNS
-from ors_server.rewards.math.answers import AnswerParser
+from ors_server.rewards.math.algebra.function_names import CALLED, INDEXED, SIGNS
+from ors_server.rewards.math.answer_parser import AnswerParser
 from ors_server.rewards.math.limits import SyntaxUnknownError
 from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.tree import (

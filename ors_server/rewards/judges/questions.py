@@ -9,9 +9,9 @@ import anyio.to_thread
 
 from ors_server.rewards.judges.accounting import Budget, PriceTable, Usage, usage_of
 from ors_server.rewards.judges.cache import JudgeCache
-from ors_server.rewards.judges.completion import Completion, JudgeModel, Message, Schema, key_of
-from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError, UnusableReplyError
 from ors_server.rewards.judges.hardening import MOST_CHARACTERS, clean
+from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError, UnusableReplyError
+from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Message, Schema, key_of
 
 Verdict = TypeVar("Verdict")
 Combine: TypeAlias = Literal["majority", "median"]

@@ -9,8 +9,8 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.scanner import Token
+from ors_server.rewards.math.token_names import COMMANDS, CONSTANTS, FUNCTIONS, GREEK, RELATIONS, SHORT_WORDS
 from ors_server.rewards.math.units import LONE_LETTERS, WORDS
-from ors_server.rewards.math.vocabulary import COMMANDS, CONSTANTS, FUNCTIONS, GREEK, RELATIONS, SHORT_WORDS
 
 _LONGEST: Final = 3
 """Letters of a run that may be a product."""

@@ -17,8 +17,8 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ors_server.clock import Clock, SystemClock
-from ors_server.rewards.judges.completion import Completion, Message, Sampling, Schema
-from ors_server.rewards.judges.errors import JudgeError, JudgeSettingsError
+from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError
+from ors_server.rewards.judges.judge_model import Completion, Message, Sampling, Schema
 
 BASE_URL = "ORS_JUDGE_BASE_URL"
 API_KEY = "ORS_JUDGE_API_KEY"
@@ -58,7 +58,7 @@ class EndpointOptions:
     """Requests under way at the same time."""
 
 
-class _RetryableError(Exception):
+class _RetryableReplyError(Exception):
     """The same request may succeed later."""
 
     def __init__(self, problem: str, wait: float | None = None) -> None:
@@ -175,7 +175,7 @@ class EndpointJudge:
                 reply = await self._try(client, self._body(messages, sent, sample))
             except _NoSchemaError:
                 self.takes_schema = False
-            except _RetryableError as error:
+            except _RetryableReplyError as error:
                 failed += 1
                 if failed > self.options.most_retries:
                     raise JudgeError(
@@ -202,7 +202,7 @@ class EndpointJudge:
         except openai.APIStatusError as error:
             raise _error_of_status(self.name, error, has_schema="response_format" in body) from error
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise _RetryableError(
+            raise _RetryableReplyError(
                 str(error) or f"no reply within {self.options.time_limit:g} seconds"
             ) from error
         except openai.OpenAIError as error:
@@ -250,9 +250,9 @@ def _parsed(text: str) -> Mapping[str, Any]:
     try:
         body: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _RetryableError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
+        raise _RetryableReplyError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
     if not isinstance(body, Mapping):
-        raise _RetryableError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
+        raise _RetryableReplyError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
     return cast("Mapping[str, Any]", body)
 
 
@@ -263,7 +263,7 @@ def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:
     if has_schema and is_about_schema and status not in UNRELATED:
         return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
-        return _RetryableError(message, _wait_of(error.response.headers))
+        return _RetryableReplyError(message, _wait_of(error.response.headers))
     return JudgeError(f"{name} refused the request: {message}")
 
 

@@ -10,8 +10,7 @@ whatever the size of the fraction; two numbers side by side are refused; `i`, `e
 from typing import Final
 
 from ors_server.rewards.math.limits import SyntaxUnknownError
-from ors_server.rewards.math.numerals import mix, to_fraction
-from ors_server.rewards.math.operands import OperandParser
+from ors_server.rewards.math.operand_parser import OperandParser
 from ors_server.rewards.math.tree import (
     Add,
     Function,
@@ -25,6 +24,7 @@ from ors_server.rewards.math.tree import (
     negate,
     product_of,
 )
+from ors_server.rewards.math.written_numbers import mix, to_fraction
 
 _STARTS: Final = frozenset({"number", "letter", "constant", "function", "binder", "accent", "begin"})
 _POSTFIX: Final = frozenset({"^", "!", "%", "°"})

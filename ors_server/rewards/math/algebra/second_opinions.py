@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ors_server import offload
+from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, read_statement
 from ors_server.rewards.math.algebra.constants import constants
 from ors_server.rewards.math.algebra.families import parameters
+from ors_server.rewards.math.algebra.function_names import SPECIAL
 from ors_server.rewards.math.algebra.judge import Opinion
-from ors_server.rewards.math.algebra.statements import AnswerStatement, read_statement
-from ors_server.rewards.math.algebra.vocabulary import SPECIAL
 from ors_server.rewards.math.limits import MathError
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, contains, walk

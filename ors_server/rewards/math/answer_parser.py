@@ -8,7 +8,7 @@ unit; the words before an equals sign are its name.
 
 from typing import Final
 
-from ors_server.rewards.math.expressions import ExpressionParser
+from ors_server.rewards.math.expression_parser import ExpressionParser
 from ors_server.rewards.math.limits import ITEMS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.scanner import Token
 from ors_server.rewards.math.streams import stream

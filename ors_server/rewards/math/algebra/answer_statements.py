@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ors_server.rewards.math.algebra.algebra_parser import AlgebraParser
 from ors_server.rewards.math.algebra.declarations import Declared, take_declarations
-from ors_server.rewards.math.algebra.parser import AlgebraParser
-from ors_server.rewards.math.algebra.vocabulary import SIGNS, SPELLED
+from ors_server.rewards.math.algebra.function_names import SIGNS, SPELLED
 from ors_server.rewards.math.expand import expand
 from ors_server.rewards.math.lexer import lex
 from ors_server.rewards.math.limits import ANSWER_CHARS, ITEMS, LimitError, SyntaxUnknownError

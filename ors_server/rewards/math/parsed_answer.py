@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ors_server.rewards.math.answers import parse_answer
+from ors_server.rewards.math.answer_parser import parse_answer
 from ors_server.rewards.math.everyday import duration_of, readings_of
+from ors_server.rewards.math.letter_runs import is_ambiguous
 from ors_server.rewards.math.lexer import lex
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError, SyntaxUnknownError
 from ors_server.rewards.math.normalise import plain, unfence
-from ors_server.rewards.math.runs import is_ambiguous
 from ors_server.rewards.math.streams import stream
+from ors_server.rewards.math.token_names import CONSTANTS, FUNCTIONS, GREEK
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Add,
@@ -22,7 +23,6 @@ from ors_server.rewards.math.tree import (
     Words,
     contains,
 )
-from ors_server.rewards.math.vocabulary import CONSTANTS, FUNCTIONS, GREEK
 
 _COMMA_GROUPS: Final = re.compile(r"\d,\d{3}(?!\d)")
 _RUNS: Final = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")

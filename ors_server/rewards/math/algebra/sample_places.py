@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ors_server.rewards.math.algebra.numbers import mp, mpf
+from ors_server.rewards.math.algebra.mpmath_contexts import mp, mpf
 from ors_server.rewards.math.algebra.unsure import UnsureError
 from ors_server.rewards.math.hash_numbers import hash_number
 from ors_server.rewards.math.tree import Binder, Constant, Function, Node, Number, children, walk

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
+from ors_server.rewards.batch.batch_rows import Row, RowSource
 from ors_server.rewards.batch.process import END_LIMIT, START_LIMIT, BatchOptions, BatchWorker, QueuedRow
-from ors_server.rewards.batch.rows import Row, RowSource
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import BatchError
 

@@ -24,8 +24,8 @@ from typing import Final
 from ors_server.rewards.math import units
 from ors_server.rewards.math.identity import number_of, same_value, spell
 from ors_server.rewards.math.limits import LimitError, MathError, StepBudget
+from ors_server.rewards.math.math_options import MathOptions
 from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
-from ors_server.rewards.math.options import MathOptions
 from ors_server.rewards.math.pairing import can_pair
 from ors_server.rewards.math.parameters import drop_declarations
 from ors_server.rewards.math.parts import (

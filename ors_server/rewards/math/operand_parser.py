@@ -5,8 +5,8 @@ from typing import Final
 
 from ors_server.rewards.math.cursor import Cursor
 from ors_server.rewards.math.limits import SyntaxUnknownError
-from ors_server.rewards.math.numerals import is_label, label, repeat, to_number
 from ors_server.rewards.math.scanner import Token
+from ors_server.rewards.math.token_names import ENVIRONMENTS
 from ors_server.rewards.math.tree import (
     MINUS_ONE,
     Based,
@@ -26,7 +26,7 @@ from ors_server.rewards.math.tree import (
     invert,
     negate,
 )
-from ors_server.rewards.math.vocabulary import ENVIRONMENTS
+from ors_server.rewards.math.written_numbers import is_label, label, repeat, to_number
 
 _INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
 _CONDITION_WORDS: Final = frozenset({"if", "for", "when", "where", "provided", "all"})

@@ -16,10 +16,10 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
+from ors_server.rewards.batch.batch_pool import BatchPool
+from ors_server.rewards.batch.batch_rows import LineSource, MappingSource, RowSource
 from ors_server.rewards.batch.groups import GroupSource
-from ors_server.rewards.batch.pool import BatchPool
 from ors_server.rewards.batch.process import BatchOptions
-from ors_server.rewards.batch.rows import LineSource, MappingSource, RowSource
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import BatchError
