@@ -72,7 +72,7 @@ async def alfworld_episode_reward(context: Context) -> dict[str, Any]:
     """
     given = await _step(context, ALFWorldSpec, "")
     if isinstance(given, Mapping):
-        return {"reward": _number(_read_mapping(given, "ALFWorld").get("reward"), "ALFWorld")}
+        return {"reward": _number(cast("Mapping[str, Any]", given).get("reward"), "ALFWorld")}
     entries = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else []
     if len(entries) != ALFWORLD_STEP:
         raise RewardValueError(

@@ -17,19 +17,11 @@ class RecordingJudge:
     """Asks a model, and appends every question and reply to a file, one JSON object per line."""
 
     def __init__(self, model: JudgeModel, path: Path | str) -> None:
+        self.name = model.name
+        self.sampling = model.sampling
         self._model = model
         self._path = Path(path)
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
-    @property
-    def sampling(self) -> Sampling:
-        """The model's sampling."""
-        return self._model.sampling
 
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0

@@ -48,7 +48,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     try:
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
     except (LimitError, RecursionError) as error:
-        return _refuse("bad_gold", f"the gold is beyond the grader: {_why(error)}", gold, answer)
+        return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold, answer)
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
@@ -61,12 +61,12 @@ def _grade_by_trees(response: str, gold: ParsedAnswer, options: MathOptions) -> 
         return _grade(response, gold, options)
     except (LimitError, RecursionError) as error:
         if _is_beyond(gold, options):
-            return _refuse("bad_gold", f"the gold is beyond the grader: {_why(error)}", gold.text, response)
-        return _refuse("limit", _why(error), gold.text, response)
+            return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response)
+        return _refuse("limit", f"the answer exceeds a limit: {_why(error)}", gold.text, response)
 
 
 def _why(error: LimitError | RecursionError) -> str:
-    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _is_beyond(gold: ParsedAnswer, options: MathOptions) -> bool:
@@ -176,7 +176,7 @@ def _grade_unboxed_choice(
     alone = choice_letters.label_of(text)
     if alone is not None:
         is_equal = alone == label and not _contradicts(gold.text, text, options)
-        return _judge(gold.text, alone, "the letters of the choices", is_equal=is_equal)
+        return _judge(gold.text, alone, "compared by the letters of the choices", is_equal=is_equal)
     picked = choice_letters.label_in(response)
     if picked is None:
         return None
@@ -185,7 +185,7 @@ def _grade_unboxed_choice(
     is_equal = picked == label and not any(
         choice_letters.label_of(text) == picked and _contradicts(gold.text, text, options) for text in stated
     )
-    return _judge(gold.text, picked, "the letters of the choices", is_equal=is_equal)
+    return _judge(gold.text, picked, "compared by the letters of the choices", is_equal=is_equal)
 
 
 def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
@@ -229,7 +229,9 @@ def _grade_choice(
     if expected is None or picked is None:
         return None
     is_equal = picked == expected and not _contradicts(gold.text, candidate.reading.text, options)
-    return _judge(gold.text, candidate.reading.text, "the letters of the choices", is_equal=is_equal)
+    return _judge(
+        gold.text, candidate.reading.text, "compared by the letters of the choices", is_equal=is_equal
+    )
 
 
 def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
@@ -249,7 +251,7 @@ def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> 
     if limit is not None:
         raise limit
     if gold.is_math and not answer.is_math:
-        return _refuse("unparsed_answer", "the answer is no mathematics", gold.text, answer.text)
+        return _refuse("unparsed_answer", "the answer is not mathematics", gold.text, answer.text)
     return _judge(gold.text, answer.text, f"different ({candidate.source})", is_equal=False)
 
 

@@ -90,10 +90,7 @@ def functions(ctx: Any) -> dict[str, Function]:
         "atanh exp conj re im erf erfc erfi si ci ei li zeta altzeta sinc lambertw beta polylog besselj "
         "bessely besseli besselk harmonic digamma"
     )
-    table: dict[str, Function] = {}
-    for name in plain.split():
-        if hasattr(ctx, name):  # some are not for floats
-            table[name] = getattr(ctx, name)
+    table = {name: getattr(ctx, name) for name in plain.split() if hasattr(ctx, name)}  # some lack in `fp`
     return table | {
         "ln": ctx.ln,
         "log": _logarithm(ctx, None),

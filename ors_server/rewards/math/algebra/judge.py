@@ -47,7 +47,7 @@ def judge(gold: AnswerStatement, answer: AnswerStatement, tools: Tools | None = 
     except UnsureError as error:
         return Opinion(None, rule, str(error))
     except RecursionError:
-        return Opinion(None, rule, "nested too deep")
+        return Opinion(None, rule, "nested too deeply")
     except FAILURES as error:
         return Opinion(None, rule, str(unsure(error)))
     return Opinion(None, "none", "no rule fits")

@@ -248,21 +248,14 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
     """
     known = {symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places}
     try:
-        value = expression.subs(known)
+        value = expression.subs(known).evalf(DIGITS)
         if value in (sympy.oo, -sympy.oo):
-            return _infinite(value)
-        value = value.evalf(DIGITS)
+            return mpf("inf") if value is sympy.oo else mpf("-inf")
         if not value.is_number or value.has(sympy.nan, sympy.zoo):
             raise UnsureError("no value")
-        if value in (sympy.oo, -sympy.oo):
-            return _infinite(value)
         return _to_complex(value)
     except FAILURES as error:
         raise unsure(error) from error
-
-
-def _infinite(value: Any) -> Any:
-    return mpf("inf") if value is sympy.oo else mpf("-inf")
 
 
 def _to_complex(value: Any) -> Any:

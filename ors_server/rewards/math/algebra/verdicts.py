@@ -26,7 +26,7 @@ def reconsider(verdict: MathVerdict, gold: str, response: str, options: MathOpti
         return verdict
     forms = (gold, second.answer)
     if second.is_gold_beyond:
-        reason = f"the gold is beyond the grader: {second.opinion.why}"
+        reason = f"the gold exceeds a limit: {second.opinion.why}"
         return MathVerdict(is_equal=False, reason=reason, status="bad_gold", forms=forms, method="algebra")
     if second.is_over:
         return MathVerdict(
