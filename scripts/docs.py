@@ -26,7 +26,7 @@ from ors_server.settings import Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/docs.py; change the code and run it again. -->"
-BECOMES = {"error": "no number", "number": "another number", "accepted": "a number, where theirs fails"}
+BECOMES = {"error": "no number", "number": "another number", "accepted": "a number instead of an error"}
 
 
 def settings_page() -> str:
@@ -327,13 +327,22 @@ def deviations_page() -> str:
             "",
             NOTE,
             "",
-            "Look up where a reward with another package's name gives another result, and why. The other",
-            "packages' results were recorded (`tests/data/rewards/`). In every recorded case the value",
-            "agrees to 1e-9, or the error is of the same class, or a row of this table states the",
-            "difference; tests check this, and that every row is needed.",
+            "Look up where a reward gives another result than the one of the same name in ARISE, AgentFly or",
+            "rouge-score, and why. The rows of one recording as text:",
             "",
-            "| recording | theirs, then ours | ours gives | why |",
-            "|---|---|---|---|",
+            "```python",
+            "from ors_server.rewards.deviations import deviations_of",
+            "",
+            'for row in deviations_of("arise_llm_judge_reward"):',
+            '    print(f"{row.what} Reason: {row.why}.")',
+            "```",
+            "",
+            "- The other packages' results were recorded, in `tests/data/rewards/`.",
+            "- In every recorded case, the value agrees to 1e-9, or the error is of the same class, or a row",
+            "  of this table states the difference. Tests check this, and that every row is needed.",
+            "",
+            "| recording | there | here | result here | why |",
+            "|---|---|---|---|---|",
             *map(deviation_row, DEVIATIONS),
             "",
         ]
@@ -344,7 +353,7 @@ def deviation_row(row: Deviation) -> str:
     """Render one deviation."""
     given = f": {', '.join(f'{value:g}' for value in row.gives)}" if row.gives else ""
     files = ", ".join(f"`{name}`" for name in row.files)
-    return table_row((files, row.what, BECOMES[row.becomes] + given, row.why))
+    return table_row((files, row.theirs, row.ours, BECOMES[row.becomes] + given, row.why))
 
 
 def table_row(cells: tuple[str, ...]) -> str:

@@ -17,14 +17,20 @@ class Deviation:
 
     vectors: str
     """Name of the vector file, without its ending; several with spaces between."""
-    what: str
-    """What differs: theirs, then ours."""
+    theirs: str
+    """What the other package does."""
+    ours: str
     why: str
     becomes: Becomes
     name: str
     """Of the difference, by which the tests find the cases that it covers; several rows may share one."""
     gives: tuple[float, ...] = ()
     """The numbers that ours may give, for the page; empty for none, or for any."""
+
+    @property
+    def what(self) -> str:
+        """Both sides of the difference, as one text."""
+        return f"Theirs: {self.theirs} Ours: {self.ours}"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -39,14 +45,16 @@ _CONVENTION = "a judge without a verdict is an error: a failure is never a rewar
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "arise_composite_reward",
-        "A part or the sum of the weights is NaN or infinite, and so is the mean. Ours is an error.",
+        "The result is NaN or infinite if a part or the sum of the weights is.",
+        "An error.",
         "NaN and infinities are refused wherever a reward is made",
         "error",
         "not_finite",
     ),
     Deviation(
         "agentfly_qa_f1_reward_tool",
-        "From two tool results on the F1, else 0. Ours: 0.1 for a tool result, 1.0 with an exact answer.",
+        "The F1 if there are two tool results, else 0.",
+        "0.1 with a tool result, 1 with an exact answer too.",
         "the documented contract: 0.0 without a tool, 0.1 with a wrong answer, 1.0 with a right one",
         "number",
         "paid_by_tool",
@@ -54,7 +62,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_qa_f1_reward_tool",
-        "Without enough tool results every figure is 0. Ours has the figures of the answer beside the 0.",
+        "Every figure is 0 if there are too few tool results.",
+        "The reward is 0; the figures are those of the answer.",
         "they are metrics, and a trainer may use those of the answer",
         "number",
         "unpaid_figures",
@@ -63,16 +72,16 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         f"agentfly_qa_f1_reward agentfly_qa_f1_reward_tool agentfly_infoseek_reward agentfly_ok_vqa_reward "
         f"agentfly_gui_reward {_EXACT_MATCH}",
-        "There is no gold answer: 0, or AttributeError, IndexError, ValueError, by the reward. Ours is "
-        "bad_gold.",
+        "Without a gold answer: 0, or AttributeError, IndexError or ValueError, depending on the reward.",
+        "`bad_gold`.",
         "the task is at fault and not the answer: a failure is never a reward",
         "error",
         "no_gold",
     ),
     Deviation(
         "agentfly_qa_em_format_reward",
-        "It always raises KeyError. Ours: 0 where a turn has no thought or the answer no tags, else 0.1, 1 "
-        "for an exact answer.",
+        "Always raises KeyError.",
+        "0 if a turn has no thought or the answer has no tags, else 0.1, or 1 for an exact answer.",
         "its own documentation states these rewards",
         "accepted",
         "form_and_answer",
@@ -80,15 +89,17 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_qa_em_reward_tool_call",
-        "Arguments that are JSON text are compared as they are, braces and all. Ours reads them.",
-        "tool calls have their arguments as text wherever OpenAI's format is spoken",
+        "Compares arguments that are JSON text as they are written, including the braces.",
+        "Reads the JSON.",
+        "OpenAI's format has the arguments of tool calls as text",
         "number",
         "arguments_as_text",
         (0.0, 1.0),
     ),
     Deviation(
         _MATH_IN_TURNS,
-        "A turn without content: ValueError. Ours reads it as a turn without a thought: 0.",
+        "A turn without content raises ValueError.",
+        "The turn counts as one without a thought: 0.",
         "a turn that only calls tools has no content in OpenAI's format",
         "accepted",
         "no_content",
@@ -96,7 +107,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward agentfly_math_equal_reward_tool",
-        "A number that is stated without a box (the answer is 42) is not an answer. Ours reads it.",
+        "A number without a box (the answer is 42) does not count as an answer.",
+        "It counts.",
         "the number that a sentence states is its answer; a task may ask for a box",
         "number",
         "stated_number",
@@ -105,7 +117,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "agentfly_math_equal_reward",
         "Formulas that its parser does not know are compared as text: sums in another order, expanded "
-        "products, turned inequalities, sets. Ours compares what they mean.",
+        "products, turned inequalities, sets.",
+        "Compares their values.",
         "the contract is mathematical equality",
         "number",
         "same_meaning",
@@ -113,8 +126,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "The case of words counts; a box without braces, an \\fbox, bold type, a percentage, a choice in "
-        "brackets, number words and digits of other scripts are not read. Ours reads them.",
+        "The case of words counts. Not read are a box without braces, an \\fbox, bold type, a "
+        "percentage, a choice in brackets, number words and digits of other scripts.",
+        "Reads all of them; the case of words does not count.",
         "they are ways of writing the same answer",
         "number",
         "same_spelling",
@@ -122,9 +136,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "Commas, spaces and the left side of an equation are dropped, and the parser passes over what it "
-        "does not know, so that \\boxed{42, 7} is 42, 1,2 is 12, 4 2 is 42, k=3 is n=3 and pi+__x is pi. "
-        "Ours says that they differ.",
+        "Ignores commas, spaces and the left side of an equation, and the parser skips what it does not"
+        " know: \\boxed{42, 7} equals 42, 1,2 equals 12, 4 2 equals 42, k=3 equals n=3, and pi+__x "
+        "equals pi.",
+        "They are different.",
         "an answer that lists numbers, has another unknown or is not mathematics is a different answer",
         "number",
         "other_answer",
@@ -132,23 +147,25 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_math_equal_reward",
-        "An empty answer equals an empty gold, and a gold that was cut off equals itself: 1.0. Ours is "
-        "bad_gold.",
+        "An empty answer equals an empty gold, and a gold that was cut off equals itself: 1.",
+        "`bad_gold`.",
         "an empty or broken gold cannot be answered: a failure is never a reward",
         "error",
         "broken_gold",
     ),
     Deviation(
         "agentfly_math_equal_reward agentfly_qa_f1_reward agentfly_reward_framework",
-        "The form of a call is refused: fields by position, no trajectory where none is looked at, several "
-        "golds in a list. Ours takes them.",
+        "Refuses calls with fields by position, without a trajectory that the reward does not use, or "
+        "with several golds in a list.",
+        "Accepts them.",
         "ARISE calls rewards by position; a reward takes what it needs; data sets have several golds",
         "accepted",
         "taken_call",
     ),
     Deviation(
         "agentfly_reward_framework",
-        "A decorated function that returns an int or a bool: ValueError. Ours takes them.",
+        "A decorated function that returns an int or a bool raises ValueError.",
+        "Accepts both.",
         'the page says "float or dict"; `return 1` returns a number',
         "accepted",
         "plain_return",
@@ -156,37 +173,41 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "agentfly_reward_framework",
-        "A direct call passes a mapping without `reward`. Ours refuses it.",
+        "A direct call accepts a mapping without `reward`.",
+        "Refuses it.",
         "the page asks for the key; the same mapping is refused one call later",
         "error",
         "keyless_mapping",
     ),
     Deviation(
         "agentfly_reward_framework",
-        "A class without `super().__init__()` fails with AttributeError. Ours works.",
+        "A class without `super().__init__()` raises AttributeError.",
+        "Works.",
         "it is the page's own example",
         "accepted",
         "uncalled_parent",
     ),
     Deviation(
         "agentfly_reward_result_from_raw agentfly_reward_framework",
-        "NaN and infinities pass, None is 0 and text is read as a number. Ours refuses all of them.",
+        "Accepts NaN and infinities, takes None as 0, and reads text as a number.",
+        "Refuses all of them.",
         "a reward is a finite number that something computed",
         "error",
         "refused_value",
     ),
     Deviation(
         "arise_llm_judge_reward",
-        "The model raised: 0.5. Ours is an error.",
+        "0.5 if the model raises.",
+        "An error.",
         _CONVENTION,
         "error",
         "model_raised",
     ),
     Deviation(
         "arise_llm_judge_reward",
-        "The reply states no score, two that differ, or one that is not in [0, 1] (10, -0.5, 1e5, prose, "
-        "nothing): the first number anywhere, clamped to [0, 1], or 0.5. Ours asks again, three times at "
-        "most, then is an error.",
+        "A reply without a score, with two different ones, or with one outside of [0, 1] (10, -0.5, "
+        "1e5, prose, nothing): the first number in it, clamped to [0, 1], or 0.5.",
+        "Asks again, at most three times. After that, an error.",
         "the documented scale is 0 to 1, so -0.5 does not mean 0.5; the first number of a sentence is "
         "often that of a step or a task",
         "error",
@@ -194,85 +215,93 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "arise_llm_judge_reward",
-        "The score is a fraction or a percentage, is written with a sign, an exponent or no leading zero, "
-        "or is not the first number: the first digits count (.5 is 5, and 8/10 is 8, so 1.0). Ours reads "
-        "the score.",
+        "If the score is a fraction or a percentage, has a sign, an exponent or no leading zero, or is "
+        "not the first number, the first digits count: .5 is 5, and 8/10 is 8, so the reward is 1.",
+        "Reads the score.",
         "8/10 and 80% are 0.8, and .5 is a half; the last verdict counts, and reasoning does not",
         "number",
         "read_reply",
     ),
     Deviation(
         "arise_learned_reward",
-        "The reply states no score, two that differ, or one that is not in [0, 1]: `task_success`, the "
-        "nearest end, 1.0. Ours asks again, three times at most, then is an error.",
+        "A reply without a score, with two different ones, or with one outside of [0, 1]: "
+        "`task_success`, the nearest end of the range, or 1.",
+        "Asks again, at most three times. After that, an error.",
         f"{_CONVENTION}; the page says that `task_success` is for too few examples, and for nothing else",
         "error",
         "unread_reply",
     ),
     Deviation(
         "arise_learned_reward",
-        "The score is a fraction or a percentage, or is among words: not read, so `task_success`. Ours "
-        "reads it.",
+        "A score that is a fraction or a percentage, or is among words, is not read: `task_success`.",
+        "Reads the score.",
         "what can be read safely needs no second question; the last verdict counts",
         "number",
         "read_reply",
     ),
     Deviation(
         "arise_learned_reward",
-        "A rating that is not a number in [0, 1] (3, NaN, None) is kept. Ours raises `RewardValueError`.",
+        "Stores a rating that is not a number in [0, 1] (3, NaN, None).",
+        "Raises `RewardValueError`.",
         "the page's scale is 0 to 1, and one such rating spoils every later prompt",
         "error",
         "refused_rating",
     ),
     Deviation(
         "arise_learned_reward",
-        "A `persist_path` that does not exist: FileNotFoundError at the first rating. Ours makes it.",
+        "If `persist_path` does not exist, the first rating raises FileNotFoundError.",
+        "Creates the folder.",
         'the page\'s own example, persist_path="./feedback", has to work on a fresh machine',
         "accepted",
         "made_folder",
     ),
     Deviation(
         "agentfly_llm_as_judge_reward",
-        "The reply states no score, two that differ, or one outside [0, 1]: 0.0, or the nearest end. Ours "
-        "asks again, three times at most, then is an error.",
+        "A reply without a score, with two different ones, or with one outside of [0, 1]: 0, or the "
+        "nearest end of the range.",
+        "Asks again, at most three times. After that, an error.",
         _CONVENTION,
         "error",
         "unread_reply",
     ),
     Deviation(
         "agentfly_llm_as_judge_reward",
-        "The score is a fraction or a percentage, is in a JSON object, or has words after it: 0.0. Ours "
-        "reads it.",
+        "A score that is a fraction or a percentage, is in a JSON object, or has words after it: 0.",
+        "Reads the score.",
         "what can be read safely needs no second question",
         "number",
         "read_reply",
     ),
     Deviation(
         "agentfly_webshop_reward",
-        "The environment is not available, raises, or returns no observation or no number: 0.0, with the "
-        "failure as output. Ours is an error.",
+        "If the environment is not available, raises, or returns no observation or no number: 0, with "
+        "the failure as the output.",
+        "An error.",
         "a failure is never a reward: the agent may have bought the right thing",
         "error",
         "failed_shop",
     ),
     Deviation(
         "agentfly_alfworld_episode_reward",
-        "The environment's step has no reward: 0.0. Ours is an error.",
+        "If the step of the environment has no reward: 0.",
+        "An error.",
         "without a number there is no judgement; ALFWorld itself returns 0 for a task that is not done",
         "error",
         "unpaid_step",
     ),
     Deviation(
         "agentfly_code_reward_test",
-        "The environment raises or runs out of time: 0.0, with the failure as output. Ours is an error. "
-        "(A traceback in what it returns: 1.0; ours is the documented 0.0.)",
+        "If the environment raises or runs out of time: 0, with the failure as the output. A traceback "
+        "in its output: 1.",
+        "An error. A traceback in its output: 0, as documented.",
         "a failure is never a reward: it is not known whether the program runs",
         "error",
         "failed_program",
     ),
     Deviation(
         "rouge_score",
-        "A gold of fewer words than the n-gram has: 0.0 for every response. Ours is bad_gold.",
+        "A gold with fewer words than the n-gram: 0 for every response.",
+        "`bad_gold`.",
         "no response could be right: the task is at fault and not the answer",
         "error",
         "short_gold",
