@@ -65,12 +65,12 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.clock import SystemClock
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder
-    from ors_server.evaluation.planning import check_agent, check_same, go_on, plan_run
+    from ors_server.evaluation.planning import check_agent, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
     from ors_server.store.open import open_reader
 
     begun = None if options.resume is None else _begun(options.resume)
-    wish = wish_of(options) if begun is None else go_on(begun, wish_of(options))
+    wish = wish_of(options) if begun is None else resume_options(begun, wish_of(options))
     async with AsyncExitStack() as stack:
         agent = await choose_agent(wish.agent or "", wish.agent_options or {}, open_reader)
         stack.push_async_callback(agent.aclose)
@@ -164,12 +164,12 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.cli.reading_options import transcripts_of
     from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.run_figures import summarise
-    from ors_server.evaluation.run_results import gather
+    from ors_server.evaluation.run_results import read_results
 
     folder, run = sitting.folder, sitting.run
     if folder is None or run is None:
         raise CommandError("the run ended before it had begun")
-    outcome = gather([folder])
+    outcome = read_results([folder])
     summary = summarise(outcome)
     if options.report is not None:
         from ors_server.evaluation.report.page import run_report

@@ -103,10 +103,10 @@ def gathered(folders: list[Path]) -> "RunResults":
         typer.BadParameter: If they are none, or cannot be read together.
     """
     from ors_server.errors import RecordError
-    from ors_server.evaluation.run_results import gather
+    from ors_server.evaluation.run_results import read_results
 
     try:
-        return gather(folders)
+        return read_results(folders)
     except RecordError as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -147,7 +147,7 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
     from ors_server.settings import load_settings
 
     definitions = [] if options.environment is None else load_environments([options.environment])
-    return open_local_stage(definitions, wanted=sandbox_request(load_settings()))
+    return open_local_stage(definitions, sandbox=sandbox_request(load_settings()))
 
 
 def _show(found: "EpisodeReplay", *, as_json: bool) -> None:

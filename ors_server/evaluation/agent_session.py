@@ -1,45 +1,43 @@
-"""An agent's view of one episode: its prompt, tools and calls, which are counted."""
+"""An agent's view of one attempt: its prompt, tools and calls, which are counted."""
 
+import inspect
 import math
 from collections.abc import Sequence
+from functools import partial
 from random import Random
+from typing import Any
 
+import anyio.from_thread
+
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.call_result import OVER, CallResult, refused
+from ors_server.client.session_summary import Summary
+from ors_server.errors import NotSupportedError
 from ors_server.evaluation.budgets import Meter
-from ors_server.evaluation.targets import Actions, Answer, Target, TargetEpisode, TaskOrder
+from ors_server.evaluation.runs import AttemptPlace
+from ors_server.evaluation.targets import Actions, Target, TargetError
 from ors_server.wire import JSONObject, Message, TextBlock, ToolListing
-
-OVER = "the episode is over; no further call is made"
 
 
 class AgentSession:
-    """One attempt as its agent sees it.
+    """One attempt as its agent sees it: its place, its `seed`, and its prompt, tools and calls.
 
-    Attributes:
-        split: The task's split.
-        index: The task's place in it.
-        environment: Name of the environment.
-        target_name: What whoever started the run calls the target.
-        attempt: The attempt's number, from 1.
-        seed: The attempt's seed: whoever draws chances from it draws the same ones again.
-        log: What the agent wants to leave for whoever reads the run later, in lines.
+    `log` takes lines for the readers of the run.
     """
 
-    def __init__(self, target: Target, order: TaskOrder, episode: TargetEpisode, meter: Meter) -> None:
-        """Begin the attempt.
-
-        Args:
-            target: Where the episode is played.
-            order: What it was made for.
-            episode: The episode.
-            meter: Counts what is used up.
-        """
-        self.split = order.split
-        self.index = order.index
+    def __init__(
+        self, target: Target, place: AttemptPlace, seed: int, episode: AsyncEpisode, meter: Meter
+    ) -> None:
+        self.split = place.split
+        self.index = place.index
+        self.attempt = place.attempt
+        self.seed = seed
         self.environment = target.environment
         self.target_name = target.name
-        self.attempt = order.attempt
-        self.seed = order.seed
         self.log: list[str] = []
+        self.episode_id = episode.place.episode_id
+        self.session_id = episode.session_id
+        self.task_hash = episode.place.task_hash
         self._target = target
         self._episode = episode
         self._meter = meter
@@ -47,48 +45,49 @@ class AgentSession:
         self._unanswered = 0
         self._is_over = False
         self._is_unjudged = False
+        self._hides_rewards = False
         self._messages: Sequence[Message] | None = None
         self._has_given_url = False
 
     @property
     def rng(self) -> Random:
-        """A source of chance that begins with the seed; another one at each use."""
-        return Random(self.seed)  # noqa: S311  (chances of a game, no secrets)
+        """A new random generator at each use, seeded with the attempt's seed."""
+        return Random(self.seed)  # noqa: S311  (randomness of a game, no secrets)
 
     @property
     def is_over(self) -> bool:
-        """Whether the environment has ended the episode, as far as the calls made here tell."""
+        """Whether a received result ended the episode."""
         return self._is_over
 
     @property
     def own_sum(self) -> float | None:
-        """The sum of the rewards that came here; `None` if there may be others."""
-        may_lack = self._has_given_url or self._unanswered or self._episode.hides_rewards
+        """The sum of the received rewards; `None` if there may be others."""
+        may_lack = self._has_given_url or self._unanswered or self._hides_rewards
         return None if may_lack else math.fsum(self._rewards)
 
     @property
     def last_reward(self) -> float | None:
-        """The last reward that came here."""
+        """The last received reward."""
         return self._rewards[-1] if self._rewards else None
 
     @property
     def calls(self) -> int:
-        """Calls that were made here."""
+        """The number of calls made through this session."""
         return self._meter.calls
 
     @property
     def is_unjudged(self) -> bool:
-        """Whether the call that ended the episode said that it could not be graded."""
-        return self._is_unjudged and not self._episode.hides_rewards
+        """Whether the call that ended the episode could not be graded."""
+        return self._is_unjudged and not self._hides_rewards
 
     async def messages(self) -> Sequence[Message]:
-        """Return the task as a conversation; it is asked for once."""
+        """Return the task as a conversation; it is requested once."""
         if self._messages is None:
             self._messages = await self._episode.messages()
         return self._messages
 
     async def prompt(self) -> str:
-        """Return the task's text; pictures are left out."""
+        """Return the task's text, without images."""
         blocks = [block for message in await self.messages() for block in message.blocks]
         return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
@@ -96,73 +95,95 @@ class AgentSession:
         """Return everything that may be called."""
         return await self._episode.tools()
 
-    async def call(self, tool: str, arguments: JSONObject | None = None) -> Answer:
-        """Call a tool; after the episode's end nothing is called, and the answer says so.
-
-        Args:
-            tool: Its name.
-            arguments: Its arguments.
+    async def call(self, tool: str, arguments: JSONObject | None = None) -> CallResult:
+        """Call a tool; after the episode's end nothing is called, and the result is a refusal.
 
         Raises:
             BudgetSpentError: If the attempt has no call left.
             OrsServerError: If the call failed through no fault of the agent's.
         """
         if self._is_over:
-            return Answer((TextBlock(text=OVER),), finished=True, is_error=True)
+            return refused("", tool, "the episode is over; no further call is made", OVER)
         self._meter.begin_call()
         self._unanswered += 1
-        answer = await self._episode.call(tool, arguments or {}, f"call-{self._meter.calls}")
+        result = await self._episode.call(tool, arguments or {}, call_id=f"call-{self._meter.calls}")
         self._unanswered -= 1
-        if answer.reward is not None:
-            self._rewards.append(answer.reward)
-        self._is_over = answer.finished
-        self._is_unjudged = answer.finished and answer.reward is None and not answer.is_error
-        return answer
+        if self._target.by_mcp and result.step is None and result.refusal != OVER:
+            self._hides_rewards = True
+        if result.reward is not None:
+            self._rewards.append(result.reward)
+        self._is_over = result.finished
+        self._is_unjudged = result.finished and result.reward is None and not result.is_error
+        return result
 
     def spend(
         self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None
     ) -> None:
-        """Count what a model used.
-
-        Args:
-            tokens_in: Tokens that it read.
-            tokens_out: Tokens that it wrote.
-            cost: What they cost.
-
-        Raises:
-            BudgetSpentError: If the attempt has used up more than it was given.
-        """
+        """Add what a model read, wrote and cost; raises `BudgetSpentError` beyond the budget."""
         self._meter.spend(tokens_in, tokens_out, cost)
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether a budget of tokens or cost has to be kept."""
+        """Whether there is a budget of tokens or cost, so that the agent must report them."""
         return self._meter.counts_tokens
 
     @property
     def counts_cost(self) -> bool:
-        """Whether a budget of cost has to be kept."""
+        """Whether there is a budget of cost."""
         return self._meter.budget.cost is not None
 
     async def agent_url(self) -> str:
-        """Return an MCP endpoint for a program that plays; its calls are not counted here.
+        """Return an MCP endpoint for a program that plays this episode; its calls are not counted here.
 
         Raises:
             TargetError: If the target has none.
         """
-        url = await self._episode.agent_url()
+        if not self._target.gives_urls:
+            raise TargetError(
+                "this environment is not served, so no program can play it; use `ors-server eval`"
+            )
+        url = self._episode.access.get("agent_url")
+        if url is None:
+            raise TargetError("this server gives no URL to agents, so no program can play on it")
         self._has_given_url = True
         return url
 
+    async def summary(self) -> Summary | None:
+        """Return the server's figures so far, or the final ones; `None` from a server that keeps none."""
+        try:
+            found = await self._episode.summary()
+        except NotSupportedError:
+            return None
+        self.episode_id = found.episode_id
+        self.task_hash = found.task_hash or self.task_hash
+        return found
+
     async def has_ended(self) -> bool:
-        """Ask the target whether the episode is over."""
-        figures = await self._episode.figures()
-        return figures.stop_reason is not None
+        """Ask the server whether the episode is over."""
+        found = await self.summary()
+        return found is not None and found.stop_reason is not None
 
     async def known_actions(self, name: str) -> Actions | None:
-        """Return calls that the environment's author knows for this task; `None` if nobody knows any.
-
-        Args:
-            name: `gold_actions` or `blank_actions`.
-        """
+        """Return the actions that `gold_actions` or `blank_actions` of the environment has for this task."""
         return await self._target.known_actions(name, self.split, self.index)
+
+
+class BlockingAgentSession:
+    """An `AgentSession` for code that is not async: the same attributes and methods, which wait.
+
+    `rng` is one generator for the whole attempt.
+    """
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self.rng = session.rng
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._session, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        def wait(*values: Any, **named: Any) -> Any:
+            return anyio.from_thread.run(partial(found, *values, **named))
+
+        return wait

@@ -1,13 +1,14 @@
-"""Decides what an attempt came to, from what its agent, its session and its server say; pure."""
+"""Decides the result of an attempt from what its agent, its session and its server report; pure."""
 
 import math
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from ors_server.client.session_summary import Summary
 from ors_server.evaluation.budgets import Limit
 from ors_server.evaluation.runs import Attempt, AttemptStatus
-from ors_server.evaluation.targets import EpisodeFigures
+from ors_server.export.episodes import is_played_out
 
 TOLERANCE = 1e-9
 """Relative and absolute: by which two sums of the same rewards in another order may differ."""
@@ -15,7 +16,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the play ended, as far as the harness knows."""
+    """Why the agent stopped."""
 
     stop_reason: str
     limit: Limit | None = None
@@ -25,26 +26,18 @@ class Ending:
 
     @classmethod
     def over_budget(cls, limit: Limit) -> "Ending":
-        """Describe the end by a budget.
-
-        Args:
-            limit: Which one.
-        """
+        """Return the end by a budget."""
         return cls(limit.value, limit=limit)
 
     @classmethod
     def failed(cls, error: str) -> "Ending":
-        """Describe the end by a failure.
-
-        Args:
-            error: What failed, in words.
-        """
+        """Return the end by a failure."""
         return cls("error", error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """What is known of an attempt whatever came of it; the fields are those of `Attempt`."""
+    """What is known of an attempt whatever its result; the fields are those of `Attempt`."""
 
     run_id: str
     environment: str
@@ -64,49 +57,58 @@ class AttemptFacts:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """What everybody says at the end of an attempt."""
+    """What agent, session and server report at the end of an attempt."""
 
     ending: Ending
-    figures: EpisodeFigures | None
-    """The server's; `None` where there was no episode, or it could not be asked."""
+    summary: Summary | None
+    """The server's figures; `None` without an episode, or from a server that keeps none."""
     own_sum: float | None = None
-    """The rewards that came to the session; `None` where it did not see all of them."""
+    """The sum of the rewards that the session received; `None` if there may be others."""
     own_last: float | None = None
     own_steps: int = 0
     is_over: bool = False
-    """Whether a call that the session made ended the episode."""
+    """Whether a call of the session ended the episode."""
     is_unjudged: bool = False
     """Whether that call had no reward."""
     own_step_limit: int | None = None
     """The step limit that the episode was given because of a budget."""
 
+    @property
+    def server_reason(self) -> str | None:
+        """The server's stop reason."""
+        return None if self.summary is None else self.summary.stop_reason
 
-def judge(story: AttemptFacts, standing: AttemptEnd, success_at: float) -> Attempt:
-    """Decide what an attempt came to.
+    @property
+    def is_played_out(self) -> bool:
+        """Whether the environment or its policy ended the episode."""
+        return self.summary is not None and is_played_out(self.summary)
 
-    The server's return counts. Where only the client saw the rewards, its sum does; where both are there and
-    differ, the attempt has errored.
+    @property
+    def last_reward(self) -> float | None:
+        """The last reward, as the server has it, else as the session received it."""
+        known = None if self.summary is None else self.summary.last_reward
+        return self.own_last if known is None else known
 
-    Args:
-        story: What is known of it.
-        standing: What everybody says.
-        success_at: Least return that is a success.
+
+def judge(facts: AttemptFacts, end: AttemptEnd, success_at: float) -> Attempt:
+    """Decide the result of an attempt.
+
+    The server's return counts. Without one, the session's sum does. If both exist and differ, the attempt has
+    errored.
     """
-    figures = standing.figures or EpisodeFigures(None)
-    paid = standing.own_sum if figures.episode_return is None else figures.episode_return
-    error = _error(standing, figures, paid)
-    limit = _limit(standing, figures)
+    summary = end.summary
+    paid = end.own_sum if summary is None else summary.episode_return
+    error, limit = _error(end, paid), _limit(end)
     known: dict[str, Any] = {
-        **asdict(story),
-        "last_reward": standing.own_last if figures.last_reward is None else figures.last_reward,
-        "finished": figures.is_finished or (figures.stop_reason is None and standing.is_over),
-        "stop_reason": _stop_reason(standing, figures, limit),
-        "steps": standing.own_steps if figures.steps is None else figures.steps,
-        "penalties": figures.penalties,
-        "metrics": dict(figures.metrics),
+        **asdict(facts),
+        "last_reward": end.last_reward,
+        "finished": end.is_played_out or (end.server_reason is None and end.is_over),
+        "stop_reason": "error" if end.ending.error is not None else _stop_reason(end, limit),
+        "steps": end.own_steps if summary is None else summary.steps,
+        "penalties": 0.0 if summary is None else summary.penalty_sum,
+        "metrics": {} if summary is None else dict(summary.metrics),
     }
     if error is not None:
-        known["stop_reason"] = "error" if standing.ending.error is not None else known["stop_reason"]
         return Attempt(**known, status=AttemptStatus.ERRORED, error=error)
     status = AttemptStatus.DONE if limit is None else AttemptStatus.OVER_BUDGET
     return Attempt(
@@ -114,45 +116,38 @@ def judge(story: AttemptFacts, standing: AttemptEnd, success_at: float) -> Attem
     )
 
 
-def _limit(standing: AttemptEnd, figures: EpisodeFigures) -> Limit | None:
-    is_own = standing.own_step_limit is not None and figures.stop_reason == "step_limit"
-    if is_own and (figures.steps or 0) >= (standing.own_step_limit or 0):
+def _limit(end: AttemptEnd) -> Limit | None:
+    is_own = end.own_step_limit is not None and end.server_reason == "step_limit"
+    if is_own and end.summary is not None and end.summary.steps >= (end.own_step_limit or 0):
         return Limit.STEPS
-    return None if figures.is_finished else standing.ending.limit
+    return None if end.is_played_out else end.ending.limit
 
 
-def _stop_reason(standing: AttemptEnd, figures: EpisodeFigures, limit: Limit | None) -> str:
+def _stop_reason(end: AttemptEnd, limit: Limit | None) -> str:
     if limit is not None:
         return limit.value
-    if figures.stop_reason not in {None, "deleted"}:
-        return str(figures.stop_reason)
-    return "completed" if standing.is_over else standing.ending.stop_reason
+    if end.server_reason not in {None, "deleted"}:
+        return str(end.server_reason)
+    return "completed" if end.is_over else end.ending.stop_reason
 
 
-def _error(standing: AttemptEnd, figures: EpisodeFigures, paid: float | None) -> str | None:
-    if standing.ending.error is not None:
-        return standing.ending.error
-    if figures.stop_reason in {"failed", "expired"}:
-        return f"the episode {figures.stop_reason} at the server"
-    if figures.failed_steps:
-        return f"the environment's own code failed in {figures.failed_steps} of {figures.steps} calls"
-    return _doubt(standing, figures, paid)
+def _error(end: AttemptEnd, paid: float | None) -> str | None:
+    if end.ending.error is not None:
+        return end.ending.error
+    if end.server_reason in {"failed", "expired"}:
+        return f"the episode {end.server_reason} at the server"
+    if end.summary is not None and end.summary.failed_steps:
+        return f"the environment's own code failed in {end.summary.failed_steps} of {end.summary.steps} calls"
+    return _doubt(end, paid)
 
 
-def _doubt(standing: AttemptEnd, figures: EpisodeFigures, paid: float | None) -> str | None:
-    """Say why the return is not to be believed."""
+def _doubt(end: AttemptEnd, paid: float | None) -> str | None:
+    """Return why the return cannot be trusted."""
     if paid is None:
-        return "nobody knows the return: the server tells no figures, and not every reward came here"
-    if standing.own_sum is not None and not _agree(standing.own_sum, paid):
-        return (
-            f"the rewards that came here add up to {standing.own_sum!r}, but the server's return is {paid!r}"
-        )
-    has_ended = figures.stop_reason == "completed" or (figures.stop_reason is None and standing.is_over)
-    last = standing.own_last if figures.last_reward is None else figures.last_reward
-    if has_ended and (standing.is_unjudged or last is None):
+        return "the return is not known: the server keeps no figures, and not every reward came here"
+    if end.own_sum is not None and not math.isclose(end.own_sum, paid, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        return f"the rewards that came here add up to {end.own_sum!r}, but the server's return is {paid!r}"
+    has_ended = end.server_reason == "completed" or (end.server_reason is None and end.is_over)
+    if has_ended and (end.is_unjudged or end.last_reward is None):
         return "the environment ended the episode without a reward: it could not be graded"
     return None
-
-
-def _agree(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,4 +1,4 @@
-"""What was said and done in attempts, read from the record for a report; bounded in number and size."""
+"""Transcripts of attempts, read from the episode store for a report; bounded in number and size."""
 
 import json
 from collections.abc import Iterable
@@ -10,16 +10,16 @@ from ors_server.trajectory import Step
 from ors_server.wire import ImageBlock, TextBlock
 
 MOST_TRANSCRIPTS = 100
-"""Transcripts of one report: failed attempts first, then the lowest returns."""
+"""Most transcripts of one report."""
 MOST_STEPS = 50
-"""Steps of one transcript."""
+"""Most steps of one transcript."""
 MOST_CHARACTERS = 2000
-"""Characters of one text of a transcript."""
+"""Most characters of one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptStep:
-    """One call as a reader sees it."""
+    """One tool call."""
 
     number: int
     tool: str
@@ -32,31 +32,19 @@ class TranscriptStep:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One attempt from its prompt to its last step."""
+    """One attempt: its prompt and its first steps."""
 
     attempt: Attempt
     prompt: str
     steps: tuple[TranscriptStep, ...]
     left_out: int
-    """Steps after the last one that is here."""
+    """Number of further steps."""
 
 
 async def read_transcripts(
     reader: RecordReader, attempts: Iterable[Attempt], most: int = MOST_TRANSCRIPTS
 ) -> list[Transcript]:
-    """Read the transcripts of attempts whose episodes are on record.
-
-    Args:
-        reader: The record.
-        attempts: Any; those without an episode there are left out.
-        most: Transcripts at most.
-
-    Returns:
-        The failed attempts first, then by return, the lowest first.
-
-    Raises:
-        StoreError: If the record cannot be read.
-    """
+    """Read the transcripts of attempts in the store: failed ones first, then the lowest returns."""
     found: list[Transcript] = []
     for attempt in sorted(attempts, key=_worst_first):
         if len(found) == most:
@@ -87,12 +75,12 @@ def _worst_first(attempt: Attempt) -> tuple[bool, float, str, int, int]:
 
 def _step(step: Step) -> TranscriptStep:
     reward = "no reward" if step.reward is None else f"reward {step.reward:g}"
-    said = _text(step.blocks) if step.error is None else _cut(f"{step.error_code}: {step.error}")
+    answer = _text(step.blocks) if step.error is None else _cut(f"{step.error_code}: {step.error}")
     return TranscriptStep(
         step.number,
         step.tool,
         _cut(json.dumps(dict(step.arguments), ensure_ascii=False, indent=1)),
-        said,
+        answer,
         f"{step.status.value}, {reward}{', finished' if step.finished else ''}",
     )
 

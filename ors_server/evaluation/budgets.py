@@ -1,4 +1,4 @@
-"""What attempts and runs may use up, and the sums that tell when they have."""
+"""What attempts and runs may use up, and the sums that show when they have."""
 
 import math
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from ors_server.evaluation.runs import Attempt, AttemptStatus
 
 
 class Limit(StrEnum):
-    """Which budget was spent; the stop reason of whoever spent it."""
+    """The budget that was spent, as a stop reason."""
 
     STEPS = "step_budget"
     TOKENS = "token_budget"
@@ -20,18 +20,9 @@ class Limit(StrEnum):
 
 
 class BudgetSpentError(Exception):
-    """An attempt has used up what it was given; whoever plays it stops.
-
-    Attributes:
-        limit: Which budget it was.
-    """
+    """An attempt has used up its budget; its agent stops."""
 
     def __init__(self, limit: Limit) -> None:
-        """Keep the budget.
-
-        Args:
-            limit: Which one was spent.
-        """
         super().__init__(f"the attempt's {limit.value.replace('_', ' ')} is spent")
         self.limit = limit
 
@@ -55,10 +46,10 @@ class UsageBudget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse nonsense.
+        """Check every limit.
 
         Raises:
-            BudgetError: If a limit is not a positive number.
+            BudgetError: If one is not a positive number.
         """
         for each in fields(self):
             limit = getattr(self, each.name)
@@ -71,14 +62,13 @@ Number = TypeVar("Number", int, float)
 
 
 class Meter:
-    """Counts what one attempt uses up; numbers stay `None` until somebody reports one."""
+    """Counts what one attempt uses up; a sum is `None` until a number is reported for it."""
 
     def __init__(self, budget: UsageBudget = NO_BUDGET, *, counts_tokens: bool = False) -> None:
         """Start at nothing.
 
         Args:
-            budget: What the attempt may use up.
-            counts_tokens: Whether somebody else has a budget of tokens, so that they have to be told.
+            counts_tokens: Whether the run has a budget of tokens or cost, so that they must be reported.
         """
         self.budget = budget
         self.counts_tokens = counts_tokens or budget.tokens is not None or budget.cost is not None
@@ -88,10 +78,10 @@ class Meter:
         self.cost: float | None = None
 
     def begin_call(self) -> None:
-        """Count a tool call that is about to be made.
+        """Count a tool call before it is made.
 
         Raises:
-            BudgetSpentError: If it would be one too many; then it is not counted.
+            BudgetSpentError: If no call is left; then it is not counted.
         """
         if self.budget.steps is not None and self.calls >= self.budget.steps:
             raise BudgetSpentError(Limit.STEPS)
@@ -100,15 +90,10 @@ class Meter:
     def spend(
         self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None
     ) -> None:
-        """Count what a model used.
-
-        Args:
-            tokens_in: Tokens that it read; `None` where nobody counted.
-            tokens_out: Tokens that it wrote.
-            cost: What they cost.
+        """Add what a model read, wrote and cost; `None` where it was not counted.
 
         Raises:
-            BudgetSpentError: If more is used up than was given; it is counted nevertheless.
+            BudgetSpentError: If the sum exceeds the budget; it is counted nevertheless.
         """
         self.tokens_in = _sum(self.tokens_in, tokens_in)
         self.tokens_out = _sum(self.tokens_out, tokens_out)
@@ -126,8 +111,7 @@ class RunMeter:
         """Start at nothing.
 
         Args:
-            budget: What the run may use up.
-            most_errors: Attempts that may error one after another, at least 1.
+            most_errors: Number of attempts that may error one after another, at least 1.
 
         Raises:
             BudgetError: If `most_errors` is less than 1.
@@ -140,26 +124,18 @@ class RunMeter:
         self._cost = 0.0
 
     def add(self, attempt: Attempt) -> None:
-        """Count an attempt that has ended.
-
-        Args:
-            attempt: The attempt.
-        """
+        """Count an attempt that has ended."""
         self._steps += attempt.steps
         self._tokens += (attempt.tokens_in or 0) + (attempt.tokens_out or 0)
         self._cost += attempt.cost or 0.0
         self._errors = self._errors + 1 if attempt.status is AttemptStatus.ERRORED else 0
 
-    def forgive(self) -> None:
-        """Forget how many attempts errored last: a new sitting begins."""
+    def forget_errors(self) -> None:
+        """Count errors from 0 again, when a run is resumed."""
         self._errors = 0
 
     def spent(self, seconds: float) -> Limit | None:
-        """Return the budget that is used up, so that no new attempt may begin.
-
-        Args:
-            seconds: How long the run has been going on.
-        """
+        """Return the budget that is used up after so many seconds, so that no new attempt may begin."""
         used = (
             (Limit.ERRORS, self._errors, self._most_errors),
             (Limit.STEPS, self._steps, self._budget.steps),

@@ -1,4 +1,4 @@
-"""Why attempts failed: the reasons, grouped, with the number of attempts of each."""
+"""The reasons of failed attempts, grouped and counted."""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from ors_server.evaluation.number_format import count_of
 from ors_server.evaluation.runs import Attempt
 
 MOST_REASONS = 5
-"""Reasons that are shown; the others are counted."""
+"""Most reasons that are shown; the others are counted."""
 MOST_CHARACTERS = 300
-"""Characters of one reason that are shown."""
+"""Most characters of one reason."""
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
-"""Addresses, ids and numbers: reasons that differ only in these are one."""
+"""Addresses, ids and numbers: reasons that differ only in these are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +20,19 @@ class FailureGroup:
     """Attempts that failed for the same reason."""
 
     reason: str
-    """As the first of them has it."""
+    """Of the first attempt."""
     count: int
     first: Attempt
-    """By its place in the run."""
+    """In the order of places."""
 
     def describe(self) -> str:
-        """Return the reason and where it came up first, in one line."""
+        """Return the reason and the place of the first attempt, in one line."""
         reason = self.reason if len(self.reason) <= MOST_CHARACTERS else f"{self.reason[:MOST_CHARACTERS]}…"
-        place = f"{self.first.split}/{self.first.index}, attempt {self.first.attempt}"
-        return f"{reason}; first at {place}"
+        return f"{reason}; first at {self.first.place}"
 
 
 def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
-    """Group the attempts that errored by their reason, the most frequent first.
-
-    Args:
-        attempts: Any; those that did not error are left out.
-    """
+    """Group the errored attempts by their reason, the most frequent first."""
     members: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.error is not None:
@@ -52,12 +47,7 @@ def _grouped(members: list[Attempt]) -> FailureGroup:
 
 
 def failure_lines(attempts: Iterable[Attempt], played: int) -> list[str]:
-    """Return one line per reason, at most `MOST_REASONS`, and one that counts the rest.
-
-    Args:
-        attempts: As for `group_failures`.
-        played: Attempts in all.
-    """
+    """Return one line per reason, at most `MOST_REASONS`, and one that counts the rest."""
     groups = group_failures(attempts)
     lines = [
         f"{group.count:,} of {played:,} attempts failed: {group.describe()}"

@@ -1,7 +1,7 @@
-"""GroupFigures of attempts at one task: how many would do, and what the best of several is worth.
+"""Figures of several attempts at one task: pass@k, pass^k and the best of k.
 
-Each is the mean over all ways to draw k of the n attempts that were made, without putting any back, so that
-it is an unbiased estimate of what k fresh attempts would come to. All are averages over draws; none draws.
+Each is the exact mean over all draws of k of the n attempts without replacement, and so an unbiased estimate
+for k new attempts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from itertools import accumulate
 from math import isnan
 
 EVERY_K = 64
-"""Up to so many attempts every k is looked at; beyond, only some."""
+"""Up to this many attempts every k is used; beyond, only some."""
 
 
 def pass_at_k(attempts: int, successes: int) -> list[float]:
-    """Estimate for each k how probable it is that at least one of k attempts succeeds.
+    """Estimate the probability that at least one of k attempts succeeds, for each k from 1 to n, in order.
 
     1 - C(n-c, k) / C(n, k) of Chen et al. 2021 ("Evaluating Large Language Models Trained on Code",
     arXiv:2107.03374), as a running product, which neither overflows nor cancels.
@@ -21,9 +21,6 @@ def pass_at_k(attempts: int, successes: int) -> list[float]:
     Args:
         attempts: n, at least 0.
         successes: c, in [0, n].
-
-    Returns:
-        One estimate in [0, 1] for each k from 1 to n, in this order.
     """
     _check(attempts, successes)
     return [1.0 - none for none in _all_of(attempts, attempts - successes)]
@@ -32,17 +29,13 @@ def pass_at_k(attempts: int, successes: int) -> list[float]:
 def mean_pass_at_k(groups: Iterable[Sequence[float | None]], k: int, threshold: float = 1.0) -> float | None:
     """Estimate pass@k over tasks from the rewards of several attempts at each, without bias.
 
-    The estimate of a task is `pass_at_k`; the figure is the mean over the tasks that have at least k attempts
-    with a reward. Attempts without a reward are left out, as they are nowhere a failure.
+    It is the mean of `pass_at_k` over the tasks that have at least k attempts with a reward; `None` if no
+    task has. Attempts without a reward are left out and are not failures.
 
     Args:
-        groups: For each task the rewards of its attempts, such as those of a group of completions; `None` for
-            an attempt that was not judged.
+        groups: For each task the rewards of its attempts; `None` for an attempt that was not judged.
         k: At least 1.
-        threshold: Reward from which on an attempt is a success.
-
-    Returns:
-        In [0, 1]; `None` if no task has k attempts with a reward.
+        threshold: Least reward that is a success.
 
     Raises:
         ValueError: If k is below 1, or a reward or the threshold is NaN.
@@ -61,43 +54,25 @@ def mean_pass_at_k(groups: Iterable[Sequence[float | None]], k: int, threshold: 
 
 
 def pass_hat_k(attempts: int, successes: int) -> list[float]:
-    """Estimate for each k how probable it is that all of k attempts succeed.
+    """Estimate the probability that all of k attempts succeed, as `pass_at_k` does for one.
 
     C(c, k) / C(n, k): pass^k of Yao et al. 2024 ("tau-bench", arXiv:2406.12045).
-
-    Args:
-        attempts: n, at least 0.
-        successes: c, in [0, n].
-
-    Returns:
-        One estimate in [0, 1] for each k from 1 to n, in this order.
     """
     _check(attempts, successes)
     return _all_of(attempts, successes)
 
 
 def best_of_k(returns: Sequence[float], ks: Sequence[int]) -> list[float]:
-    """Estimate the mean of the greatest of k returns.
+    """Estimate the mean of the greatest of k returns for each k of `ks`, which are in [1, n].
 
     The i-th smallest of n returns is the greatest of C(i-1, k-1) of the C(n, k) draws.
-
-    Args:
-        returns: Those of the attempts, in any order.
-        ks: Which k, each in [1, n].
-
-    Returns:
-        One estimate for each k, in the order of `ks`.
     """
     falling = sorted(returns, reverse=True)
     return [_mean_greatest(falling, k) for k in ks]
 
 
 def chosen_ks(attempts: int) -> tuple[int, ...]:
-    """Choose the k to show for a number of attempts: all of them, or 1, 2, 4, ... and the last.
-
-    Args:
-        attempts: The most attempts that any task has, at least 0.
-    """
+    """Return the k to show: all up to the greatest number of attempts, or 1, 2, 4, ... and the last."""
     if attempts <= EVERY_K:
         return tuple(range(1, attempts + 1))
     doubling = [2**power for power in range(attempts.bit_length()) if 2**power < attempts]
@@ -109,8 +84,8 @@ def _check(attempts: int, successes: int) -> None:
         raise ValueError(f"successes lie between 0 and the {attempts} attempts; there are {successes}")
 
 
-def _all_of(attempts: int, wanted: int) -> list[float]:
-    factors = (max(0, wanted - drawn) / (attempts - drawn) for drawn in range(attempts))
+def _all_of(attempts: int, successes: int) -> list[float]:
+    factors = (max(0, successes - drawn) / (attempts - drawn) for drawn in range(attempts))
     return list(accumulate(factors, lambda product, factor: product * factor))
 
 

@@ -1,7 +1,7 @@
 """The folder of a run: `run.json`, and one line of `attempts.jsonl` for each attempt that has ended.
 
-One process at a time plays a run. A line is on the disk before the run goes on. What a crash left of a
-half-written last line is not an attempt: readers pass over it, and whoever goes on with the run cuts it off.
+One process at a time plays a run. A line is on the disk before the run continues. After a crash the last line
+may be incomplete: readers skip it, and the process that resumes the run cuts it off.
 """
 
 import fcntl
@@ -19,14 +19,7 @@ ATTEMPTS_FILE = "attempts.jsonl"
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read what a run set out to do.
-
-    Args:
-        folder: The run's folder.
-
-    Raises:
-        RecordError: If there is none, or it is of another form.
-    """
+    """Read the run of a folder; raises `RecordError` if there is none, or its form is another one."""
     path = Path(folder) / RUN_FILE
     try:
         text = path.read_bytes()
@@ -41,14 +34,7 @@ def read_run(folder: str | Path) -> Run:
 
 
 def read_attempts(folder: str | Path) -> Iterator[Attempt]:
-    """Go through the attempts that have ended, in the order in which they did, one at a time.
-
-    Args:
-        folder: The run's folder; a run without attempts gives none.
-
-    Raises:
-        RecordError: If a whole line is no attempt.
-    """
+    """Yield the attempts in the order of their end; raises `RecordError` if a complete line is none."""
     path = Path(folder) / ATTEMPTS_FILE
     if not path.exists():
         return
@@ -66,37 +52,22 @@ class RunFolder:
     """The folder of a run that is being played; one writer at a time."""
 
     def __init__(self, path: str | Path) -> None:
-        """Name the folder; nothing is touched yet.
-
-        Args:
-            path: Where it is, or shall be.
-        """
+        """Name the folder, which need not exist; nothing is touched yet."""
         self.path = Path(path)
         self._file: int | None = None
 
     def begin(self, run: Run) -> None:
-        """Make the folder of a new run.
-
-        Args:
-            run: What it sets out to do.
-
-        Raises:
-            RecordError: If a run is there already.
-        """
+        """Make the folder of a new run; raises `RecordError` if it has a run already."""
         self.path.mkdir(parents=True, exist_ok=True)
         attempts = self.path / ATTEMPTS_FILE
         if (self.path / RUN_FILE).exists() or (attempts.exists() and attempts.stat().st_size):
             raise RecordError(
-                f"{self.path} holds a run already: go on with it (--resume), or name another folder"
+                f"{self.path} holds a run already: resume it (--resume), or name another folder"
             )
         self.write(run)
 
     def write(self, run: Run) -> None:
-        """Write the run anew: the old one or the new one is there, never a half.
-
-        Args:
-            run: The run.
-        """
+        """Replace `run.json` at once, so that it is never incomplete."""
         draft = self.path / f".{RUN_FILE}.{os.getpid()}"
         with draft.open("wb") as file:
             file.write(RUN.write(run) + b"\n")
@@ -105,11 +76,7 @@ class RunFolder:
         draft.replace(self.path / RUN_FILE)
 
     def append(self, attempt: Attempt) -> None:
-        """Write one ended attempt; it is on the disk when this returns.
-
-        Args:
-            attempt: The attempt.
-        """
+        """Add an attempt; its line is on the disk when this returns."""
         if self._file is None:
             self._file = self._open()
         line = memoryview(ATTEMPT.write(attempt) + b"\n")
@@ -118,11 +85,7 @@ class RunFolder:
         os.fsync(self._file)
 
     def __enter__(self) -> Self:
-        """Open the folder for one writer.
-
-        Raises:
-            RecordError: If another process, or another part of this one, plays the run.
-        """
+        """Open the folder for one writer; raises `RecordError` if the run is played by another one."""
         self._file = self._open()
         return self
 
@@ -145,18 +108,14 @@ class RunFolder:
         except OSError as error:
             os.close(file)
             raise RecordError(
-                f"somebody else plays the run in {self.path}; wait until they have ended"
+                f"another process plays the run in {self.path}; wait until it has ended"
             ) from error
         os.ftruncate(file, whole_length(path))
         return file
 
 
 def whole_length(path: Path) -> int:
-    """Return how many bytes of a file are whole lines.
-
-    Args:
-        path: The file.
-    """
+    """Return the length of a file's complete lines in bytes."""
     length = at = 0
     with path.open("rb") as file:
         while piece := file.read(2**20):

@@ -1,7 +1,7 @@
-"""Confidence intervals of a rate or a mean by formula, without drawing at random. Confidences lie in (0, 1).
+"""Confidence intervals of a rate or a mean by formula. Confidences are in (0, 1).
 
-The tests compare every function with SciPy, which the package does not need: docs/decisions/0031-libraries.md
-says why.
+The tests compare every function with SciPy; docs/decisions/0031-libraries.md says why the package does not
+need it.
 """
 
 import math
@@ -25,26 +25,17 @@ class Interval:
 
 
 def z_of(confidence: float) -> float:
-    """Return half the width of a normal figure's two-sided interval, in standard errors: 1.96 for 0.95.
-
-    Raises:
-        ValueError: If the confidence is not between 0 and 1.
-    """
+    """Return half the width of a normal two-sided interval in standard errors, such as 1.96 for 0.95."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
     return _STANDARD.inv_cdf(0.5 + confidence / 2)
 
 
 def wilson(rate: float, trials: float, confidence: float = 0.95) -> Interval:
-    """Return the score interval of a rate (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212).
+    """Return the score interval of a rate in [0, 1] (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212).
 
-    It stays inside [0, 1], and is wider than a point if all trials had the same result.
-
-    Args:
-        rate: In [0, 1].
-        trials: Number of independent trials, above 0; not necessarily whole, so that it can be an effective
-            number.
-        confidence: Of the interval.
+    It stays inside [0, 1], and is wider than a point if all trials had the same result. `trials` is above 0
+    and need not be an integer.
     """
     z = z_of(confidence)
     shrink = 1.0 + z * z / trials
@@ -58,12 +49,11 @@ def wilson(rate: float, trials: float, confidence: float = 0.95) -> Interval:
 
 
 def standard_error(means: Sequence[float]) -> float | None:
-    """Return the standard error of the mean of task means, which is the one clustered by task.
+    """Return the standard error of the mean of task means, clustered by task; `None` for fewer than two.
 
-    Attempts at one task resemble each other, so tasks and not attempts are what was drawn independently
-    (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640). Since every task weighs the same here, that
-    is the standard deviation of the task means over the root of their number. `None` for fewer than two
-    tasks.
+    Tasks, not attempts, are independent draws (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640).
+    Since every task weighs the same, it is the standard deviation of the task means over the root of their
+    number.
     """
     count = len(means)
     if count < FEWEST_TASKS:
@@ -82,13 +72,13 @@ def effective_trials(rates: Sequence[float], attempts: Sequence[int]) -> float:
     """Return the number of independent attempts that would estimate the success rate equally well.
 
     Kish's design effect (Kish 1965, "Survey Sampling"): the variance of the rate by its clusters over the one
-    that independent attempts would have. The result is kept between the number of tasks (further attempts at
-    a task add no information) and the number of attempts (they are independent). If all attempts had the same
-    result, it is the number of tasks, because nothing then shows whether they are independent.
+    of independent attempts. The result is at least the number of tasks and at most the number of attempts. If
+    all attempts had the same result, it is the number of tasks, because nothing then shows whether they are
+    independent.
 
     Args:
         rates: The success rate of each task, in [0, 1].
-        attempts: How many attempts each of them has, at least 1.
+        attempts: The number of attempts of each, at least 1.
     """
     tasks, total = len(rates), sum(attempts)
     rate = math.fsum(rates) / tasks
@@ -105,12 +95,7 @@ def student_t(mean: float, error: float, count: int, confidence: float = 0.95) -
 
 
 def t_of(confidence: float, freedom: int) -> float:
-    """Return half the width of a two-sided interval of Student's distribution, in standard errors.
-
-    Args:
-        confidence: Of the interval.
-        freedom: Degrees of freedom, at least 1.
-    """
+    """Return half the width of a two-sided interval of Student's distribution in standard errors."""
     low, high = 0.0, math.pi / 2
     for _ in range(80):  # bisection of an angle; 53 steps already exhaust a float's precision
         middle = (low + high) / 2
@@ -124,8 +109,8 @@ def t_of(confidence: float, freedom: int) -> float:
 def _inside(angle: float, freedom: int) -> float:
     """Return the probability of |t| < sqrt(freedom) * tan(angle).
 
-    Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: a finite sum over powers
-    of the cosine, even ones for even degrees of freedom and odd ones for odd.
+    Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: a sum over powers of the
+    cosine.
     """
     cosine, sine = math.cos(angle), math.sin(angle)
     odd = freedom % 2

@@ -1,4 +1,4 @@
-"""Environments that are evaluated in this process."""
+"""Targets in this process."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,7 +18,8 @@ from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.base import EpisodeStore
 
 IDLE_SECONDS = 7 * 24 * 3600.0
-"""Seconds after which a session without calls expires: a model may think for long, and a run ends its own."""
+"""Seconds without calls after which a session expires: long, because a model may take long, and a run deletes
+its own sessions."""
 
 
 @asynccontextmanager
@@ -30,20 +31,19 @@ async def open_local_target(
     clock: Clock | None = None,
     sandbox: BackendRequest | Sandboxes | None = None,
 ) -> AsyncGenerator[Target]:
-    """Run an environment in this process to be evaluated; leaving the context ends all sessions.
+    """Run an environment in this process to evaluate it; leaving the context ends all sessions.
 
     Args:
         environment: A class, a reference as for the command line, or a definition.
-        name: What whoever starts the run calls it; the reference, or the environment's name, by default.
-        store: Where episodes are recorded, and closed in the end; memory by default.
-        clock: The source of time.
-        sandbox: Which isolation is wanted for what agents run, or one that is prepared already and not closed
+        name: The target's name in the run; the reference, or the environment's name, by default.
+        store: Where episodes are recorded; closed at the end. Memory by default.
+        sandbox: The requested isolation for what agents run, or one that is already open and is not closed
             here; the strongest that works here by default.
 
     Raises:
-        UnknownEnvironmentError: If a reference leads nowhere, or to several environments.
+        UnknownEnvironmentError: If a reference leads to no environment, or to several.
         EnvironmentDefinitionError: If the environment breaks a rule.
-        SandboxUnavailableError: If the isolation that was asked for does not work here.
+        SandboxUnavailableError: If the requested isolation does not work here.
     """
     definition = choose_definition(environment)
     options = SessionOptions(limits=SessionLimits(idle_seconds=IDLE_SECONDS), server_version=__version__)
@@ -58,14 +58,7 @@ async def open_local_target(
 def local_target(
     client: AsyncClient, definition: EnvironmentDefinition, name: str, *, gives_urls: bool
 ) -> Target:
-    """Make a target of an environment that runs in this process.
-
-    Args:
-        client: Calls the application that runs it.
-        definition: The environment.
-        name: What whoever starts the run calls it.
-        gives_urls: Whether programs can reach the URLs of episodes.
-    """
+    """Return the target for an environment that `client` calls in this process."""
     own = {"ors-server": __version__, "environment": definition.version}
     return Target(
         name,
@@ -81,21 +74,21 @@ def local_target(
 def choose_definition(
     environment: type | str | EnvironmentDefinition, name: str | None = None
 ) -> EnvironmentDefinition:
-    """Define the one environment that is meant.
+    """Return the definition of one environment.
 
     Args:
         environment: A class, a reference, or a definition.
-        name: Which one of those that a reference leads to; not needed where it leads to one.
+        name: Its name, where a reference leads to several.
 
     Raises:
-        UnknownEnvironmentError: If there is none of that name, or several and no name.
+        UnknownEnvironmentError: If none has the name, or there are several and no name.
         EnvironmentDefinitionError: If it breaks a rule.
     """
     if isinstance(environment, EnvironmentDefinition):
         return environment
     found = load_environments([environment]) if isinstance(environment, str) else [define(environment)]
-    wanted = [one for one in found if name is None or one.name == name.lower()]
-    if len(wanted) == 1:
-        return wanted[0]
+    chosen = [one for one in found if name is None or one.name == name.lower()]
+    if len(chosen) == 1:
+        return chosen[0]
     names = ", ".join(one.name for one in found)
     raise UnknownEnvironmentError(f"{environment} leads to {names}; name one of them with --environment")

@@ -1,32 +1,23 @@
-"""How figures are spelled, in a terminal and in a report alike."""
+"""Formats figures, for terminals and reports."""
 
 import math
 
 from ors_server.evaluation.intervals import Interval
 
 NOTHING = "-"
-"""What stands where there is no figure."""
+"""Replaces a missing figure."""
 _MINUTE = 60
 _HOUR = 3600
 _TINY = 0.0005
 
 
 def percent(value: float) -> str:
-    """Spell a share of 1 as a percentage with one decimal.
-
-    Args:
-        value: Such as 0.125.
-    """
+    """Format a share of 1 as a percentage with one decimal."""
     return f"{100 * value:.1f} %"
 
 
 def number(value: float | None, figures: int = 4) -> str:
-    """Spell a number with few significant digits, large ones in full with their thousands apart.
-
-    Args:
-        value: Any finite number, or `None`.
-        figures: How many digits, at most.
-    """
+    """Format a number with at most `figures` significant digits, and commas between thousands."""
     if value is None:
         return NOTHING
     if value == 0:
@@ -37,30 +28,17 @@ def number(value: float | None, figures: int = 4) -> str:
 
 
 def signed(value: float, figures: int = 4) -> str:
-    """Spell a difference with its sign.
-
-    Args:
-        value: Any finite number.
-        figures: How many digits, at most.
-    """
+    """Format a difference with its sign."""
     return f"+{number(value, figures)}" if value > 0 else number(value, figures)
 
 
 def signed_percent(value: float) -> str:
-    """Spell a difference of shares in percentage points, with its sign.
-
-    Args:
-        value: Such as -0.125.
-    """
+    """Format a difference of shares in percentage points, with its sign."""
     return f"{100 * value:+.1f} pp"
 
 
 def duration(seconds: float) -> str:
-    """Spell a length of time.
-
-    Args:
-        seconds: At least 0.
-    """
+    """Format a duration in seconds."""
     if seconds < _MINUTE:
         return f"{number(round(seconds, 2))} s"
     if seconds < _HOUR:
@@ -69,32 +47,17 @@ def duration(seconds: float) -> str:
 
 
 def chance(p: float) -> str:
-    """Spell a p-value.
-
-    Args:
-        p: In [0, 1].
-    """
+    """Format a p-value."""
     return "p < 0.001" if p < 2 * _TINY else f"p = {p:.3f}"
 
 
 def count_of(count: int, one: str, many: str | None = None) -> str:
-    """Spell how many there are of something.
-
-    Args:
-        count: At least 0.
-        one: What one of them is called.
-        many: What several are called; the same with an s by default.
-    """
+    """Format a count with its noun; the plural is `one` with an s by default."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def between(interval: Interval | None, *, as_percent: bool = False) -> str:
-    """Spell an interval.
-
-    Args:
-        interval: It, or `None`.
-        as_percent: Whether its ends are shares of 1.
-    """
+    """Format an interval, of numbers or of shares of 1."""
     if interval is None:
         return NOTHING
     if as_percent:

@@ -1,7 +1,7 @@
 """The sign-flip permutation test of paired differences.
 
-If two agents are equally good, each task's difference could as well have the other sign. The test goes
-through all signs if few enough sums are possible, and otherwise draws signs from a seed.
+If two agents are equally good, each task's difference could as well have the other sign. The test counts all
+signs if few sums are possible, and otherwise draws signs.
 """
 
 import math
@@ -37,14 +37,10 @@ class SignTest:
 
 
 def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
-    """Test whether paired differences have a mean other than 0.
+    """Test whether paired differences, one finite number per task, have a mean other than 0.
 
-    If signs are drawn, the observed ones count as one of the draws, so that p is never 0 (Phipson and
-    Smyth 2010, Stat. Appl. Genet. Mol. Biol. 9, 39).
-
-    Args:
-        differences: One per task, finite.
-        seed: Of the draws.
+    If signs are drawn, the observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010,
+    Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
     near = _NEAR * max(map(abs, differences), default=0.0)
     moved = [difference for difference in differences if abs(difference) > near]

@@ -1,4 +1,4 @@
-"""Turns what somebody wishes to have evaluated into a run; a run that goes on stays the same."""
+"""Turns options into a run; a run that is resumed keeps its options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,8 +15,8 @@ from ors_server.evaluation.seeds import SEEDS
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject, Split
 
-WISH = "wish"
-"""Where a run's configuration keeps what was wished for."""
+OPTIONS_KEY = "wish"
+"""Key of a run's options in its `config`."""
 TEST = "test"
 _find_old = deprecated_names(
     __name__, {"Wish": "ors_server.evaluation.planning:RunOptions"}, removed_in="0.3"
@@ -27,7 +27,7 @@ MOST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is to be played; `None` leaves a setting to its default, or to the run that goes on."""
+    """What to play; `None` selects the default, or the value of the run that is resumed."""
 
     target: str | None = None
     environment: str | None = None
@@ -36,9 +36,9 @@ class RunOptions:
     agent_options: JSONObject | None = None
     split: str | None = None
     tasks: str | None = None
-    """Places in the split: numbers and slices such as `0:100`, separated by commas; all by default."""
+    """Indices: numbers and slices such as `0:100`, separated by commas; all by default."""
     limit: int | None = None
-    """Most tasks, the first of the chosen ones."""
+    """Most tasks; the first of `tasks` are taken."""
     attempts: int | None = None
     """At each task; 1 by default."""
     seed: int | None = None
@@ -46,7 +46,7 @@ class RunOptions:
     success_at: float | None = None
     """1.0 by default."""
     steps: int | None = None
-    """Of each attempt, as the three that follow."""
+    """Budget of each attempt, as the three below."""
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None
@@ -55,37 +55,27 @@ class RunOptions:
 
     @property
     def budget(self) -> UsageBudget:
-        """What each attempt may use up.
-
-        Raises:
-            BudgetError: If a limit is not a positive number.
-        """
+        """The budget of each attempt; raises `BudgetError` if a limit is not a positive number."""
         return UsageBudget(self.steps, self.tokens, self.cost, self.seconds)
 
 
-async def plan_run(wish: RunOptions, target: Target, agent: JSONObject, now: datetime) -> Run:
-    """Make a run of a wish.
-
-    Args:
-        wish: What is wished for.
-        target: Where it is played.
-        agent: What the agent says of itself.
-        now: The time, UTC.
+async def plan_run(options: RunOptions, target: Target, agent: JSONObject, now: datetime) -> Run:
+    """Return a new run; `agent` is the agent's description of itself.
 
     Raises:
-        RunError: If the wish makes no sense.
-        OrsServerError: If the target cannot be asked.
+        RunError: If the options contradict each other or the target.
+        OrsServerError: If the target does not answer.
     """
-    split = choose_split(await target.splits(), wish.split)
-    indices = choose_tasks(wish.tasks, await target.num_tasks(split), wish.limit)
+    split = choose_split(await target.splits(), options.split)
+    indices = choose_tasks(options.tasks, await target.num_tasks(split), options.limit)
     whole = replace(
-        wish,
+        options,
         target=target.name,
         environment=target.environment,
         split=split,
-        attempts=1 if wish.attempts is None else wish.attempts,
-        seed=0 if wish.seed is None else wish.seed,
-        success_at=1.0 if wish.success_at is None else wish.success_at,
+        attempts=1 if options.attempts is None else options.attempts,
+        seed=0 if options.seed is None else options.seed,
+        success_at=1.0 if options.success_at is None else options.success_at,
     )
     _check(whole)
     name = _safe(f"{target.environment}-{agent.get('name', 'agent')}")[:MOST_NAME]
@@ -101,61 +91,37 @@ async def plan_run(wish: RunOptions, target: Target, agent: JSONObject, now: dat
         success_at=whole.success_at if whole.success_at is not None else 1.0,
         started_at=now,
         versions=dict(target.versions),
-        config={WISH: {name: value for name, value in asdict(whole).items() if value is not None}},
+        config={OPTIONS_KEY: {name: value for name, value in asdict(whole).items() if value is not None}},
     )
 
 
-def wish_of(run: Run) -> RunOptions:
-    """Return what was wished for when a run began.
-
-    Args:
-        run: The run.
-
-    Raises:
-        RunError: If it was not begun by a wish.
-    """
+def options_of(run: Run) -> RunOptions:
+    """Return the options with which a run was started; raises `RunError` if it does not have them."""
     known = {field.name for field in fields(RunOptions)}
-    kept: Mapping[str, Any] = run.config.get(WISH) or {}
+    kept: Mapping[str, Any] = run.config.get(OPTIONS_KEY) or {}
     if not kept or not set(kept) <= known:
-        raise RunError(f"the run {run.run_id} does not say how it was begun, so it cannot go on")
+        raise RunError(f"the run {run.run_id} does not say how it was started, so it cannot be resumed")
     return RunOptions(**kept)
 
 
-def go_on(run: Run, wish: RunOptions) -> RunOptions:
-    """Return the wish of a run that goes on, provided that what is said now says the same.
-
-    Args:
-        run: The run.
-        wish: What is said now.
-
-    Raises:
-        RunError: If something differs.
-    """
-    begun = wish_of(run)
+def resume_options(run: Run, options: RunOptions) -> RunOptions:
+    """Return the options of a resumed run; raises `RunError` if one that is given again differs."""
+    begun = options_of(run)
     differences = [
         f"{field.name.replace('_', ' ')} was {_shown(getattr(begun, field.name))} and is now {_shown(now)}"
         for field in fields(RunOptions)
-        if (now := getattr(wish, field.name)) is not None and now != getattr(begun, field.name)
+        if (now := getattr(options, field.name)) is not None and now != getattr(begun, field.name)
     ]
     if differences:
         raise RunError(
-            f"the run {run.run_id} goes on only as it was begun: {'; '.join(differences)}; leave that out, "
-            "or begin a new run"
+            f"the run {run.run_id} is resumed with the options of its start only: {'; '.join(differences)}; "
+            "leave these options out, or begin a new run"
         )
     return begun
 
 
 def check_same(run: Run, target: Target, agent: JSONObject) -> None:
-    """See to it that target and agent are those with which a run was begun.
-
-    Args:
-        run: The run.
-        target: Where it would go on.
-        agent: What the agent says of itself.
-
-    Raises:
-        RunError: If something differs.
-    """
+    """Check that target and agent are those of a run; raises `RunError` if not."""
     was, now = run.versions.get("environment"), target.versions.get("environment")
     if run.environment != target.environment or was != now:
         raise RunError(
@@ -167,29 +133,17 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
 
 
 async def check_agent(agent: EvaluationAgent, target: Target) -> None:
-    """Refuse a run of which no attempt could be played, before the first one begins.
-
-    Args:
-        agent: Who plays.
-        target: Where.
+    """Check that the agent can play at the target at all.
 
     Raises:
-        AgentSettingsError: If the agent says so: there is no gold, key, package or program.
+        AgentSettingsError: If gold actions, a key, a package or a program are missing.
     """
     if isinstance(agent, ChecksTarget):
         await agent.check(target)
 
 
 def choose_split(splits: Sequence[Split], name: str | None) -> str:
-    """Return the split that is meant: the one that is named, else that for tests, else the only one.
-
-    Args:
-        splits: The environment's.
-        name: What was said.
-
-    Raises:
-        RunError: If there is no such split, or it is not clear which one.
-    """
+    """Return the named split, else that for tests, else the only one; raises `RunError` without one."""
     names = [split.name for split in splits]
     if name is not None:
         if name not in names:
@@ -205,15 +159,14 @@ def choose_split(splits: Sequence[Split], name: str | None) -> str:
 
 
 def choose_tasks(text: str | None, size: int, limit: int | None = None) -> tuple[int, ...]:
-    """Return the places of the tasks that are meant, in order, each once.
+    """Return the indices of tasks, in the given order, each once, at most `limit`.
 
     Args:
         text: Numbers and slices with Python's rules, separated by commas; `None` for all.
-        size: How many tasks the split has.
-        limit: Most tasks.
+        size: Number of tasks of the split.
 
     Raises:
-        RunError: If that cannot be read, or means no task.
+        RunError: If the text cannot be read, or selects no task.
     """
     found: dict[int, None] = {}
     for part in (":" if text is None else text).split(","):
@@ -245,12 +198,12 @@ def _unreadable(part: str) -> range:
     raise RunError(f"tasks are numbers and slices such as 0:100 or 3,5,9, not {part!r}")
 
 
-def _check(wish: RunOptions) -> None:
-    if (wish.attempts or 0) < 1:
-        raise RunError(f"each task is attempted at least once, not {wish.attempts} times")
-    if not 0 <= (wish.seed or 0) < SEEDS:
-        raise RunError(f"a seed is a number from 0 to 2**53 - 1, not {wish.seed}")
-    _ = wish.budget
+def _check(options: RunOptions) -> None:
+    if (options.attempts or 0) < 1:
+        raise RunError(f"each task is attempted at least once, not {options.attempts} times")
+    if not 0 <= (options.seed or 0) < SEEDS:
+        raise RunError(f"a seed is a number from 0 to 2**53 - 1, not {options.seed}")
+    _ = options.budget
 
 
 def _safe(text: str) -> str:

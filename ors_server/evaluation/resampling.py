@@ -1,8 +1,7 @@
 """Confidence intervals by a seeded bootstrap of many means over the same tasks, without numpy.
 
-All the figures of a task are packed into one large integer, 64 bits each, so that one sum over the drawn
-tasks is the sum of every figure. The sums are exact; only the figures are rounded, to less than 2**-38 of
-their range.
+All figures of a task are packed into one integer, 64 bits each, so that one sum over the drawn tasks is the
+sum of every figure. Sums are exact; figures are rounded to less than 2**-38 of their range.
 """
 
 import math
@@ -45,18 +44,11 @@ class Resampling:
 
 
 def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Interval | None]:
-    """Return the interval of the mean over tasks of each figure.
+    """Return the interval of the mean over tasks of each figure; `None` if fewer than two tasks have it.
 
-    Tasks are drawn with all their attempts, so that the interval is clustered by task. It is corrected for
-    bias and skewness (BCa; Efron 1987, J. Am. Stat. Assoc. 82, 171-185). If all resamples lie on one side of
-    the mean, BCa is not defined, and the interval is the percentile one.
-
-    Args:
-        columns: The figures by name, all of the same tasks.
-        how: The number of resamples, the confidence and the seed.
-
-    Returns:
-        The intervals by name; `None` if fewer than two tasks have the figure.
+    Tasks are drawn with all their attempts, so intervals are clustered by task. They are corrected for bias
+    and skewness (BCa; Efron 1987, J. Am. Stat. Assoc. 82, 171-185), except if all resamples are on one side
+    of the mean, where BCa is not defined and the interval is the percentile one.
     """
     tasks = max((len(column) for column in columns.values()), default=0)
     packed = _Packed(

@@ -1,8 +1,8 @@
-"""Two runs compared task by task: what changed, and whether chance would do as much.
+"""Compares two runs task by task.
 
-Only tasks that both played are compared, each with its own mean in both, because most of what varies between
-scores is how hard the tasks are, and that cancels (Miller 2024, arXiv:2411.00640). A difference is
-always the second run's figure less the first one's.
+Only tasks that both played are compared, each with its own mean in both: most of the variation between scores
+is between tasks, and cancels (Miller 2024, arXiv:2411.00640). A difference is always the second run's figure
+minus the first one's.
 """
 
 from collections import Counter
@@ -19,31 +19,31 @@ from ors_server.evaluation.resampling import bootstrap
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.summary import FigureOptions
-from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, Reader, TaskAttempts, mean_of
+from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, TaskAttempts, group_by_task, mean_of
 from ors_server.recording import JsonCodec
 
 FORM = 1
-"""Version of the JSON; it grows when a reader of older ones would misread it."""
+"""Version of the JSON; a form that older readers would misread gets a higher one."""
 _SAME = 1e-9
 """Task means that are closer than this are a tie."""
-_TOLD_VERSIONS = ("environment", "ors-server")
-"""Versions whose difference is worth a word."""
+_NOTED_VERSIONS = ("environment", "ors-server")
+"""Versions whose difference is noted."""
 
 _NAMED_ANYWAY = frozenset(
     {"agent", "agent_options", "attempts", "environment", "seed", "split", "success_at", "target"}
 )
-"""Settings that stand in the run itself, or are what is compared."""
+"""Settings that are fields of the run itself, or that are compared."""
 
 
 class ComparisonError(ClientError):
-    """Two runs have nothing in common that could be compared."""
+    """Two runs cannot be compared."""
 
     code = "comparison"
 
 
 @dataclass(frozen=True, slots=True)
 class FigureDifference:
-    """How one figure differs over the matched tasks that have it in both runs."""
+    """The difference of one figure, over the matched tasks that have it in both runs."""
 
     first: float
     """Mean over tasks in the first run."""
@@ -56,17 +56,16 @@ class FigureDifference:
     standard_error: float | None
     """Of the difference, paired and clustered by task."""
     normal: Interval | None
-    """The difference more or less its standard errors."""
+    """By the normal distribution."""
     test: SignTest
-    """Of the sign-flip test: whether the difference is chance."""
     correlation: float | None
-    """Between the task means of both runs: the closer to 1, the more pairing gains. `None`: all alike."""
+    """Between the task means of both runs; `None` if all are equal. Close to 1, pairing gains much."""
     tasks: int
 
 
 @dataclass(frozen=True, slots=True)
 class WinCounts:
-    """How many matched tasks the second run does better, alike and worse, by mean return."""
+    """Numbers of matched tasks at which the second run does better, equally and worse, by mean return."""
 
     wins: int
     ties: int
@@ -82,7 +81,7 @@ class McNemar:
     only_second: int
     neither: int
     p: float
-    """Exact and two-sided: how probable so unequal a split of the tasks that changed is by chance."""
+    """Exact and two-sided: the probability of so unequal a split of the changed tasks at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +110,9 @@ class UnmatchedTasks:
     only_second: tuple[str, ...]
     """The first run has no attempt at them."""
     changed: tuple[str, ...]
-    """Their hashes differ: what stands at this place is another task."""
+    """Their hashes differ, so they are other tasks."""
     uncounted: tuple[str, ...]
-    """One of the runs has attempts at them, but none that counts."""
+    """One of the runs has only attempts that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +127,12 @@ class RunComparison:
     """Tasks that are compared."""
     unmatched: UnmatchedTasks
     notes: tuple[str, ...]
-    """What else differs between the runs and may be the reason."""
+    """Other differences between the runs, which may be the reason."""
     figures: Mapping[str, FigureDifference]
     """By name: `reward`, `success_rate`, `steps`, `seconds`, ..., as far as both runs have them."""
     k: int
-    """The k of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in
-    both runs: at least half of the matched tasks."""
+    """Of `pass_at_k` and `pass_hat_k`, which are over the tasks with at least k counted attempts in both
+    runs: at least half of the matched tasks."""
     record: WinCounts
     mcnemar: McNemar | None
     tasks: tuple[TaskChange, ...]
@@ -147,21 +146,16 @@ _Pair = tuple[TaskAttempts, TaskAttempts]
 _Figure = Callable[[TaskAttempts], float | None]
 
 
-def compare(first: RunResults, second: RunResults, reading: FigureOptions | None = None) -> RunComparison:
-    """Compare two runs.
-
-    Args:
-        first: What is compared with: the baseline.
-        second: What is compared.
-        reading: How to read the attempts of both; as the runs say by default.
+def compare(first: RunResults, second: RunResults, options: FigureOptions | None = None) -> RunComparison:
+    """Compare two runs, of which the first is the baseline.
 
     Raises:
         ComparisonError: If they are of different environments, count successes differently, or have no task
             in common.
     """
-    reading = reading or FigureOptions()
-    _check(first, second, reading)
-    pairs, unmatched = _match(first, second, reading)
+    options = options or FigureOptions()
+    _check(first, second, options)
+    pairs, unmatched = _match(first, second, options)
     if not pairs:
         raise ComparisonError(
             "the runs have no task in common that both played: "
@@ -173,12 +167,12 @@ def compare(first: RunResults, second: RunResults, reading: FigureOptions | None
     return RunComparison(
         first=first.runs,
         second=second.runs,
-        reading=reading,
-        resamples=reading.resampling.resamples_of(len(pairs)),
+        reading=options,
+        resamples=options.resampling.resamples_of(len(pairs)),
         matched=len(pairs),
         unmatched=unmatched,
         notes=_notes(first.runs[-1], second.runs[-1]),
-        figures=_differences(pairs, k, reading),
+        figures=_differences(pairs, k, options),
         k=k,
         record=_record(changes),
         mcnemar=_mcnemar(pairs),
@@ -186,26 +180,25 @@ def compare(first: RunResults, second: RunResults, reading: FigureOptions | None
     )
 
 
-def _check(first: RunResults, second: RunResults, reading: FigureOptions) -> None:
-    names = [outcome.runs[0].environment for outcome in (first, second)]
+def _check(first: RunResults, second: RunResults, options: FigureOptions) -> None:
+    names = [results.runs[0].environment for results in (first, second)]
     if names[0] != names[1]:
         raise ComparisonError(f"runs of one environment are compared; these are of {names[0]} and {names[1]}")
-    thresholds = {run.success_at for outcome in (first, second) for run in outcome.runs}
-    if reading.success_at is None and len(thresholds) > 1:
-        told = ", ".join(f"{threshold:g}" for threshold in sorted(thresholds))
+    thresholds = {run.success_at for results in (first, second) for run in results.runs}
+    if options.success_at is None and len(thresholds) > 1:
+        known = ", ".join(f"{threshold:g}" for threshold in sorted(thresholds))
         raise ComparisonError(
-            f"the runs call different returns a success (from {told}); "
-            "say which one holds for both, with --success-at"
+            f"the runs count returns from different thresholds as success (from {known}); "
+            "set one for both with --success-at"
         )
 
 
 def _match(
-    first: RunResults, second: RunResults, reading: FigureOptions
+    first: RunResults, second: RunResults, options: FigureOptions
 ) -> tuple[list[_Pair], UnmatchedTasks]:
-    reader = Reader(reading)
     ours, theirs = (
-        {(task.split, task.index): task for task in reader.tasks(outcome.attempts)}
-        for outcome in (first, second)
+        {(task.split, task.index): task for task in group_by_task(results.attempts, options)}
+        for results in (first, second)
     )
     pairs: list[_Pair] = []
     changed: list[str] = []
@@ -234,7 +227,7 @@ def _name(place: tuple[str, int]) -> str:
 def _notes(first: Run, second: Run) -> tuple[str, ...]:
     pairs: list[tuple[str, object, object]] = [
         (f"the version of {name}", first.versions.get(name), second.versions.get(name))
-        for name in _TOLD_VERSIONS
+        for name in _NOTED_VERSIONS
     ]
     pairs.extend(
         (what, getattr(first, name), getattr(second, name))
@@ -251,7 +244,7 @@ def _notes(first: Run, second: Run) -> tuple[str, ...]:
 
 
 def _settings(config: Mapping[str, Any], above: str = "") -> dict[str, object]:
-    """Return what was set by name, with points for what lies deeper, without what a run names anyway."""
+    """Return the settings by name, nested ones as `outer.inner`."""
     found: dict[str, object] = {}
     for key, value in config.items():
         if key in _NAMED_ANYWAY:
@@ -263,7 +256,7 @@ def _settings(config: Mapping[str, Any], above: str = "") -> dict[str, object]:
     return found
 
 
-def _differences(pairs: Sequence[_Pair], k: int, reading: FigureOptions) -> dict[str, FigureDifference]:
+def _differences(pairs: Sequence[_Pair], k: int, options: FigureOptions) -> dict[str, FigureDifference]:
     found = {
         name: [(figure(ours), figure(theirs)) for ours, theirs in pairs]
         for name, figure in _figures(k).items()
@@ -272,12 +265,12 @@ def _differences(pairs: Sequence[_Pair], k: int, reading: FigureOptions) -> dict
         name: [None if first is None or second is None else second - first for first, second in both]
         for name, both in found.items()
     }
-    intervals = bootstrap(changes, reading.resampling)
+    intervals = bootstrap(changes, options.resampling)
     return {
         name: _difference(
             [(first, second) for first, second in both if first is not None and second is not None],
             intervals[name],
-            reading,
+            options,
         )
         for name, both in found.items()
         if any(change is not None for change in changes[name])
@@ -308,11 +301,11 @@ def _mean_of_amount(amount: Quantity) -> _Figure:
 
 
 def _difference(
-    both: Sequence[tuple[float, float]], interval: Interval | None, reading: FigureOptions
+    both: Sequence[tuple[float, float]], interval: Interval | None, options: FigureOptions
 ) -> FigureDifference:
     firsts, seconds = [first for first, _ in both], [second for _, second in both]
     changes = [second - first for first, second in both]
-    value, error, how = mean_of(changes), standard_error(changes), reading.resampling
+    value, error, how = mean_of(changes), standard_error(changes), options.resampling
     return FigureDifference(
         first=mean_of(firsts),
         second=mean_of(seconds),

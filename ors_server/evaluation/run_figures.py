@@ -1,4 +1,4 @@
-"""Makes the figures of a run from its attempts."""
+"""Computes the figures of a run from its attempts."""
 
 import math
 from collections import Counter
@@ -30,45 +30,34 @@ from ors_server.evaluation.summary import (
     Share,
     TaskFigures,
 )
-from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, Reader, TaskAttempts, mean_of
+from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, TaskAttempts, group_by_task, mean_of
 
 
-def summarise(outcome: RunResults, reading: FigureOptions | None = None) -> RunSummary:
-    """Compute every figure of a run; the same attempts give the same figures, in whatever order they ended.
-
-    Args:
-        outcome: The runs and their attempts.
-        reading: How to read them; as the runs say by default.
-    """
-    reading = reading or FigureOptions()
-    tasks = Reader(reading).tasks(outcome.attempts)
+def summarise(results: RunResults, options: FigureOptions | None = None) -> RunSummary:
+    """Compute every figure of runs; the order in which attempts ended does not matter."""
+    options = options or FigureOptions()
+    tasks = group_by_task(results.attempts, options)
     is_binary = all(value in {0.0, 1.0} for task in tasks for value in task.returns)
     splits = {
-        split: _figures(list(group), [run for run in outcome.runs if run.split == split], reading)
+        split: _figures(list(group), [run for run in results.runs if run.split == split], options)
         for split, group in groupby(tasks, key=lambda task: task.split)
     }
-    alone = len(splits) == 1 and {run.split for run in outcome.runs} == set(splits)
+    alone = len(splits) == 1 and {run.split for run in results.runs} == set(splits)
     return RunSummary(
-        runs=outcome.runs,
-        reading=reading,
-        resamples=reading.resampling.resamples_of(max(1, len(tasks))),
-        overall=next(iter(splits.values())) if alone else _figures(tasks, outcome.runs, reading),
+        runs=results.runs,
+        reading=options,
+        resamples=options.resampling.resamples_of(max(1, len(tasks))),
+        overall=next(iter(splits.values())) if alone else _figures(tasks, results.runs, options),
         splits=splits,
-        tasks=tuple(task_figures(task, reading, is_binary=is_binary) for task in tasks),
+        tasks=tuple(task_figures(task, options, is_binary=is_binary) for task in tasks),
     )
 
 
-def task_figures(task: TaskAttempts, reading: FigureOptions, *, is_binary: bool) -> TaskFigures:
-    """Compute the figures of one task.
-
-    Args:
-        task: It.
-        reading: How attempts are read.
-        is_binary: Whether every return of the runs is 0 or 1.
-    """
+def task_figures(task: TaskAttempts, options: FigureOptions, *, is_binary: bool) -> TaskFigures:
+    """Compute the figures of one task; `is_binary` if every return of the runs is 0 or 1."""
     returns, counted = task.returns, len(task.counted)
     rate = task.successes / counted if counted else None
-    confidence = reading.resampling.confidence
+    confidence = options.resampling.confidence
     return TaskFigures(
         split=task.split,
         index=task.index,
@@ -103,7 +92,7 @@ def _interval_of_returns(returns: Sequence[float], confidence: float, *, is_bina
 Columns = dict[str, list[float | None]]
 
 
-def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], reading: FigureOptions) -> GroupFigures:
+def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], options: FigureOptions) -> GroupFigures:
     most = max((len(task.counted) for task in tasks), default=0)
     ks = chosen_ks(most)
     columns: Columns = {
@@ -113,19 +102,19 @@ def _figures(tasks: Sequence[TaskAttempts], runs: Sequence[Run], reading: Figure
         **{name: [task.mean(amount) for task in tasks] for name, amount in AMOUNTS.items()},
         **_columns_at_k(tasks, ks),
     }
-    maker = _FigureBuilder(tasks, columns, bootstrap(columns, reading.resampling), reading)
+    builder = _FigureBuilder(tasks, columns, bootstrap(columns, options.resampling), options)
     counted = [len(task.counted) for task in tasks]
     return GroupFigures(
         counts=_counts(tasks, runs),
-        reward=maker.estimate("reward", lambda attempt: attempt.episode_return),
-        success_rate=maker.rate("success_rate", counted),
-        success_rate_errors_as_failures=maker.rate(
+        reward=builder.estimate("reward", lambda attempt: attempt.episode_return),
+        success_rate=builder.rate("success_rate", counted),
+        success_rate_errors_as_failures=builder.rate(
             "pessimistic", [count + task.errored for count, task in zip(counted, tasks, strict=True)]
         ),
-        at_k=tuple(maker.at_k(k) for k in ks),
+        at_k=tuple(builder.at_k(k) for k in ks),
         stop_reasons=_stop_reasons(tasks),
         metrics=_metrics([attempt for task in tasks for attempt in task.counted]),
-        **{name: maker.amount(name, amount) for name, amount in AMOUNTS.items()},
+        **{name: builder.amount(name, amount) for name, amount in AMOUNTS.items()},
     )
 
 
@@ -149,12 +138,12 @@ def _columns_at_k(tasks: Sequence[TaskAttempts], ks: Sequence[int]) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class _FigureBuilder:
-    """Puts the figures of a group together from its columns and their intervals."""
+    """Builds the figures of a group from its columns and their intervals."""
 
     tasks: Sequence[TaskAttempts]
     columns: Columns
     intervals: Mapping[str, Interval | None]
-    reading: FigureOptions
+    options: FigureOptions
 
     def known(self, name: str) -> list[float]:
         return [value for value in self.columns[name] if value is not None]
@@ -163,11 +152,11 @@ class _FigureBuilder:
         return Share(mean_of(self.known(name)), self.intervals[name])
 
     def probability(self, name: str) -> Share:
-        """Return a share whose interval is no point: all tasks alike say no more than as many trials."""
+        """Return a share whose interval is never a point: if all tasks agree, they are as many trials."""
         found, tasks = self.share(name), len(self.known(name))
         if found.interval is None or found.interval.high > found.interval.low:
             return found
-        return Share(found.value, wilson(found.value, tasks, self.reading.resampling.confidence))
+        return Share(found.value, wilson(found.value, tasks, self.options.resampling.confidence))
 
     def at_k(self, k: int) -> AtK:
         return AtK(
@@ -194,7 +183,7 @@ class _FigureBuilder:
             value=value,
             interval=self.intervals[name],
             standard_error=error,
-            normal=None if error is None else normal(value, error, self.reading.resampling.confidence),
+            normal=None if error is None else normal(value, error, self.options.resampling.confidence),
             least=min(single),
             greatest=max(single),
             tasks=len(means),
@@ -210,7 +199,7 @@ class _FigureBuilder:
         rates = self.known(name)
         if not rates:
             return None
-        value, confidence = mean_of(rates), self.reading.resampling.confidence
+        value, confidence = mean_of(rates), self.options.resampling.confidence
         made = [count for count in attempts if count]
         effective = effective_trials(rates, made)
         return Rate(

@@ -1,4 +1,4 @@
-"""What there is to sum up: the attempts of one run, or of several of one agent in one environment."""
+"""The attempts of one run, or of several runs of one agent in one environment."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ors_server.evaluation.runs import Attempt, Run
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """Runs of one agent in one environment, and what came of them."""
+    """Runs of one agent in one environment, with their attempts."""
 
     runs: tuple[Run, ...]
     """At least one."""
@@ -19,44 +19,33 @@ class RunResults:
     """In the order in which they ended; one for each place of each run."""
 
 
-def gather(folders: Sequence[str | Path]) -> RunResults:
-    """Read the folders of runs that are to be summed up together.
-
-    Args:
-        folders: At least one.
+def read_results(folders: Sequence[str | Path]) -> RunResults:
+    """Read the folders of runs, at least one, that are summarised together.
 
     Raises:
-        RecordError: If one of them is no folder of a run, or they are runs of different things.
+        RecordError: If one cannot be read, or the runs do not belong together.
     """
     runs = [read_run(folder) for folder in folders]
     attempts = [attempt for folder in folders for attempt in read_attempts(folder)]
-    return outcome_of(runs, attempts)
+    return results_of(runs, attempts)
 
 
-def outcome_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> RunResults:
-    """Put runs and their attempts together.
+def results_of(runs: Sequence[Run], attempts: Iterable[Attempt]) -> RunResults:
+    """Put runs, at least one, and their attempts together.
 
-    Args:
-        runs: At least one.
-        attempts: Theirs, in the order in which they were written: of two for the same place the later one
-            stands, for it was made when the run went on.
+    Of two attempts at the same place the later one counts, because it was made when the run was resumed.
 
     Raises:
         RecordError: If the runs are not of one agent in one environment, or disagree about a task.
     """
     _check_alike(runs)
-    latest = {(attempt.run_id, *attempt.place): attempt for attempt in attempts}
-    standing = sorted(latest.values(), key=lambda attempt: (ended_at(attempt), attempt.run_id, attempt.place))
-    _check_tasks(standing)
-    return RunResults(tuple(runs), tuple(standing))
+    latest = {(attempt.run_id, attempt.place): attempt for attempt in attempts}
+    ordered = sorted(latest.values(), key=lambda attempt: (_ended_at(attempt), attempt.run_id, attempt.place))
+    _check_tasks(ordered)
+    return RunResults(tuple(runs), tuple(ordered))
 
 
-def ended_at(attempt: Attempt) -> float:
-    """Return when an attempt ended, in seconds since 1970.
-
-    Args:
-        attempt: It.
-    """
+def _ended_at(attempt: Attempt) -> float:
     return attempt.started_at.timestamp() + attempt.seconds
 
 
@@ -66,7 +55,7 @@ def _check_alike(runs: Sequence[Run]) -> None:
         for name in ("environment", "agent"):
             if getattr(run, name) != getattr(first, name):
                 raise RecordError(
-                    f"runs are summed up together only if they are of one {name}; {run.run_id} has "
+                    f"runs are summarised together only if they are of one {name}; {run.run_id} has "
                     f"{getattr(run, name)} and {first.run_id} has {getattr(first, name)}: compare them"
                 )
     if len({run.run_id for run in runs}) < len(runs):
@@ -81,6 +70,7 @@ def _check_tasks(attempts: Sequence[Attempt]) -> None:
         if known and attempt.task_hash and known != attempt.task_hash:
             raise RecordError(
                 f"task {attempt.index} of the split {attempt.split} is not the same in all attempts: its "
-                f"hash is {known[:12]} in some and {attempt.task_hash[:12]} in others; sum them up apart"
+                f"hash is {known[:12]} in some and {attempt.task_hash[:12]} in others; summarise them "
+                "separately"
             )
         hashes[task] = known or attempt.task_hash

@@ -2,21 +2,16 @@
 
 import hashlib
 
+from ors_server.evaluation.runs import AttemptPlace
+
 SEEDS = 2**53
-"""How many there are: whole numbers that a float of 64 bits, and so JSON everywhere, keeps exactly."""
+"""Number of seeds: integers that a 64-bit float, and so JSON everywhere, keeps exactly."""
 
 
-def seed_of(run_seed: int, split: str, index: int, attempt: int) -> int:
-    """Derive an attempt's seed: the same in every run with the same seed, whatever else the run plays.
+def seed_of(run_seed: int, place: AttemptPlace) -> int:
+    """Return an attempt's seed in [0, 2**53): the first 53 bits of a SHA-256.
 
-    Args:
-        run_seed: The run's seed.
-        split: The task's split.
-        index: The task's place in it.
-        attempt: The attempt's number, from 1.
-
-    Returns:
-        A number in [0, 2**53): of the SHA-256 of the four, the first 53 bits.
+    It depends on the run's seed and the attempt's place only, so it is the same in every such run.
     """
-    text = f"{run_seed}/{split}/{index}/{attempt}"
+    text = f"{run_seed}/{place.split}/{place.index}/{place.attempt}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11

@@ -1,7 +1,7 @@
-"""The figures of a run in writing: what each is called, what it says, and its JSON.
+"""The figures of a run, and their JSON.
 
-Every mean here is the mean over tasks of each task's own mean, so that a task weighs the same however many of
-its attempts count. The success rate is therefore pass@1, always.
+Every mean is the mean over tasks of each task's own mean, so that each task weighs the same however many of
+its attempts count. The success rate is therefore pass@1.
 """
 
 from collections.abc import Mapping
@@ -9,39 +9,50 @@ from dataclasses import dataclass, field
 
 from ors_server.evaluation.intervals import Interval
 from ors_server.evaluation.resampling import Resampling
-from ors_server.evaluation.runs import Run
+from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
 from ors_server.recording import JsonCodec
 
 FORM = 1
-"""Version of the JSON; it grows when a reader of older ones would misread it."""
+"""Version of the JSON; a form that older readers would misread gets a higher one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureOptions:
-    """How attempts are read."""
+    """Which attempts count and succeed, and how intervals are resampled."""
 
     success_at: float | None = None
-    """Least return that counts as a success; `None` for the threshold of each run."""
+    """Least return that is a success; `None` selects the threshold of each run."""
     over_budget: bool = True
     """Whether attempts that used up their budget count, with what they were paid until then."""
     resampling: Resampling = field(default_factory=Resampling)
 
+    def counts(self, attempt: Attempt) -> bool:
+        """Return whether an attempt is part of the means."""
+        return attempt.status is AttemptStatus.DONE or (
+            attempt.status is AttemptStatus.OVER_BUDGET and self.over_budget
+        )
+
+    def succeeded(self, attempt: Attempt) -> bool:
+        """Return whether an attempt succeeded; one without a return did not."""
+        if self.success_at is None or attempt.episode_return is None:
+            return bool(attempt.success)
+        return attempt.episode_return >= self.success_at
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many attempts there are, and which of them the figures are made of."""
+    """Numbers of tasks and attempts."""
 
     tasks: int
-    """Tasks with an attempt, whatever came of it."""
+    """Tasks with an attempt of any status."""
     planned: int
-    """Attempts that the runs wanted."""
     recorded: int
-    """Attempts that ended, whatever came of them."""
+    """Attempts that ended, with any status."""
     counted: int
-    """Attempts that the means are made of."""
+    """Attempts in the means."""
     done: int
     errored: int
-    """Never counted in a mean: nothing is known of what they would have been worth."""
+    """Never in a mean, because their return is not known."""
     over_budget: int
     missing: int
     """Planned and not recorded."""
@@ -68,12 +79,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What attempts took of something, and all of them together."""
+    """Steps, seconds, tokens or cost: the mean of an attempt, and the total."""
 
     mean: Estimate
     """Over the counted attempts."""
     total: float
-    """Over all recorded attempts: what failed was spent too."""
+    """Over all recorded attempts, errored ones too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +95,33 @@ class Rate:
     interval: Interval
     """Wilson's, of the effective number of attempts."""
     wilson: Interval
-    """Wilson's as though all attempts were independent, which those at one task are not."""
+    """Wilson's as if all attempts were independent."""
     bootstrap: Interval | None
     """By bootstrap, clustered by task."""
     standard_error: float | None
     """Clustered by task."""
     attempts: int
     effective_attempts: float
-    """How many independent attempts would tell as much."""
+    """The number of independent attempts that would have the same variance."""
     tasks: int
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One figure for one k."""
+    """A figure for one k."""
 
     value: float
     interval: Interval | None
-    """By bootstrap, clustered by task; Wilson's of the tasks for a probability that all tasks agree on."""
+    """By bootstrap, clustered by task; Wilson's of the tasks for a probability that all tasks share."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtK:
-    """What k attempts at a task come to."""
+    """The figures of k attempts at a task."""
 
     k: int
     tasks: int
-    """Tasks with at least k counted attempts; the others are not in these figures."""
+    """Tasks with at least k counted attempts; only they are in these figures."""
     pass_at_k: Share
     """At least one succeeds."""
     pass_hat_k: Share
@@ -121,14 +132,14 @@ class AtK:
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """The figures of a group of attempts: a split, or all of them."""
+    """The figures of a split, or of all attempts."""
 
     counts: Counts
     reward: Estimate | None
     """Return per attempt; `None` where no attempt counts, as in the fields below."""
     success_rate: Rate | None
     success_rate_errors_as_failures: Rate | None
-    """The pessimistic one: every errored attempt is counted as one that did not succeed."""
+    """Every errored attempt counts as a failure."""
     at_k: tuple[AtK, ...]
     steps: Amount | None
     seconds: Amount | None
@@ -136,12 +147,11 @@ class GroupFigures:
     tokens_in: Amount | None
     tokens_out: Amount | None
     tokens: Amount | None
-    """Both together."""
     cost: Amount | None
     stop_reasons: Mapping[str, int]
-    """How many recorded attempts ended for each reason."""
+    """Number of recorded attempts by reason."""
     metrics: Mapping[str, float]
-    """What rewards reported, over the attempts: means of `.../mean`, greatest `.../max`, least `.../min`."""
+    """What rewards reported: the mean of `.../mean`, greatest `.../max`, least `.../min` over attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +169,12 @@ class TaskFigures:
     reward: float | None
     """Mean return; `None` where no attempt counts, as in the fields below."""
     interval: Interval | None
-    """Of the mean return: Wilson's where all returns of the runs are 0 or 1, else by Student's t, which needs
-    two attempts."""
+    """Of the mean return: Wilson's where all returns of the runs are 0 or 1, else Student's t."""
     least: float | None
     greatest: float | None
     success_rate: float | None
     success_interval: Interval | None
-    """Wilson's; attempts at one task are independent of each other."""
+    """Wilson's."""
     pass_at_k: tuple[float, ...]
     """For each k from 1 to the number of counted attempts."""
     pass_hat_k: tuple[float, ...]
@@ -177,12 +186,12 @@ class TaskFigures:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """All figures of a run, or of several that were read together."""
+    """All figures of a run, or of several runs together."""
 
     runs: tuple[Run, ...]
     reading: FigureOptions
     resamples: int
-    """How many resamples were made; fewer than wanted for very many tasks."""
+    """Number of resamples; fewer than requested for very many tasks."""
     overall: GroupFigures
     splits: Mapping[str, GroupFigures]
     tasks: tuple[TaskFigures, ...]

@@ -22,23 +22,19 @@ from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
 MOST_CHANGED = 10
-"""Tasks that a comparison lists."""
+"""Most tasks that a comparison lists."""
 RATES = ("success_rate", "pass_at_k", "pass_hat_k")
-"""GroupFigures that are shares of 1."""
+"""Figures that are shares of 1."""
 COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
-"""GroupFigures of a comparison that are shown, in this order."""
+"""Figures of a comparison, in the order in which they are shown."""
 _SHOWN_K = 3
-"""So many k greater than 1 are shown, the first and the last among them."""
+"""Number of k above 1 that are shown, the first and the last among them."""
 _Spelling: TypeAlias = Callable[[GroupFigures], str]
 _AMOUNTS = ("steps", "tokens", "cost", "seconds")
 
 
 def summary_table(summary: RunSummary) -> Table:
-    """Return the figures of a run: one column for each split, and one for all where there are several.
-
-    Args:
-        summary: The figures.
-    """
+    """Return the figures of a run: a column for each split, and one for all if there are several."""
     splits = dict(summary.splits)
     columns = {**splits, "all": summary.overall} if len(splits) != 1 else splits
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -51,11 +47,7 @@ def summary_table(summary: RunSummary) -> Table:
 
 
 def tasks_table(summary: RunSummary) -> Table:
-    """Return the figures of each task, one row for each.
-
-    Args:
-        summary: The figures.
-    """
+    """Return the figures of each task, a row for each."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("task", "counted", "successes", "reward", "interval", "steps", "errored", "over budget"):
         table.add_column(heading, justify="left" if heading == "task" else "right")
@@ -74,11 +66,7 @@ def tasks_table(summary: RunSummary) -> Table:
 
 
 def summary_remarks(summary: RunSummary) -> list[str]:
-    """Return what has to be known beside the figures: what is missing from them, and how they were made.
-
-    Args:
-        summary: The figures.
-    """
+    """Return notes to the figures: what they leave out, and how intervals were computed."""
     how = summary.reading.resampling
     return [
         *remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget),
@@ -87,12 +75,7 @@ def summary_remarks(summary: RunSummary) -> list[str]:
 
 
 def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
-    """Return what the means leave out.
-
-    Args:
-        counts: How many attempts there are.
-        over_budget: Whether those over their budget count.
-    """
+    """Return the numbers of attempts that the means leave out."""
     found: list[str] = []
     if counts.errored:
         found.append(f"{count_of(counts.errored, 'attempt')} errored: in no mean")
@@ -105,22 +88,12 @@ def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
 
 
 def intervals_remark(kind: str, how: Resampling, resamples: int) -> str:
-    """Return how the intervals were made.
-
-    Args:
-        kind: Which intervals.
-        how: As it was wanted.
-        resamples: How many were made.
-    """
+    """Return how intervals were computed."""
     return f"{100 * how.confidence:g} % intervals {kind}; {resamples:,} resamples, seed {how.seed}"
 
 
 def comparison_table(comparison: RunComparison) -> Table:
-    """Return the differences between two runs, one row for each figure.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Return the differences between two runs, a row for each figure."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("", "first", "second", "difference", "interval", "sign flips"):
         table.add_column(heading, justify="left" if not heading else "right")
@@ -132,21 +105,12 @@ def comparison_table(comparison: RunComparison) -> Table:
 
 
 def label_of(name: str, k: int) -> str:
-    """Return how the name of a compared figure is spelled.
-
-    Args:
-        name: Such as `pass_at_k`.
-        k: Its k.
-    """
+    """Return the label of a compared figure, such as `pass@4` for `pass_at_k`."""
     return name.replace("_at_k", f"@{k}").replace("_hat_k", f"^{k}").replace("_", " ")
 
 
 def changes_table(comparison: RunComparison) -> Table:
-    """Return the tasks whose mean return changed most.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Return the tasks whose mean return changed most."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("task", "first", "second", "difference"):
         table.add_column(heading, justify="left" if heading == "task" else "right")
@@ -158,11 +122,7 @@ def changes_table(comparison: RunComparison) -> Table:
 
 
 def comparison_remarks(comparison: RunComparison) -> list[str]:
-    """Return what has to be known beside the differences: the record, what is left out, what else differs.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Return notes to the differences: wins, what is left out, what else differs."""
     record, gone, found = comparison.record, comparison.unmatched, comparison.mcnemar
     how = comparison.reading.resampling
     matched = count_of(comparison.matched, "matched task")
@@ -195,12 +155,7 @@ def _some(names: Iterable[str], most: int = 4) -> str:
 
 
 def difference_cells(found: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
-    """Spell both figures, their difference, its interval and its p-value.
-
-    Args:
-        found: The difference.
-        is_rate: Whether it is one of shares of 1.
-    """
+    """Format both figures, their difference, its interval and its p-value."""
     spell, spell_signed = (percent, signed_percent) if is_rate else (number, signed)
     brief = signed_percent if is_rate else _brief
     interval = found.interval

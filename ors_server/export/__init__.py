@@ -1,6 +1,4 @@
-"""Records in the formats that trainers and other tools read, and back.
+"""Records in the formats of trainers and other tools, and back; one episode is in memory at a time.
 
-`formats.export_lines` and `formats.export_rows` turn episodes into lines and rows, `preferences` pairs them,
-`tables.TableWriter` writes parquet, `atomic_file` writes a file completely or not at all. All of them stream:
-they hold one episode at a time.
+`formats` makes lines and rows, `preferences` makes pairs, `tables` and `writing` write files.
 """

@@ -12,11 +12,8 @@ from typing import IO
 def atomic_file(path: Path) -> Generator[IO[bytes], None, None]:
     """Open a file for writing that replaces `path` at the end of the with statement.
 
-    Until then it has another name in the same folder. If anything is raised, or the write fails, it is
-    removed and the old file stays. Symbolic links are followed; a pipe or a device is written to directly.
-
-    Raises:
-        OSError: If it cannot be written.
+    Until then it has another name in the same folder. After an error it is removed, and the old file stays.
+    Symbolic links are followed; a pipe or a device is written to directly.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():

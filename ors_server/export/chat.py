@@ -1,8 +1,7 @@
-"""Messages in the form of OpenAI's chat completions, and the rows of its fine-tuning files.
+"""Rows of OpenAI's fine-tuning files, and messages as chat completions have them.
 
-Source: the package `openai`, `openai.types.chat.ChatCompletionMessageParam`, for messages; for rows the
-`FineTuneChatRequestInput` of OpenAI's API reference: `messages`, `tools` and `parallel_tool_calls`, and in an
-assistant's message `weight`, 0 or 1, which says whether it is trained on.
+Sources: `openai.types.chat.ChatCompletionMessageParam`, and `FineTuneChatRequestInput` of OpenAI's API
+reference, where an assistant's message has `weight`: 1 if it is trained on, else 0.
 """
 
 import json
@@ -48,11 +47,7 @@ class ConversationOptions:
 def row_conversation(
     record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions
 ) -> Conversation:
-    """Return the conversation of a row.
-
-    Raises:
-        LeftOutError: If the record has no prompt, because it was never requested, or no call.
-    """
+    """Return the conversation of a row; raises `LeftOutError` for a record without a prompt or a call."""
     conversation = read_conversation(record, steps)
     if not conversation.prompt:
         raise LeftOutError(NO_PROMPT)
@@ -71,9 +66,8 @@ def openai_row(
 ) -> JSONObject:
     """Return an episode as one line of a fine-tuning file.
 
-    Args:
-        with_episode: Whether to add the key `episode` (ids, rewards, components), which the fine-tuning
-            format does not know.
+    `with_episode` adds the key `episode` (ids, rewards, components), which the fine-tuning format does not
+    know.
     """
     turns = row_conversation(record, steps, options).turns
     row: dict[str, Any] = {"messages": [_weighed(turn, options.trained) for turn in turns]}
@@ -94,10 +88,7 @@ def _weighed(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
 
 
 def openai_message(turn: ConversationTurn) -> JSONObject:
-    """Return one message as the chat completions API takes it; arguments are JSON in a string.
-
-    Only a user's message can hold images there; elsewhere a note replaces them.
-    """
+    """Return one message, with arguments as JSON text; a note replaces images outside a user's message."""
     message: dict[str, Any] = {"role": turn.role, "content": _content(turn)}
     if turn.role == "assistant" and turn.calls:
         message["content"] = message["content"] or None

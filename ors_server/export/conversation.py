@@ -1,7 +1,6 @@
 """An episode as a conversation: the prompt, the agent's calls and their results.
 
-It holds only what is on record. Text that an agent wrote between its calls never reached the server, so the
-agent's messages have none.
+Text that an agent wrote between its calls never reached the server, so the agent's messages have none.
 """
 
 import json
@@ -66,10 +65,7 @@ class Conversation:
 
 
 def read_conversation(record: EpisodeRecord, steps: Iterable[Step]) -> Conversation:
-    """Return an episode as a conversation.
-
-    A conversation prompt is split into its messages again.
-    """
+    """Return an episode as a conversation, with the messages of its prompt."""
     play: list[ConversationTurn] = []
     for step in steps:
         use = ToolUse(f"step_{step.number}", step.tool, step.arguments)
@@ -87,11 +83,10 @@ def result_of(step: Step) -> Blocks:
 
 
 def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTurn]:
-    """Read a prompt's blocks as messages.
+    """Return a prompt's messages; a prompt that is not a conversation is one message of the user.
 
-    A conversation prompt is recorded as blocks with a mark before each message (`prompt_blocks`). Text
-    after a tool's result belongs to the result, since the record does not mark its end. Any other prompt is
-    one message of the user.
+    A recorded conversation has a mark before each message (`prompt_blocks`). Text after a tool's result
+    belongs to the result, because the record does not mark its end.
     """
     if not blocks:
         return []

@@ -1,8 +1,7 @@
-"""Reads episodes from the `plain` export format: one episode a line, with all its steps.
+"""Reads the `plain` format: one episode a line, `{"record": ..., "steps": [...]}`.
 
-A line is `{"record": ..., "steps": [...]}`, each part as `ors_server.recording` writes it. One line is in
-memory at a time, so a file may have any length. Every function raises `RecordError` for a line that is not an
-episode, and `OSError` for a file that cannot be read.
+One line is in memory at a time. Every function raises `RecordError` for a line that is not an episode, and
+`OSError` for a file that cannot be read.
 """
 
 import json

@@ -55,11 +55,10 @@ def judged_return(summary: EpisodeSummary) -> float | None:
 
 
 def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
-    """Return the ids and figures of an episode that a row has beside the conversation.
+    """Return the ids and figures of an episode, for rows that have a conversation too.
 
-    `return` and each entry of `rewards` are null where nothing was paid. `components` has each step's parts
-    by name, penalties included. `withheld` was never paid: the policy pays at the end, and the episode ended
-    without a last step.
+    `return` and entries of `rewards` are null where nothing was paid. `components` has each step's parts by
+    name, penalties included. `withheld` is what a policy that pays at the end never paid.
     """
     origin, summary = record.origin, record.summary
     about: dict[str, Any] = {

@@ -1,9 +1,6 @@
 """Every export format by its name, and the functions that write episodes in one.
 
-```python
-async for line in export_lines(reader.stream(), make_format("trl"), ExportCounts()):
-    ...
-```
+`export_lines(reader.stream(), make_format("trl"), ExportCounts())` writes lines.
 """
 
 import json
@@ -80,11 +77,7 @@ FORMATS = tuple(_MAKERS)
 
 
 def make_format(name: str, options: FormatOptions | None = None) -> ExportFormat:
-    """Return the format of a name in `FORMATS`.
-
-    Raises:
-        UnknownFormatError: If no format has the name.
-    """
+    """Return the format of a name in `FORMATS`; raises `UnknownFormatError` for another one."""
     maker = _MAKERS.get(name)
     if maker is None:
         raise UnknownFormatError(f"unknown format {name!r}; expected one of {', '.join(FORMATS)}")
@@ -98,12 +91,9 @@ async def export_rows(
     *,
     include_unfinished: bool = False,
 ) -> AsyncGenerator[JSONObject, None]:
-    """Write episodes as rows, one at a time.
+    """Write episodes as rows, one at a time, and close `episodes` if it is a generator.
 
-    Args:
-        episodes: The episodes with their steps, for instance `RecordReader.stream(...)`; a generator is
-            closed at the end.
-        include_unfinished: Whether formats for training take unfinished episodes too.
+    `include_unfinished` adds unfinished episodes to formats for training.
     """
     async with _closing(episodes):
         async for record, steps in episodes:
@@ -145,9 +135,5 @@ async def export_lines(
 
 
 def as_line(row: JSONObject) -> str:
-    """Return a row as one line of JSON with its line break.
-
-    Args:
-        row: The row; a number that JSON does not know is refused.
-    """
+    """Return a row as one line of JSON with its line break; NaN and infinities are refused."""
     return f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n"

@@ -1,7 +1,6 @@
 """The tools that a row lists as offered to the agent.
 
-A record has the calls, not the tools that were offered. An export takes those from the environment, or from
-a saved response of `/tools`; without either, a row lists no tools.
+A record does not have them. They come from the environment or from a saved response of `/tools`.
 """
 
 import json
@@ -24,10 +23,7 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def offered_tools(definitions: Iterable[EnvironmentDefinition]) -> dict[str, list[ToolSpec]]:
-    """Return the tools that environments offer for every task, the terminal tool included.
-
-    Tools that only some tasks have are not known without a session.
-    """
+    """Return the tools that environments offer for every task, the terminal tool included."""
     offered: dict[str, list[ToolSpec]] = {}
     for definition in definitions:
         own = offered[definition.name] = _specs(definition.listing)
@@ -39,11 +35,7 @@ def offered_tools(definitions: Iterable[EnvironmentDefinition]) -> dict[str, lis
 
 
 def tools_of(offered: OfferedTools, origin: EpisodeOrigin) -> Sequence[ToolSpec] | None:
-    """Return the tools of an episode; `None` where they are not known.
-
-    Args:
-        offered: What was offered.
-    """
+    """Return the tools of an episode; `None` where they are not known."""
     key = origin.environment if origin.toolset is None else f"{origin.environment}/{origin.toolset}"
     return offered.get(key, offered.get(ANY))
 

@@ -12,11 +12,7 @@ from ors_server.wire import JSONObject
 
 
 def plain_row(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
-    """Return an episode with everything that is known of it.
-
-    Returns:
-        `record` and `steps`, as `ors_server.recording` writes them and reads them back.
-    """
+    """Return the whole record, as `ors_server.recording` writes it and reads it back."""
     return {"record": RECORD.as_json(record), "steps": [STEP.as_json(step) for step in steps]}
 
 

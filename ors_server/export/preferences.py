@@ -1,13 +1,12 @@
 """Pairs of episodes of one task, the better one and the worse one.
 
-A group is the episodes of one environment that played the same task (`task_hash`) and, if a label is named,
-have the same value of it. Within a group the episodes are ranked by return, the earlier one first among
-equals. The first is paired with the last, the second with the last but one, and so on, up to `Pairing.most`
-pairs, as long as the better return is greater by more than the margin. So a tie makes no pair, no episode is
-in two pairs, and an episode without a judgement is in none.
+A group is the episodes of one environment that played the same task (`task_hash`) and have the same value of
+a label, if one is named. They are ordered by return, earlier ones first among equals. The first is paired
+with the last, the second with the last but one, and so on, up to `Pairing.most` pairs, while the returns
+differ by more than the margin.
 
-A group's episodes may be anywhere in the record. An index of ids and returns is kept in a temporary database
-on disk, so that memory does not grow with their number.
+Memory does not grow with the number of episodes: an index of ids and returns is in a temporary database on
+disk.
 """
 
 import sqlite3
@@ -24,7 +23,7 @@ from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
 
 PAGE = 500
-"""Episodes that are asked for at once while the index is made."""
+"""Episodes that are read at once for the index."""
 UNJUDGED = "without a judgement"
 TIED = "groups without a pair"
 
@@ -43,21 +42,18 @@ class Pairing:
 
 async def export_preferences(
     reader: RecordReader,
-    wanted: EpisodeFilter,
+    selected: EpisodeFilter,
     pairing: Pairing,
     options: ConversationOptions,
     counts: ExportCounts,
 ) -> AsyncGenerator[JSONObject, None]:
-    """Write the pairs of a record as rows of a preference dataset.
+    """Write the pairs of a store as rows of a preference dataset, without unfinished episodes.
 
-    Unfinished episodes are left out. The record is read once without steps, then again for the pairs.
-
-    Raises:
-        StoreError: If the record cannot be read.
+    The store is read once without steps, then again for the pairs; raises `StoreError` if that fails.
     """
     with closing(sqlite3.connect("")) as index:  # a database without a name is a temporary file's
         index.execute("CREATE TABLE played (grouped TEXT, worth REAL, place INTEGER, episode_id TEXT)")
-        await _fill(index, reader, wanted, pairing, counts)
+        await _fill(index, reader, selected, pairing, counts)
         for better, worse in _pairs(index, pairing, counts):
             try:
                 chosen, rejected = await _fetch(reader, better), await _fetch(reader, worse)
@@ -73,12 +69,12 @@ async def export_preferences(
 async def _fill(
     index: sqlite3.Connection,
     reader: RecordReader,
-    wanted: EpisodeFilter,
+    selected: EpisodeFilter,
     pairing: Pairing,
     counts: ExportCounts,
 ) -> None:
     after: str | None = None
-    while page := await reader.page(wanted, after=after, limit=PAGE, newest_first=False):
+    while page := await reader.page(selected, after=after, limit=PAGE, newest_first=False):
         rows = [_entry(record, pairing, counts) for record in page]
         index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])
         after = page[-1].origin.episode_id

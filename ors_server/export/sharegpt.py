@@ -1,9 +1,8 @@
-"""Rows in the form that is called ShareGPT: `conversations` of `from` and `value`.
+"""Rows in the ShareGPT form: `conversations` of `from` and `value`.
 
 Source: `data/README.md` and `src/llamafactory/data/converter.py` of LLaMA-Factory: `human` and `observation`
-are the odd messages, `gpt` and `function_call` the even ones, the number of messages is even, and the system
-prompt and the tools (JSON in a string) have keys of their own. `train` in each message is what axolotl reads
-with `message_field_training: train`; LLaMA-Factory ignores it.
+alternate with `gpt` and `function_call`, and `system` and `tools` (JSON text) are keys of their own. axolotl
+reads `train` with `message_field_training: train`; LLaMA-Factory ignores it.
 """
 
 import json
@@ -19,7 +18,7 @@ from ors_server.wire import JSONObject
 
 OUT_OF_TURN = "whose prompt does not alternate as this form demands"
 
-_HEARD = frozenset({"human", "observation"})
+_INPUTS = frozenset({"human", "observation"})
 _NAMES = {"user": "human", "tool": "observation", "assistant": "gpt"}
 
 
@@ -27,38 +26,38 @@ def sharegpt_row(record: EpisodeRecord, steps: Sequence[Step], options: Conversa
     """Return an episode as one line."""
     turns = list(row_conversation(record, steps, options).turns)
     system = text_of(turns.pop(0).blocks) if turns[0].role == "system" else ""
-    said = _joined([_say(turn, options.trained) for turn in turns])
-    if any((message["from"] in _HEARD) != (place % 2 == 0) for place, message in enumerate(said)):
+    messages = _joined([_message(turn, options.trained) for turn in turns])
+    if any((message["from"] in _INPUTS) != (place % 2 == 0) for place, message in enumerate(messages)):
         raise LeftOutError(OUT_OF_TURN)
     tools = tools_of(options.offered, record.origin)
     return {
-        "conversations": said,
+        "conversations": messages,
         "system": system,
         "tools": json.dumps([as_function(tool) for tool in tools], ensure_ascii=False) if tools else "",
         "episode": describe(record, steps),
     }
 
 
-def _say(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
+def _message(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
     if turn.role == "system" or (turn.calls and turn.blocks):
         raise LeftOutError(OUT_OF_TURN)
     message: dict[str, Any] = {"from": _NAMES[turn.role], "value": text_of(turn.blocks)}
     if turn.calls:
-        calls = [_spell(use) for use in turn.calls]
+        calls = [_call(use) for use in turn.calls]
         spelled = json.dumps(calls if calls[1:] else calls[0], ensure_ascii=False)
         message = {"from": "function_call", "value": spelled}
     return message | {"train": is_trained(turn, trained)}
 
 
-def _spell(use: ToolUse) -> JSONObject:
+def _call(use: ToolUse) -> JSONObject:
     return {"name": use.name, "arguments": use.arguments}
 
 
-def _joined(said: Sequence[JSONObject]) -> list[JSONObject]:
+def _joined(messages: Sequence[JSONObject]) -> list[JSONObject]:
     """Join consecutive messages of the user, and consecutive results, into one."""
     joined: list[JSONObject] = []
-    for message in said:
-        if joined and message["from"] in _HEARD and joined[-1]["from"] == message["from"]:
+    for message in messages:
+        if joined and message["from"] in _INPUTS and joined[-1]["from"] == message["from"]:
             joined[-1]["value"] += f"\n{message['value']}"
         else:
             joined.append(dict(message))

@@ -24,11 +24,7 @@ class ExtraMissingError(ClientError):
 
 
 def load_pyarrow() -> Any:
-    """Import pyarrow.
-
-    Raises:
-        ExtraMissingError: If it is not installed.
-    """
+    """Import pyarrow; raises `ExtraMissingError` if it is not installed."""
     try:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
@@ -42,11 +38,7 @@ class TableWriter:
     """Writes rows into one parquet file; the end of a with statement completes it."""
 
     def __init__(self, sink: IO[bytes], columns: Mapping[str, str]) -> None:
-        """Begin a file.
-
-        Args:
-            sink: Where it goes; it stays open.
-            columns: Types by name, in the words of `type_of`.
+        """Begin a file in `sink`, which stays open; `columns` has the name of each type for `type_of`.
 
         Raises:
             ExtraMissingError: If pyarrow is not installed.
@@ -59,7 +51,7 @@ class TableWriter:
         self._weight = 0
 
     def __enter__(self) -> Self:
-        """Go on."""
+        """Return the writer."""
         return self
 
     def __exit__(
@@ -71,11 +63,7 @@ class TableWriter:
         self._writer.close()
 
     def write(self, row: JSONObject) -> None:
-        """Add one row.
-
-        Args:
-            row: Values by column; a column that is missing is null.
-        """
+        """Add one row: values by column; a missing column is null."""
         self._rows.append(row)
         self._weight += weigh(row)
         if len(self._rows) >= ROWS or self._weight >= WEIGHT:
@@ -99,16 +87,12 @@ def weigh(value: object) -> int:
 
 
 def type_of(spelled: str, arrow: Any) -> Any:
-    """Return an Arrow type.
-
-    Args:
-        spelled: `text`, `number`, `whole`, `truth`, `time` (UTC, microseconds), or one of the shapes below.
-    """
+    """Return an Arrow type by its name, such as `text` or `time` (UTC, microseconds)."""
     text, whole = arrow.string(), arrow.int64()
     call = arrow.struct([("name", text), ("arguments", text)])
     calls = arrow.list_(arrow.struct([("id", text), ("type", text), ("function", call)]))
     message = [("role", text), ("content", text)]
-    told = [*message, ("tool_calls", calls), ("tool_call_id", text), ("name", text)]
+    turn = [*message, ("tool_calls", calls), ("tool_call_id", text), ("name", text)]
     truth, number = arrow.bool_(), arrow.float64()
     words = ("episode_id", "environment", "split", "task_hash", "stop_reason", "task_spec", "labels")
     extra = [("index", whole), ("seed", whole), ("is_played_out", truth), *((word, text) for word in words)]
@@ -122,7 +106,7 @@ def type_of(spelled: str, arrow: Any) -> Any:
         "numbers": arrow.list_(number),
         "mask": arrow.list_(arrow.int8()),
         "prompt": arrow.list_(arrow.struct(message)),
-        "messages": arrow.list_(arrow.struct(told)),
+        "messages": arrow.list_(arrow.struct(turn)),
         "reward_model": arrow.struct([("style", text), ("ground_truth", text)]),
         "extra_info": arrow.struct(extra),
     }[spelled]

@@ -1,8 +1,7 @@
-"""Rows as TRL's trainers take them: conversational prompts and completions, and preferences.
+"""Rows of TRL's trainers: conversational prompts and completions, and preferences.
 
 Source: "Dataset formats and types" in TRL's documentation, and `trl/data_utils.py` of TRL 1.16. `arguments`
-are objects there, and `tools` may be JSON in one string, which every trainer reads. Contents are texts
-throughout, since a column has one type and chat templates join texts; a note replaces each image.
+are objects, `tools` is JSON text, and contents are texts, in which a note replaces each image.
 """
 
 from collections.abc import Sequence
@@ -19,10 +18,9 @@ NOTHING_ASKED = "whose prompt ends with a system message"
 
 
 def trl_row(record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions) -> JSONObject:
-    """Return an episode as one line of a prompt-completion dataset, with its reward beside it.
+    """Return an episode as one line of a prompt-completion dataset.
 
-    Its keys are `prompt`, `completion`, `reward` (the return; null where nothing was judged), `tools` (JSON
-    in a string, or null) and `episode`.
+    `reward` is the return, null where nothing was judged.
     """
     conversation = trl_conversation(record, steps, options)
     return {
@@ -39,11 +37,7 @@ def preference_row(
     rejected: tuple[EpisodeRecord, Sequence[Step]],
     options: ConversationOptions,
 ) -> JSONObject:
-    """Return two episodes of one task as one line of a preference dataset.
-
-    Args:
-        chosen: The episode with the greater return.
-    """
+    """Return two episodes of one task, the better one first, as one line of a preference dataset."""
     better, worse = (trl_conversation(*episode, options) for episode in (chosen, rejected))
     prompt = [trl_message(turn) for turn in better.prompt]
     if prompt != [trl_message(turn) for turn in worse.prompt]:
@@ -63,11 +57,7 @@ def preference_row(
 def trl_conversation(
     record: EpisodeRecord, steps: Sequence[Step], options: ConversationOptions
 ) -> Conversation:
-    """Return the conversation of a row, whose prompt can be completed.
-
-    Raises:
-        LeftOutError: If the prompt ends with a system message, which TRL cannot complete.
-    """
+    """Return the conversation of a row; raises `LeftOutError` if its prompt ends with a system message."""
     conversation = row_conversation(record, steps, options)
     if conversation.prompt[-1].role == "system":
         raise LeftOutError(NOTHING_ASKED)

@@ -1,9 +1,7 @@
 """Rows of verl's parquet files.
 
-Source: "Prepare Data for Post-Training" in verl's documentation for `data_source`, `prompt`, `ability`,
-`reward_model` and `extra_info`; `verl/trainer/main_eval.py` for `responses`, a list of texts; and
-`verl/utils/dataset/multiturn_sft_dataset.py` for `messages` and `tools`, where only the assistant's messages
-are trained on.
+Sources: "Prepare Data for Post-Training" in verl's documentation; `verl/trainer/main_eval.py` for
+`responses`, a list of texts; `verl/utils/dataset/multiturn_sft_dataset.py` for `messages` and `tools`.
 """
 
 import json

@@ -19,12 +19,7 @@ async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -
 async def write_table(
     rows: AsyncGenerator[JSONObject, None], sink: IO[bytes], columns: Mapping[str, str]
 ) -> None:
-    """Write rows as a parquet file, a group of rows at a time, and close `rows`.
-
-    Raises:
-        ExtraMissingError: If pyarrow is not installed.
-        OSError: If they cannot be written.
-    """
+    """Write rows as a parquet file, a group of rows at a time, and close `rows`; needs pyarrow."""
     async with aclosing(rows):
         with TableWriter(sink, columns) as table:
             async for row in rows:

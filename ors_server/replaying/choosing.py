@@ -1,4 +1,4 @@
-"""Which recorded episodes are meant, wherever they are kept: a store, a file, a stream of lines."""
+"""Selects recorded episodes from a store, a file or a stream of lines."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
@@ -14,30 +14,25 @@ from ors_server.store.matching import matches
 from ors_server.trajectory import EpisodeRecord
 
 PAGE = 200
-"""Episodes that are looked at together where only their tasks are asked for."""
+"""Episodes of one page while only their tasks are read."""
 
 Task: TypeAlias = tuple[str, str]
-"""An environment's name and a task's hash: episodes that agree in both are of one group."""
+"""An environment's name and a task's hash, which the episodes of a group share."""
 
 
 class Episodes(Protocol):
-    """A choice of recorded episodes; one is held at a time."""
+    """Selected episodes, of which one is in memory at a time."""
 
     def each(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them, in the order of the record.
+        """Yield them in the order of the record.
 
         Raises:
-            EpisodeNotFoundError: If one that was named is not there.
-            OrsServerError: If they cannot be read.
+            EpisodeNotFoundError: If a named one is not there.
         """
         ...
 
     def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them so that those of one task follow one another.
-
-        Raises:
-            OrsServerError: As for `each`.
-        """
+        """Yield them task by task."""
         ...
 
 
@@ -46,25 +41,25 @@ class StoredEpisodes(Episodes):
     """Episodes of a store."""
 
     reader: RecordReader
-    wanted: EpisodeFilter = ALL
+    selected: EpisodeFilter = ALL
     names: Sequence[str] = ()
-    """Ids, beginnings of ids, or ids of sessions; all that are wanted if there are none."""
+    """Ids, beginnings of ids, or session ids; without any, all that match `selected`."""
 
     async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them: in the order of the names, or oldest first."""
+        """Yield them in the order of the names, or oldest first."""
         for name in self.names:
             record = await find_episode(self.reader, name)
-            if matches(self.wanted, record):
+            if matches(self.selected, record):
                 yield await self._whole(record)
         if not self.names:
-            async for record, steps in self.reader.stream(self.wanted):
+            async for record, steps in self.reader.stream(self.selected):
                 yield RecordedEpisode(record, tuple(steps))
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them, task by task in the order of each task's first episode."""
+        """Yield them task by task, in the order of each task's first episode."""
         if self.names:
             records = [await find_episode(self.reader, name) for name in self.names]
-            chosen = [record for record in records if matches(self.wanted, record)]
+            chosen = [record for record in records if matches(self.selected, record)]
             places: dict[Task, list[EpisodeRecord]] = {}
             for record in chosen:
                 places.setdefault(task_of(record), []).append(record)
@@ -72,7 +67,7 @@ class StoredEpisodes(Episodes):
                 yield await self._whole(record)
             return
         for environment, task_hash in await self._tasks():
-            one = replace(self.wanted, environment=environment, task_hash=task_hash)
+            one = replace(self.selected, environment=environment, task_hash=task_hash)
             async for record, steps in self.reader.stream(one):
                 yield RecordedEpisode(record, tuple(steps))
 
@@ -82,7 +77,7 @@ class StoredEpisodes(Episodes):
     async def _tasks(self) -> Iterable[Task]:
         tasks: dict[Task, None] = {}
         last: str | None = None
-        while page := await self.reader.page(self.wanted, after=last, limit=PAGE, newest_first=False):
+        while page := await self.reader.page(self.selected, after=last, limit=PAGE, newest_first=False):
             tasks.update((task_of(record), None) for record in page)
             last = page[-1].origin.episode_id
         return tasks
@@ -93,24 +88,21 @@ class FiledEpisodes(Episodes):
     """Episodes of a file of plain trajectory JSON lines."""
 
     file: EpisodeFile
-    wanted: EpisodeFilter = ALL
+    selected: EpisodeFilter = ALL
     names: Sequence[str] = ()
-    """Ids, beginnings of ids, or ids of sessions; all that are wanted if there are none."""
+    """Ids, beginnings of ids, or session ids; without any, all that match `selected`."""
 
     async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them, in the order of the file."""
-        async with aclosing(_chosen(self.file.episodes(), self.wanted, self.names)) as chosen:
+        """Yield them in the order of the file."""
+        async with aclosing(_chosen(self.file.episodes(), self.selected, self.names)) as chosen:
             async for episode in chosen:
                 yield episode
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them, task by task in the order of each task's first episode.
-
-        The file is read twice; what is held meanwhile is one number for each episode.
-        """
+        """Yield them task by task, in the order of each task's first episode; the file is read twice."""
         places: dict[Task, list[int]] = {}
         for place, (record, _) in self.file.places():
-            if _is_meant(record, self.wanted, self.names):
+            if _is_selected(record, self.selected, self.names):
                 places.setdefault(task_of(record), []).append(place)
         for some in places.values():
             for record, steps in self.file.at(some):
@@ -119,49 +111,45 @@ class FiledEpisodes(Episodes):
 
 @dataclass(frozen=True, slots=True)
 class StreamedEpisodes(Episodes):
-    """Episodes of a source of lines that can be read once."""
+    """Episodes of lines that can be read once."""
 
     lines: Iterable[bytes]
-    wanted: EpisodeFilter = ALL
+    selected: EpisodeFilter = ALL
     names: Sequence[str] = ()
 
     async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them, as they come."""
-        async with aclosing(_chosen(read_episodes(self.lines), self.wanted, self.names)) as chosen:
+        """Yield them in the order of the lines."""
+        async with aclosing(_chosen(read_episodes(self.lines), self.selected, self.names)) as chosen:
             async for episode in chosen:
                 yield episode
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
-        """Go through them as they come: those of one task must follow one another already."""
+        """Yield them in the order of the lines, which must be task by task."""
         async with aclosing(self.each()) as episodes:
             async for episode in episodes:
                 yield episode
 
 
 def task_of(record: EpisodeRecord) -> Task:
-    """Return which task an episode is of.
-
-    Args:
-        record: The episode.
-    """
+    """Return the task of an episode."""
     return record.origin.environment, record.origin.task_hash
 
 
 async def _chosen(
-    episodes: Iterator[Episode], wanted: EpisodeFilter, names: Sequence[str]
+    episodes: Iterator[Episode], selected: EpisodeFilter, names: Sequence[str]
 ) -> AsyncGenerator[RecordedEpisode, None]:
     missing = dict.fromkeys(names)
     for record, steps in episodes:
         for name in [name for name in missing if _is_named(record, name)]:
             del missing[name]
-        if _is_meant(record, wanted, names):
+        if _is_selected(record, selected, names):
             yield RecordedEpisode(record, steps)
     if missing:
         raise EpisodeNotFoundError(f"no episode {', '.join(map(repr, missing))} is in the file")
 
 
-def _is_meant(record: EpisodeRecord, wanted: EpisodeFilter, names: Sequence[str]) -> bool:
-    return matches(wanted, record) and (not names or any(_is_named(record, name) for name in names))
+def _is_selected(record: EpisodeRecord, selected: EpisodeFilter, names: Sequence[str]) -> bool:
+    return matches(selected, record) and (not names or any(_is_named(record, name) for name in names))
 
 
 def _is_named(record: EpisodeRecord, name: str) -> bool:

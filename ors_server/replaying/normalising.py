@@ -1,4 +1,4 @@
-"""Texts of two plays brought into one form, so that what may differ does not."""
+"""Removes from the texts of a record and its replay what may differ."""
 
 import re
 from collections.abc import Sequence
@@ -8,44 +8,34 @@ from ors_server.sandboxes.server_state import FOLDER_PREFIX
 from ors_server.wire import ImageBlock, JSONObject, TextBlock
 
 VOLATILE = "<volatile>"
-"""Stands where something was that the environment declares volatile."""
+"""Replaces what the environment declares volatile."""
 SESSION = "<session>"
-"""Stands where a session's id was."""
+"""Replaces a session's id."""
 FOLDER = "<sandbox>"
-"""Stands where the path of a session's folder on the host was."""
+"""Replaces the path of a session's folder on the host."""
 LEAST_ID = 8
-"""Characters of a session id that is looked for in texts; a shorter one may be a word of the text's own."""
+"""Least characters of a session id that is replaced; a shorter one may be a word of the text."""
 
 _FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(FOLDER_PREFIX) + r"[0-9a-f]{12}/s[0-9]+/files\b")
-"""As `ors_server.sandboxes.server_state` names the folders of servers and sessions."""
+"""As in `ors_server.sandboxes.server_state`."""
 
 
 class Normaliser:
-    """Takes out of texts what two plays of the same calls need not agree on.
+    """Replaces what two plays of the same calls need not have in common.
 
-    Nothing is taken out that nobody declared, but names that the server itself gives: the ids of the two
-    sessions, and the folder of a session's sandbox where its isolation shows the agent paths of the host. A
-    pattern that guessed at times or addresses would hide differences which an author does not know of.
+    That is what an author declared, the ids of the two sessions, and the folder of a sandbox on the host.
+    Times and addresses are not guessed: that would hide differences that the author does not know of.
     """
 
     def __init__(self, patterns: Sequence[str] = (), session_ids: Sequence[str] = ()) -> None:
-        """Keep what is taken out.
-
-        Args:
-            patterns: Regular expressions of what the environment declares volatile.
-            session_ids: Of both plays, in any order.
-        """
+        """Compile the patterns that the environment declares volatile; `session_ids` are of both sessions."""
         self._patterns = tuple(map(re.compile, patterns))
         self._ids = tuple(
             sorted({name for name in session_ids if len(name) >= LEAST_ID}, key=len, reverse=True)
         )
 
     def text(self, text: str) -> str:
-        """Return a text without what may differ.
-
-        Args:
-            text: What an agent was shown.
-        """
+        """Replace what may differ in a text."""
         for name in self._ids:
             text = text.replace(name, SESSION)
         text = _FOLDER.sub(FOLDER, text)
@@ -54,11 +44,7 @@ class Normaliser:
         return text
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with every text in it brought into form; keys stay.
-
-        Args:
-            value: The value.
-        """
+        """Replace what may differ in every text of a JSON value, except keys."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -68,11 +54,7 @@ class Normaliser:
         return value
 
     def blocks(self, blocks: Sequence[TextBlock | ImageBlock]) -> list[JSONObject]:
-        """Return blocks as JSON, their texts and details brought into form; pictures stay as they are.
-
-        Args:
-            blocks: What an agent was shown, in order.
-        """
+        """Return blocks as JSON, with replaced texts and details; images stay as they are."""
         return [self._block(block) for block in blocks]
 
     def _block(self, block: TextBlock | ImageBlock) -> JSONObject:

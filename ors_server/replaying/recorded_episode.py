@@ -1,4 +1,4 @@
-"""A recorded episode as a replay sees it: which calls can be made again, and what nobody can know of them."""
+"""A recorded episode as a replay reads it: which calls can be made again, and which effects are unknown."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.wire import JSONObject
 
 RESTORED_KEY = "restored_to_step"
-"""Where a step's metadata says that the session was brought back to a snapshot before it."""
+"""Key of a step's metadata, if the session was restored to a snapshot before it."""
 TIMEOUT = "timeout"
-"""The error code of a call that ran out of time."""
+"""The error code of a call that exceeded its time limit."""
 ROUNDING = timedelta(microseconds=10)
-"""By how much a recorded time may be off: it is kept in whole microseconds."""
+"""Most error of a recorded time, which has whole microseconds."""
 
 _BASES = (OrsServerError, SandboxError, ResourceError)
-"""Where classes of errors are looked for; the latter two so that their modules are there."""
+"""Base classes of errors; the latter two are listed so that their modules are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpisode:
-    """An episode as a store keeps it, whole."""
+    """An episode with all its steps."""
 
     record: EpisodeRecord
     steps: tuple[Step, ...]
@@ -48,12 +48,7 @@ class RecordedCall:
 
 
 def recorded_calls(steps: Sequence[Step]) -> Generator[RecordedCall, None, None]:
-    """Go through the calls of an episode that can be made again, in the order of the record.
-
-    Args:
-        steps: In order. Those that are not comparable are left out, and so is what follows a restored
-            snapshot.
-    """
+    """Yield the calls that can be made again, in order, up to a restored snapshot."""
     for step in steps:
         if restored_to(step) is not None:
             return
@@ -62,12 +57,7 @@ def recorded_calls(steps: Sequence[Step]) -> Generator[RecordedCall, None, None]
 
 
 def why_not_comparable(step: Step) -> str | None:
-    """Say why making a call again would tell nothing, or `None` if it would.
-
-    Args:
-        step: The recorded step. One that was withdrawn, or that the machinery failed, had effects that nobody
-            knows.
-    """
+    """Return why a call cannot be repeated: its effects are unknown; `None` if it can."""
     if step.status is StepStatus.CANCELLED:
         return "its caller withdrew it, and how far it had come is not on record"
     if step.status is StepStatus.FAILED and is_machinery(step.error_code):
@@ -76,39 +66,23 @@ def why_not_comparable(step: Step) -> str | None:
 
 
 def is_machinery(code: str | None) -> bool:
-    """Say whether an error code blames the machinery, the server, or whoever took the session away.
-
-    Args:
-        code: The error's code.
-    """
+    """Return whether an error code blames the machinery or the server."""
     return code is not None and any(code in _codes_of_machinery(base) for base in _BASES)
 
 
 def restored_to(step: Step) -> int | None:
-    """Return the step to whose snapshot the session was brought back before this step; mostly `None`.
-
-    Args:
-        step: The recorded step.
-    """
-    found = _standing(step).get(RESTORED_KEY)
+    """Return the step to whose snapshot the session was restored before this step; mostly `None`."""
+    found = _episode_metadata(step).get(RESTORED_KEY)
     return found if isinstance(found, int) else None
 
 
 def is_ended_by_time(step: Step) -> bool:
-    """Say whether the episode's time was up with a step: a replay is faster, for no agent thinks in it.
-
-    Args:
-        step: The recorded step.
-    """
-    return step.finished and _standing(step).get("stop_reason") == StopReason.TIME_LIMIT.value
+    """Return whether the episode's time limit ended it with this step; a replay is faster."""
+    return step.finished and _episode_metadata(step).get("stop_reason") == StopReason.TIME_LIMIT.value
 
 
 def overlapping(steps: Sequence[Step]) -> tuple[int, ...]:
-    """Return the numbers of the steps that ran while another one, recorded before them, still ran.
-
-    Args:
-        steps: In order.
-    """
+    """Return the numbers of the steps that began before the step recorded before them had ended."""
     found: list[int] = []
     for before, step in pairwise(steps):  # the order of the record is that in which they ended
         if step.started_at + ROUNDING < before.started_at + timedelta(seconds=before.duration):
@@ -116,7 +90,7 @@ def overlapping(steps: Sequence[Step]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _standing(step: Step) -> Mapping[str, object]:
+def _episode_metadata(step: Step) -> Mapping[str, object]:
     found: object = (step.metadata or {}).get(EPISODE_KEY)
     return cast("Mapping[str, object]", found) if isinstance(found, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""The rules that a recorded episode was played by, as far as a session can have them again."""
+"""The policy of a recorded episode, for a new session."""
 
 from typing import Any
 
@@ -10,13 +10,10 @@ from ors_server.wire import JSONObject
 
 
 def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
-    """Read the rules of a record; those that this version does not know are left out.
-
-    Args:
-        recorded: As an origin has them.
+    """Read a recorded policy, without fields that this version does not know.
 
     Raises:
-        RecordError: If they are none.
+        RecordError: If it is not a policy.
     """
     known = {name: value for name, value in recorded.items() if name in EpisodePolicy.model_fields}
     try:
@@ -28,17 +25,8 @@ def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
 
 
 def overrides_of(recorded: EpisodePolicy, own: EpisodePolicy) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Find out how a session of an environment gets the recorded rules.
-
-    Args:
-        recorded: The rules of the record.
-        own: The environment's own.
-
-    Returns:
-        What to override, by name; and the names of the rules that are otherwise and cannot be overridden,
-        because the environment's have changed since.
-    """
-    wanted, left = dict[str, Any](), list[str]()
+    """Return the overrides that turn `own` into the recorded policy, and the fields without an override."""
+    overrides, left = dict[str, Any](), list[str]()
     for name in EpisodePolicy.model_fields:
         value = getattr(recorded, name)
         if value == getattr(own, name):
@@ -48,5 +36,5 @@ def overrides_of(recorded: EpisodePolicy, own: EpisodePolicy) -> tuple[dict[str,
         except InvalidRequestError:
             left.append(name)
         else:
-            wanted[name] = value
-    return wanted, tuple(left)
+            overrides[name] = value
+    return overrides, tuple(left)

@@ -1,4 +1,4 @@
-"""A replay in words: what was, and what is."""
+"""Renders the result of a replay as text."""
 
 import difflib
 import json
@@ -9,19 +9,15 @@ from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, Ste
 from ors_server.replaying.step_comparison import ReplayDifference
 
 MAX_LINES = 40
-"""Lines of one difference that are shown."""
+"""Most lines of one difference."""
 MAX_WIDTH = 400
-"""Characters of one line that are shown."""
+"""Most characters of one line."""
 MAX_ARGUMENTS = 160
-"""Characters of a call's arguments that are shown."""
+"""Most characters of a call's arguments."""
 
 
 def render(replay: EpisodeReplay) -> Generator[str, None, None]:
-    """Render a replay for a person, line by line.
-
-    Args:
-        replay: What it came to.
-    """
+    """Yield a replay for a reader, line by line."""
     origin = replay.origin
     place = "" if origin.split is None else f", {origin.split} {origin.index}"
     yield f"{origin.episode_id} ({origin.environment}{place}): {summarise(replay)}"
@@ -35,36 +31,28 @@ def render(replay: EpisodeReplay) -> Generator[str, None, None]:
 
 
 def summarise(replay: EpisodeReplay) -> str:
-    """Say in a few words what a replay came to.
-
-    Args:
-        replay: What it came to.
-    """
+    """Return the verdict and the counts in one line."""
     total, same = len(replay.steps), replay.count(StepVerdict.SAME)
-    told = [f"{same} of {total} steps are the same"]
-    told += [
+    parts = [f"{same} of {total} steps are the same"]
+    parts += [
         f"{count} {word}"
         for verdict, word in (
             (StepVerdict.DIFFERENT, "different"),
-            (StepVerdict.UNCERTAIN, "different after a call whose effects nobody knows"),
+            (StepVerdict.UNCERTAIN, "different after a call whose effects are unknown"),
             (StepVerdict.SKIPPED, "not comparable"),
             (StepVerdict.UNPLAYED, "not played"),
         )
         if (count := replay.count(verdict))
     ]
-    told += [f"the {difference.field} differs" for difference in replay.differences]
+    parts += [f"the {difference.field} differs" for difference in replay.differences]
     reason = "" if replay.failure is None else f": {replay.failure}"
     if replay.verdict is ReplayVerdict.FAILED:
         return f"{replay.verdict}{reason}"
-    return f"{replay.verdict}: {', '.join(told)}"
+    return f"{replay.verdict}: {', '.join(parts)}"
 
 
 def explain(difference: ReplayDifference) -> list[str]:
-    """Show a difference as lines that begin with `-` (was), `+` (is) or a space (both).
-
-    Args:
-        difference: What is otherwise.
-    """
+    """Return a difference as lines that begin with `-` (was), `+` (is) or a space (both)."""
     was, now = _lines(difference.was), _lines(difference.now)
     found = [line for line in difflib.ndiff(was, now) if not line.startswith("?")]
     shown = [line[:MAX_WIDTH] + ("..." if len(line) > MAX_WIDTH else "") for line in found[:MAX_LINES]]
@@ -101,7 +89,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _block_lines(block: Any) -> list[str]:
-    """The lines of a text block; what else a block has, and any other value, as JSON."""
+    """Return the lines of a text block, and anything else as JSON."""
     if not isinstance(block, dict) or "text" not in block:
         return [json.dumps(block, ensure_ascii=False, sort_keys=True)]
     known = cast("dict[str, Any]", block)

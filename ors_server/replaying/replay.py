@@ -1,8 +1,8 @@
-"""Plays a recorded episode again, call by call, and compares.
+"""Repeats the calls of a recorded episode in a new session, and compares the results.
 
-The calls are made one after another, in the order of the record. What the record does not hold cannot be
-repeated: calls that were withdrawn or that the machinery failed are left out, what was done with snapshots
-between calls ends the comparison, and what a tool asked of its caller is not answered.
+Calls are made one after another, in the order of the record. Left out are calls that were withdrawn or that
+the machinery failed. A restored snapshot ends the comparison, and questions of a tool to its caller are not
+answered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,37 +35,28 @@ from ors_server.trajectory import Step, StepStatus
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """How a replay is to be made."""
+    """What a replay needs besides the record."""
 
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Secrets by name: no record has them."""
+    """Secrets by name, which no record has."""
     volatile: tuple[str, ...] = ()
-    """Further regular expressions of what may differ, besides the environment's."""
+    """Regular expressions of what may differ, besides the environment's."""
 
 
 async def replay_episode(
-    episode: RecordedEpisode, stage: Stage, wish: ReplayRequest | None = None
+    episode: RecordedEpisode, stage: Stage, request: ReplayRequest | None = None
 ) -> EpisodeReplay:
-    """Play an episode again in a fresh session, and compare.
-
-    Args:
-        episode: The record.
-        stage: Where to play.
-        wish: How.
-
-    Returns:
-        What it came to; whatever goes wrong is in it.
-    """
-    wish = wish or ReplayRequest()
+    """Play an episode again in a new session, and compare; failures are part of the result."""
+    request = request or ReplayRequest()
     origin = episode.record.origin
     notes = _notes_of(episode)
     if hash_task(origin.task_spec) != origin.task_hash:
         return EpisodeReplay(origin, notes=notes, failure="the record's task does not have the record's hash")
     try:
-        async with stage.open(origin, wish.secrets) as session:
-            played = await _play(episode, session, wish.volatile)
-            told = (*notes, *session.notes, *compare_origins(origin, session.origin))
-            return replace(played, notes=(*told, *played.notes))
+        async with stage.open(origin, request.secrets) as session:
+            played = await _play(episode, session, request.volatile)
+            about = (*notes, *session.notes, *compare_origins(origin, session.origin))
+            return replace(played, notes=(*about, *played.notes))
     except EnvironmentFailedError as error:
         return EpisodeReplay(origin, notes=notes, differences=_compare_setup(episode, str(error)))
     except OrsServerError as error:
@@ -75,15 +66,7 @@ async def replay_episode(
 async def replay_steps(
     steps: Sequence[Step], session: ReplaySession, normaliser: Normaliser
 ) -> tuple[StepReplay, ...]:
-    """Make recorded calls in a session that stands where they began, and compare; the session goes on.
-
-    Args:
-        steps: In order.
-        session: Where.
-        normaliser: Brings texts into form.
-
-    Returns:
-        What became of each step, in order.
+    """Repeat recorded calls, in order, in a session at the same state, which stays open.
 
     Raises:
         AuthorError: If the session's setup failed.
@@ -94,31 +77,31 @@ async def replay_steps(
 
 @dataclass(slots=True)
 class _ReplayRun:
-    """The calls of one replay, as they are made."""
+    """A replay in progress."""
 
     session: ReplaySession
     normaliser: Normaliser
     ended: str | None = None
-    """Why no call is made any more."""
+    """Why no further call is made."""
     is_uncertain: bool = False
-    """Whether a call was left out whose effects nobody knows."""
+    """Whether a call with unknown effects was left out."""
 
     async def take(self, step: Step) -> StepReplay:
-        """Make one step's call, unless it tells nothing."""
+        """Repeat one step's call, if it can be compared."""
         restored = restored_to(step)
         if restored is not None and self.ended is None:
             self.ended = (
-                f"before step {step.number} the session was brought back to its snapshot of step {restored}, "
+                f"before step {step.number} the session was restored to its snapshot of step {restored}, "
                 "which calls alone do not repeat"
             )
         if self.ended is not None:
-            return _told(step, StepVerdict.UNPLAYED, self.ended)
+            return _result(step, StepVerdict.UNPLAYED, self.ended)
         why = why_not_comparable(step)
         if why is not None:
             self.is_uncertain = True
-            return _told(step, StepVerdict.SKIPPED, why)
+            return _result(step, StepVerdict.SKIPPED, why)
         if is_ended_by_time(step):
-            return _told(
+            return _result(
                 step, StepVerdict.SKIPPED, "the episode's time was up with it, and a replay is faster"
             )
         try:
@@ -127,7 +110,7 @@ class _ReplayRun:
             raise
         except OrsServerError as error:
             self.ended = f"the place of the replay failed step {step.number}: {error}"
-            return _told(step, StepVerdict.UNPLAYED, self.ended)
+            return _result(step, StepVerdict.UNPLAYED, self.ended)
         return self._compare(step, now)
 
     def _compare(self, step: Step, now: Step | None) -> StepReplay:
@@ -138,14 +121,14 @@ class _ReplayRun:
             )
         if now.status is StepStatus.FAILED and is_machinery(now.error_code):
             self.ended = f"the machinery failed step {step.number} here ({now.error_code}): {now.error}"
-            return _told(step, StepVerdict.UNPLAYED, self.ended)
+            return _result(step, StepVerdict.UNPLAYED, self.ended)
         return self._judge(step, compare_steps(step, now, self.normaliser))
 
     def _judge(self, step: Step, differences: tuple[ReplayDifference, ...]) -> StepReplay:
         if not differences:
-            return _told(step, StepVerdict.SAME)
+            return _result(step, StepVerdict.SAME)
         verdict = StepVerdict.UNCERTAIN if self.is_uncertain else StepVerdict.DIFFERENT
-        return replace(_told(step, verdict), differences=differences)
+        return replace(_result(step, verdict), differences=differences)
 
 
 async def _play(episode: RecordedEpisode, session: ReplaySession, volatile: tuple[str, ...]) -> EpisodeReplay:
@@ -170,7 +153,7 @@ async def _play(episode: RecordedEpisode, session: ReplaySession, volatile: tupl
             differences = _compare_setup(episode, setup)
         else:
             differences = (ReplayDifference("prompt", normaliser.blocks(record.prompt or ()), failed),)
-        steps = tuple(_told(step, StepVerdict.UNPLAYED, failed) for step in episode.steps)
+        steps = tuple(_result(step, StepVerdict.UNPLAYED, failed) for step in episode.steps)
         return EpisodeReplay(record.origin, steps, differences)
 
 
@@ -201,5 +184,5 @@ def _notes_of(episode: RecordedEpisode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _told(step: Step, verdict: StepVerdict, why: str | None = None) -> StepReplay:
+def _result(step: Step, verdict: StepVerdict, why: str | None = None) -> StepReplay:
     return StepReplay(step.number, step.tool, step.arguments, verdict, why=why)

@@ -1,4 +1,4 @@
-"""What a replay came to: data, and what follows from it."""
+"""The result of a replay, its verdicts and its JSON."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,34 +10,34 @@ from ors_server.wire import JSONObject
 
 
 class ReplayVerdict(StrEnum):
-    """What a replay says of an episode."""
+    """The verdict on an episode."""
 
     IDENTICAL = "identical"
     """Everything that can be compared is the same."""
     DIFFERENT = "different"
-    """Something is otherwise, and nothing but the environment can be why."""
+    """There is a difference that only the environment can explain."""
     INCONCLUSIVE = "inconclusive"
-    """What could be compared is the same, but something follows what nobody can repeat."""
+    """There is a difference after something that cannot be repeated, or nothing could be compared."""
     FAILED = "failed"
     """It could not be replayed here."""
 
 
 class StepVerdict(StrEnum):
-    """What a replay says of one step."""
+    """The verdict on one step."""
 
     SAME = "same"
     DIFFERENT = "different"
     UNCERTAIN = "uncertain"
-    """Otherwise, after a call whose effects nobody knows."""
+    """Different, after a call whose effects are unknown."""
     SKIPPED = "skipped"
     """Not comparable, so the call was not made."""
     UNPLAYED = "unplayed"
-    """The replay was over before it."""
+    """The replay had ended before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepReplay:
-    """One recorded step, and what became of it."""
+    """One recorded step and its verdict."""
 
     number: int
     tool: str
@@ -61,22 +61,22 @@ class StepReplay:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReplay:
-    """One recorded episode, and what playing it again came to."""
+    """One recorded episode and the result of its replay."""
 
     origin: EpisodeOrigin
     """The record's."""
     steps: tuple[StepReplay, ...] = ()
     """Every recorded step, in order."""
     differences: tuple[ReplayDifference, ...] = ()
-    """In what no step has: the prompt, the setup."""
+    """Of the prompt and the setup."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, one sentence each."""
+    """One sentence each."""
     failure: str | None = None
     """Why it could not be replayed, or not to the end."""
 
     @property
     def verdict(self) -> ReplayVerdict:
-        """What it all comes to."""
+        """The verdict on the episode."""
         if self.differences or self.count(StepVerdict.DIFFERENT):
             return ReplayVerdict.DIFFERENT
         if self.failure is not None:
@@ -87,23 +87,13 @@ class EpisodeReplay:
         return ReplayVerdict.IDENTICAL
 
     def count(self, verdict: StepVerdict) -> int:
-        """Count the steps of which the replay says something.
-
-        Args:
-            verdict: What it says.
-        """
+        """Return the number of steps with a verdict."""
         return sum(1 for step in self.steps if step.verdict is verdict)
 
     def as_json(self) -> dict[str, Any]:
-        """Render it with JSON types; of the steps, those that are not simply the same."""
-        origin = self.origin
+        """Render it with JSON types, without the steps that are the same."""
         return {
-            "episode_id": origin.episode_id,
-            "session_id": origin.session_id,
-            "environment": origin.environment,
-            "split": origin.split,
-            "index": origin.index,
-            "task_hash": origin.task_hash,
+            **episode_json(self.origin),
             "verdict": self.verdict.value,
             "failure": self.failure,
             "counts": {"steps": len(self.steps)} | {each.value: self.count(each) for each in StepVerdict},
@@ -111,3 +101,9 @@ class EpisodeReplay:
             "differences": [each.as_json() for each in self.differences],
             "steps": [step.as_json() for step in self.steps if step.verdict is not StepVerdict.SAME],
         }
+
+
+def episode_json(origin: EpisodeOrigin) -> dict[str, Any]:
+    """Return what identifies a recorded episode."""
+    names = ("episode_id", "session_id", "environment", "split", "index", "task_hash")
+    return {name: getattr(origin, name) for name in names}

@@ -1,4 +1,4 @@
-"""A fresh session of a recorded episode's task, played over a server's control API."""
+"""A new session of a recorded episode's task, played over a server's control API."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -18,16 +18,16 @@ from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import JSONObject
 
 CALL_LIMIT = 660.0
-"""Seconds without an answer after which a call is lost: a little more than it may take by default."""
+"""Seconds without an answer after which a call is lost: more than its default time limit."""
 
 
 class ReplaySession:
-    """A session without steps, in which recorded calls are made again.
+    """A new session in which recorded calls are repeated.
 
     Attributes:
-        origin: Where the session comes from; differences from the record's are reported.
+        origin: The session's origin; its differences from the recorded one are reported.
         volatile: Regular expressions of what its environment declares volatile.
-        notes: What a reader of the replay should know of its place, one sentence each.
+        notes: Notes on the place of the replay, one sentence each.
     """
 
     def __init__(
@@ -38,7 +38,6 @@ class ReplaySession:
         volatile: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> None:
-        """Make no call yet."""
         self.origin = origin
         self.volatile = volatile
         self.notes = notes
@@ -48,12 +47,7 @@ class ReplaySession:
         self._ids: set[str] = set()
 
     async def prompt(self) -> Blocks:
-        """Return the prompt, after setup.
-
-        Raises:
-            AuthorError: If setup or the environment's method failed.
-            OrsServerError: If the server failed.
-        """
+        """Return the prompt, after setup; raises `AuthorError` if setup or the method failed."""
         request = Request("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
         return list(BLOCKS.of_json((await self._connection.ask(request))["blocks"]))
 
@@ -67,13 +61,9 @@ class ReplaySession:
         await self._connection.ask(Request("DELETE", self._path, time_limit=CALL_LIMIT))
 
     async def call(self, call: RecordedCall) -> Step | None:
-        """Make a call, and return the step that the session's own record has of it.
+        """Make a call, under its recorded id if that is new, and return the step that the session records.
 
-        Args:
-            call: The call. Its id is used again, unless the session knows it already.
-
-        Returns:
-            The step; `None` if the episode is over, so that no call is a step any more.
+        `None` means that the episode is over, so that no call is a step.
 
         Raises:
             AuthorError: If setup failed.
@@ -102,14 +92,7 @@ async def create_session(
     volatile: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> ReplaySession:
-    """Create a session of a recorded episode's task, with its toolset, visibility and seed.
-
-    Args:
-        connection: The server.
-        recorded: Where the recorded episode came from.
-        changes: Further fields of the request: environment, id, secrets, policy, labels.
-        volatile: For the session.
-        notes: For the session.
+    """Create a session of a recorded task, with its toolset, visibility and seed; `changes` are other fields.
 
     Raises:
         AuthorError: If the environment's constructor failed.
@@ -128,13 +111,13 @@ async def create_session(
 
 
 async def read_environment(connection: Connection, name: str) -> JSONObject:
-    """Return what a server tells of an environment."""
+    """Return a server's description of an environment."""
     found: JSONObject = await connection.ask(Request("GET", _environment_path(name)))
     return found
 
 
 async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin) -> bool | None:
-    """Say whether an environment has the recorded task where the record found it; `None` if it has none."""
+    """Return whether the environment has the recorded task at its split and index; `None` without a task."""
     if origin.split is None or origin.index is None:
         return True
     path = f"{_environment_path(name)}/splits/{quote(origin.split, safe='')}/tasks/{origin.index}"
@@ -150,7 +133,7 @@ def _environment_path(name: str) -> str:
 
 
 def _origin_of(status: Mapping[str, Any], recorded: EpisodeOrigin) -> EpisodeOrigin:
-    """Read where the new session comes from; it has the recorded task, which a status does not show."""
+    """Return the new session's origin; its task, which a status does not have, is the recorded one."""
     known = {name: value for name, value in status.items() if name in EpisodeOrigin.__dataclass_fields__}
     created = status["episode"]["created_at"]
     return ORIGIN.of_json({**known, "task_spec": recorded.task_spec, "created_at": created})

@@ -1,4 +1,4 @@
-"""Where recorded episodes are replayed: in this process or at a running server, by the same client."""
+"""Makes the sessions of replays: in this process or on a server, through the same client."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -24,23 +24,16 @@ from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandbox
 from ors_server.trajectory import EpisodeOrigin
 
 REPLAY_OF = "replay_of"
-"""The label that a server's own record of a replay bears: the id of the episode that was replayed."""
+"""Label of a server's own record of a replay: the id of the replayed episode."""
 
 
 class Stage(Protocol):
-    """Makes sessions to replay in."""
+    """Makes sessions for replays."""
 
     def open(
         self, origin: EpisodeOrigin, secrets: Mapping[str, str]
     ) -> AbstractAsyncContextManager[ReplaySession]:
-        """Make a session of the same task, with the same seed, rules, toolset and visibility.
-
-        Args:
-            origin: Where the recorded episode came from.
-            secrets: Secrets by name, which no record has.
-
-        Returns:
-            A context in which the session lives.
+        """Make a session with the recorded task, seed, policy, toolset and visibility; the context ends it.
 
         Raises:
             AuthorError: If the environment's constructor failed.
@@ -51,11 +44,11 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerStage(Stage):
-    """Makes sessions at a server; made by `open_server_stage`."""
+    """Makes sessions on a server; made by `open_server_stage`."""
 
     connection: Connection
     environment: str | None
-    """What is played for every environment of the records; that of the same name by default."""
+    """Played instead of every recorded environment; that of the same name by default."""
 
     @asynccontextmanager
     @override
@@ -89,14 +82,14 @@ class ServerStage(Stage):
 
 @dataclass(slots=True)
 class LocalStage(Stage):
-    """Makes sessions in this process, each in an application of its own; made by `open_local_stage`."""
+    """Makes sessions in this process, each in its own application; made by `open_local_stage`."""
 
     definitions: Mapping[str, EnvironmentDefinition]
-    """Environments by the names that records call them by; others are found by their entry points."""
-    wanted: BackendRequest | None
+    """Environments by recorded name; others are found by their entry points."""
+    sandbox: BackendRequest | None
     stack: AsyncExitStack
     instead: EnvironmentDefinition | None = None
-    """What is played for every environment that has no name here."""
+    """Played instead of environments that are not in `definitions`."""
     found: dict[str, EnvironmentDefinition] = field(default_factory=dict[str, EnvironmentDefinition])
     _sandboxes: Sandboxes | None = None
 
@@ -147,40 +140,34 @@ class LocalStage(Stage):
         if not definition.may_need_sandbox:
             return NO_SANDBOXES
         if self._sandboxes is None:
-            self._sandboxes = await self.stack.enter_async_context(open_sandboxes([definition], self.wanted))
+            self._sandboxes = await self.stack.enter_async_context(open_sandboxes([definition], self.sandbox))
         return self._sandboxes
 
 
 @asynccontextmanager
 async def open_local_stage(
-    environments: Sequence[EnvironmentDefinition] = (), *, wanted: BackendRequest | None = None
+    environments: Sequence[EnvironmentDefinition] = (), *, sandbox: BackendRequest | None = None
 ) -> AsyncGenerator[LocalStage]:
     """Prepare to replay in this process; leaving the context ends everything.
 
     Args:
-        environments: What to play; where it is one, it is played for whatever name a record has. Environments
-            that are not among them are found by their entry points.
-        wanted: Which isolation is wanted for what agents ran; the strongest that works here by default.
-
-    Raises:
-        SandboxUnavailableError: Of `open`, if an isolation that was asked for does not work here.
+        environments: What to play; a single one is played whatever name a record has. Others are found by
+        their
+            entry points.
+        sandbox: The requested isolation; the strongest that works here by default.
     """
     known = {definition.name: definition for definition in environments}
     async with AsyncExitStack() as stack:
-        yield LocalStage(known, wanted, stack, environments[0] if len(environments) == 1 else None)
+        yield LocalStage(known, sandbox, stack, environments[0] if len(environments) == 1 else None)
 
 
 @asynccontextmanager
 async def open_server_stage(
     url: str, *, api_key: str | None = None, environment: str | None = None, patience: Patience | None = None
 ) -> AsyncGenerator[ServerStage]:
-    """Prepare to replay at a running server; the sessions that are made there are deleted again.
+    """Prepare to replay on a server, where the sessions are deleted again.
 
-    Args:
-        url: Where it is, for instance `http://127.0.0.1:8080`.
-        api_key: A trainer's key, where it wants one.
-        environment: What to play for every environment of the records; that of the same name by default.
-        patience: How long to insist.
+    `environment` is played instead of every recorded one; that of the same name by default.
     """
     options = ClientOptions(patience=patience or Patience(seconds=60.0))
     async with AsyncClient(url, api_key, options=options) as client:

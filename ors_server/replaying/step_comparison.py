@@ -1,8 +1,4 @@
-"""Two plays of one call, compared: a pure function of two steps.
-
-Compared are what the agent was shown and what was paid. Times, durations and the metadata, which states the
-episode's time among other things that no agent sees, are not.
-"""
+"""Compares what the agent saw and what was paid in a recorded step and in its replay; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,19 +9,19 @@ from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import ImageBlock, TextBlock
 
 COMPARED = ("status", "error_code", "blocks", "reward", "components", "finished")
-"""Fields of a step that are compared, in the order in which differences are told."""
+"""Fields of a step that are compared, in the order of their differences."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """One thing that is otherwise."""
+    """One difference."""
 
     field: str
     """`prompt`, `setup`, or a field of a step."""
     was: Any
-    """What the record has; a JSON value, its texts brought into form."""
+    """The recorded JSON value, normalised."""
     now: Any
-    """What the replay gave."""
+    """The replayed value."""
 
     def as_json(self) -> dict[str, Any]:
         """Render it with JSON types."""
@@ -33,16 +29,7 @@ class ReplayDifference:
 
 
 def compare_steps(was: Step, now: Step, normaliser: Normaliser) -> tuple[ReplayDifference, ...]:
-    """Compare what one call came to, twice.
-
-    Args:
-        was: The recorded step.
-        now: The replayed one; its number and call id may be others.
-        normaliser: Brings texts into form.
-
-    Returns:
-        What is otherwise; nothing if they are the same. Rewards are the same if every bit of them is.
-    """
+    """Return the differences of two steps; rewards are the same if every bit of them is."""
     pairs = ((name, _shown(was, name, normaliser), _shown(now, name, normaliser)) for name in COMPARED)
     return tuple(ReplayDifference(name, before, after) for name, before, after in pairs if before != after)
 
@@ -53,29 +40,14 @@ def compare_blocks(
     now: Sequence[TextBlock | ImageBlock],
     normaliser: Normaliser,
 ) -> tuple[ReplayDifference, ...]:
-    """Compare two lists of blocks.
-
-    Args:
-        field: What they are.
-        was: The recorded ones.
-        now: The replayed ones.
-        normaliser: Brings texts into form.
-    """
+    """Return the difference of two lists of blocks, if there is one."""
     before, after = normaliser.blocks(was), normaliser.blocks(now)
     return () if before == after else (ReplayDifference(field, before, after),)
 
 
 def compare_origins(was: EpisodeOrigin, now: EpisodeOrigin) -> tuple[str, ...]:
-    """Say in which surroundings the two plays differ; none of them makes a replay different by itself.
-
-    Args:
-        was: Of the record.
-        now: Of the replay.
-
-    Returns:
-        One sentence each: versions, packages, isolation, rules.
-    """
-    told = [
+    """Return a sentence for each difference of versions, isolation and policy; none changes the verdict."""
+    sentences = [
         _changed(f"the version of {was.environment}", was.environment_version, now.environment_version),
         _changed("the environment", was.environment, now.environment),
         _changed("the server's version", was.server_version, now.server_version),
@@ -92,7 +64,7 @@ def compare_origins(was: EpisodeOrigin, now: EpisodeOrigin) -> tuple[str, ...]:
         _changed("the visibility", was.visibility, now.visibility),
         _changed("the task's hash", was.task_hash, now.task_hash),
     ]
-    return tuple(sentence for sentence in told if sentence)
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _shown(step: Step, name: str, normaliser: Normaliser) -> Any:

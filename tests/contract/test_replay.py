@@ -109,7 +109,7 @@ async def test_recorded_episodes_of_an_installed_environment_replay_identically(
 async def test_they_do_so_where_an_isolation_shows_paths_of_the_host(name, choice):
     wanted = BackendRequest(choice=choice, allow_unsandboxed=True, allow_visible_answers=True)
     with anyio.fail_after(LIMIT):
-        async with recorded(name, wanted) as episodes, open_local_stage(wanted=wanted) as stage:
+        async with recorded(name, wanted) as episodes, open_local_stage(sandbox=wanted) as stage:
             replays = [await replay_episode(episode, stage) for episode in episodes]
     assert [replay.as_json() for replay in replays if replay.verdict is not ReplayVerdict.IDENTICAL] == []
 

@@ -9,7 +9,7 @@ import ors_server
 PACKAGE = Path(ors_server.__file__).parent
 
 SHARED: dict[str, int] = {
-    "Answer": 3,
+    "Answer": 2,
     "Caller": 2,
     "Episode": 2,
     "ListOptions": 2,

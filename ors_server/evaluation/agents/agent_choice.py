@@ -1,4 +1,4 @@
-"""Makes an agent of what the command line says."""
+"""Creates the agent that the command line names."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -19,16 +19,10 @@ KINDS = (
 
 
 async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenReader) -> EvaluationAgent:
-    """Make an agent.
-
-    Args:
-        spec: Which one: `oracle`, `noop`, `random`, `replay:STORE`, `openai:MODEL`, `command: ...`, or the
-            place of a callable.
-        options: What it is told, by name.
-        open_reader: Opens a record to be replayed.
+    """Create the agent that `spec` names, as `KINDS` lists them.
 
     Raises:
-        AgentSettingsError: If there is no such agent, or it knows no such option.
+        AgentSettingsError: If there is no such agent, or it has no such option.
     """
     kind, _, rest = spec.partition(":")
     match kind:
@@ -60,7 +54,7 @@ def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
 
 
 def _only(spec: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that an agent is told what it knows."""
+    """Check that an agent has the options, and return them."""
     for name, value in options.items():
         if name not in known:
             takes = ", ".join(known) or "no options"

@@ -1,4 +1,4 @@
-"""What a run asks of an agent."""
+"""The interface of agents."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -16,36 +16,29 @@ class AgentError(ClientError):
 
 
 class AgentSettingsError(ClientError):
-    """An agent cannot be made of what it was told."""
+    """The options of an agent are wrong, or it cannot play here."""
 
     code = "agent_settings"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """What an agent says of an attempt that it has played to the end."""
+    """What an agent returns after an attempt."""
 
     stop_reason: str = "agent"
-    """Why the agent stopped, where the episode was not over; one word, or several joined by `_`."""
+    """Why the agent stopped, if the episode was not over; words joined by `_`."""
     tokens_in: int | None = None
-    """Tokens that a model read, where the session was not told already."""
+    """Tokens that a model read, if they were not reported by `AgentSession.spend`."""
     tokens_out: int | None = None
     cost: float | None = None
 
 
 @runtime_checkable
 class ChecksTarget(Protocol):
-    """An agent that can say before a run that it could play none of its attempts."""
+    """An agent that checks before a run whether it can play at all."""
 
     async def check(self, target: Target) -> None:
-        """Look at what is needed, and play nothing.
-
-        Args:
-            target: Where the run is to be played.
-
-        Raises:
-            AgentSettingsError: If every attempt would fail for want of something.
-        """
+        """Raise `AgentSettingsError` if something that every attempt needs is missing; play nothing."""
         ...
 
 
@@ -54,21 +47,21 @@ class EvaluationAgent(Protocol):
     """Plays attempts, many at the same time."""
 
     plays_outside: bool
-    """Whether calls do not go through the agent's session, so that the episode must keep a limit on steps."""
+    """Whether calls bypass the agent's session, so that the episode must enforce a budget of steps."""
 
     def describe(self) -> JSONObject:
-        """Return what the agent is, for the record: `kind`, `name`, settings; no secrets."""
+        """Return the agent's `kind`, `name` and options for the record; no secrets."""
         ...
 
     async def play(self, session: AgentSession) -> AgentReport:
-        """Play one attempt until the episode is over or the agent gives up.
+        """Play one attempt until the episode is over or the agent stops.
 
         Raises:
-            BudgetSpentError: If the attempt has used up what it was given; an agent lets it pass.
-            Exception: Anything else: the attempt has errored.
+            BudgetSpentError: If the attempt has used up its budget; an agent does not catch it.
+            Exception: Any other one makes the attempt errored.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of every resource."""
+        """Close every resource."""
         ...

@@ -1,4 +1,4 @@
-"""Baselines that need no model: the best play, no play, and play by chance."""
+"""Baselines that need no model: the best actions, no actions, random actions."""
 
 from collections.abc import Sequence
 from random import Random
@@ -14,11 +14,11 @@ from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing
 GOLD = "gold_actions"
 BLANK = "blank_actions"
 RANDOM_STEPS = 10
-"""Calls after which the random agent gives up, unless it is told otherwise."""
+"""Most calls of the random agent by default."""
 
 
-class _Scripted:
-    """What baselines share: they hold nothing."""
+class _Baseline:
+    """What baselines share."""
 
     plays_outside = False
     kind = ""
@@ -28,51 +28,40 @@ class _Scripted:
         return {"kind": self.kind, "name": self.kind}
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Close nothing."""
 
 
-class OracleAgent(_Scripted):
-    """Makes the calls that the environment's author says earn the most: its class's `gold_actions`."""
+class OracleAgent(_Baseline):
+    """Makes the calls of `gold_actions` of the environment's class, which earn the most."""
 
     kind = "oracle"
 
     async def check(self, target: Target) -> None:
-        """Refuse a target whose gold is not known here.
-
-        Args:
-            target: Where the run is to be played.
-
-        Raises:
-            AgentSettingsError: If it is not known.
-        """
+        """Raise `AgentSettingsError` if the gold actions are not known here."""
         if not target.knows_actions(GOLD):
             raise AgentSettingsError(self._lack(target.environment, target.name))
 
     def _lack(self, environment: str, name: str) -> str:
         if name.startswith(("http://", "https://")):
             return (
-                f"the oracle agent plays environments of this process, and {name} is a server, which tells "
-                f"nobody its gold: evaluate the environment by its name, module or path"
+                f"the oracle agent plays environments of this process, and {name} is a server, which does "
+                f"not send its gold actions: evaluate the environment by its name, module or path"
             )
         return f"the oracle agent needs `{GOLD}(task_spec)`, and {environment} does not define it"
 
     async def play(self, session: AgentSession) -> AgentReport:
-        """Make the gold calls.
-
-        Raises:
-            AgentError: If nobody here knows them: the class has none, or the target is another server.
-        """
+        """Make the gold calls; raises `AgentError` if they are not known here."""
         actions = await session.known_actions(GOLD)
         if actions is None:
             raise AgentError(self._lack(session.environment, session.target_name))
         return await make_calls(session, actions)
 
 
-class NoopAgent(_Scripted):
+class NoopAgent(_Baseline):
     """Does no work.
 
-    It makes the calls of the class's `blank_actions` where there are any, such as a blank submission. Where
-    nobody knows them it says nothing to a terminal tool; where there is none it leaves without a call.
+    It makes the calls of the class's `blank_actions`, such as a blank submission. Without that method it
+    sends an empty message to the terminal tool; without such a tool it makes no call.
     """
 
     kind = "noop"
@@ -86,20 +75,13 @@ class NoopAgent(_Scripted):
         return await make_calls(session, actions)
 
 
-class RandomAgent(_Scripted):
+class RandomAgent(_Baseline):
     """Calls random tools with random arguments that their schemas allow, drawn from the attempt's seed."""
 
     kind = "random"
 
     def __init__(self, steps: int = RANDOM_STEPS) -> None:
-        """Set the length.
-
-        Args:
-            steps: Calls after which it gives up, at least 1.
-
-        Raises:
-            AgentSettingsError: If it could make none.
-        """
+        """Set the most calls; raises `AgentSettingsError` if that is less than 1."""
         if steps < 1:
             raise AgentSettingsError(f"the random agent makes at least 1 call, not {steps}")
         self._steps = steps
@@ -109,7 +91,7 @@ class RandomAgent(_Scripted):
         return {**super().describe(), "steps": self._steps}
 
     async def play(self, session: AgentSession) -> AgentReport:
-        """Play by chance."""
+        """Play random tools with random arguments."""
         rng, listing = session.rng, await session.tools()
         for _ in range(self._steps):
             action = _draw(listing, rng)
@@ -122,11 +104,7 @@ class RandomAgent(_Scripted):
 async def make_calls(
     session: AgentSession, actions: Actions | Sequence[tuple[str, JSONObject]]
 ) -> AgentReport:
-    """Make calls in order until the episode is over.
-
-    Args:
-        actions: The calls.
-    """
+    """Make calls in order until the episode is over."""
     for tool, arguments in actions:
         if session.is_over:
             break
@@ -135,12 +113,7 @@ async def make_calls(
 
 
 def final_message(tool: TerminalToolSpec, text: str) -> JSONObject:
-    """Return the arguments with which a terminal tool takes an agent's last message.
-
-    Args:
-        tool: The tool.
-        text: The message.
-    """
+    """Return the arguments with which a terminal tool receives an agent's last message."""
     return {} if tool.arg is None else {tool.arg: text}
 
 

@@ -1,4 +1,4 @@
-"""Any Python callable as an agent: async, or not, and then in a thread of its own."""
+"""A Python callable as an agent: async, or not, and then in a thread of its own."""
 
 import importlib
 import inspect
@@ -8,90 +8,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import anyio.from_thread
 import anyio.to_thread
 
-from ors_server.evaluation.agent_session import AgentSession
+from ors_server.evaluation.agent_session import AgentSession, BlockingAgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
-from ors_server.evaluation.targets import Answer
 from ors_server.importing import import_file
-from ors_server.wire import JSONObject, ToolListing
-
-
-class BlockingAgentSession:
-    """A session for code that is not async; used in the thread in which the callable runs."""
-
-    def __init__(self, session: AgentSession) -> None:
-        """Speak to a session from another thread.
-
-        Args:
-            session: The session.
-        """
-        self._session = session
-        self.split = session.split
-        self.index = session.index
-        self.attempt = session.attempt
-        self.seed = session.seed
-        self.rng = session.rng
-        self.log = session.log
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the episode is over."""
-        return self._session.is_over
-
-    def prompt(self) -> str:
-        """Return the task's text; pictures are left out."""
-        return anyio.from_thread.run(self._session.prompt)
-
-    def tools(self) -> ToolListing:
-        """Return everything that may be called."""
-        return anyio.from_thread.run(self._session.tools)
-
-    def call(self, tool: str, arguments: JSONObject | None = None) -> Answer:
-        """Call a tool.
-
-        Args:
-            tool: Its name.
-            arguments: Its arguments.
-
-        Raises:
-            BudgetSpentError: If the attempt has no call left.
-            OrsServerError: If the call failed through no fault of the agent's.
-        """
-        return anyio.from_thread.run(self._session.call, tool, arguments)
-
-    def spend(
-        self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None
-    ) -> None:
-        """Count what a model used.
-
-        Args:
-            tokens_in: Tokens that it read.
-            tokens_out: Tokens that it wrote.
-            cost: What they cost.
-
-        Raises:
-            BudgetSpentError: If the attempt has used up more than it was given.
-        """
-        self._session.spend(tokens_in, tokens_out, cost)
+from ors_server.wire import JSONObject
 
 
 class CallableAgent:
-    """A callable: `async def f(session)`, or `def f(session)`, which is given a `BlockingAgentSession`."""
+    """`async def f(session)` with an `AgentSession`, or `def f(session)` with a `BlockingAgentSession`."""
 
     plays_outside = False
 
     def __init__(
         self, function: Callable[..., Any], name: str, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Take a callable.
-
-        Args:
-            function: It returns nothing, or an `AgentReport`.
-            name: What the record calls it.
-            options: Further keyword arguments for it.
-        """
+        """Take a callable that returns `None` or an `AgentReport`, and further keyword arguments for it."""
         self._function = function
         self._name = name
         self._options = dict(options or {})
@@ -99,25 +32,21 @@ class CallableAgent:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
     def describe(self) -> JSONObject:
-        """Return the callable's place and options."""
+        """Return the callable's name and options."""
         return {"kind": "callable", "name": self._name, "options": dict(self._options)}
 
     async def play(self, session: AgentSession) -> AgentReport:
-        """Let the callable play.
+        """Call the callable; raises `AgentError` if it returns neither `None` nor a report.
 
-        A callable that is not async cannot be stopped while it computes: where the time is up it is left
-        behind, and its next call fails.
-
-
-        Raises:
-            AgentError: If it returns something else than a report.
+        One that is not async cannot be stopped while it computes: when the time is up, the attempt ends
+        without it, and its next call fails.
         """
         if self._is_async:
             report = await self._function(session, **self._options)
         else:
-            work = BlockingAgentSession(session)
+            blocking = BlockingAgentSession(session)
             report = await anyio.to_thread.run_sync(
-                lambda: self._function(work, **self._options), abandon_on_cancel=True
+                lambda: self._function(blocking, **self._options), abandon_on_cancel=True
             )
         if report is None:
             return AgentReport()
@@ -128,18 +57,11 @@ class CallableAgent:
         return report
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Close nothing."""
 
 
 def find_callable(place: str) -> Callable[..., Any]:
-    """Return what stands at `module:name` or `file.py:name`.
-
-    Args:
-        place: Where it is.
-
-    Raises:
-        AgentSettingsError: If nothing callable is there.
-    """
+    """Return the callable at `module:name` or `file.py:name`; raises `AgentSettingsError` without one."""
     module, _, name = place.rpartition(":")
     try:
         found: Any = _file(Path(module)) if module.endswith(".py") else importlib.import_module(module)

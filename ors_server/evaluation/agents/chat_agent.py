@@ -1,10 +1,12 @@
 """A language model behind an OpenAI-compatible endpoint, which plays by calling tools."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ors_server.client.call_result import CallResult, refused
 from ors_server.clock import Clock
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
@@ -20,8 +22,8 @@ from ors_server.evaluation.agents.chat_messages import (
     for_reading,
     read_reply,
 )
-from ors_server.evaluation.targets import Answer, Target
-from ors_server.wire import JSONObject, TerminalToolSpec, TextBlock
+from ors_server.evaluation.targets import Target
+from ors_server.wire import JSONObject, TerminalToolSpec
 
 NUDGE = "The task is not over. Go on by calling one of the tools."
 PER = 1_000_000
@@ -29,14 +31,14 @@ PER = 1_000_000
 
 
 class ChatOptions(BaseModel):
-    """What a language model can be told; what is not set is not sent."""
+    """Options of a language model; what is not set is not sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: str | None = None
-    """Where the endpoint is, without `/chat/completions`; `OPENAI_BASE_URL`, or OpenAI's own, by default."""
+    """URL without `/chat/completions`; `OPENAI_BASE_URL`, or OpenAI's own, by default."""
     api_key_env: str = API_KEY
-    """Name of the environment variable that has the key."""
+    """Environment variable that has the key."""
     system: str | None = None
     """A system prompt before the task."""
     temperature: float | None = Field(default=None, ge=0)
@@ -45,36 +47,28 @@ class ChatOptions(BaseModel):
     """Most tokens of one reply, reasoning included; sent as `max_completion_tokens`."""
     reasoning_effort: str | None = None
     keep_reasoning: bool = False
-    """Whether the model is shown its own reasoning again, where the endpoint tells it."""
+    """Whether requests repeat the model's reasoning, if the endpoint sends it."""
     parallel_tool_calls: bool | None = None
     send_seed: bool = False
-    """Whether the endpoint is given the attempt's seed, modulo 2**31."""
+    """Whether requests have the attempt's seed, modulo 2**31."""
     images: bool = True
-    """Whether the model sees pictures."""
+    """Whether the model sees images."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request."""
     nudges: int = Field(default=2, ge=0)
-    """Times in a row that a reply without a usable tool call is answered by a reminder, before the attempt
-    ends with what was paid."""
+    """Reminders in a row after replies without a usable tool call, before the attempt ends."""
     tries: int = Field(default=6, ge=1)
-    """Times that one request is sent at most."""
+    """Most times that one request is sent."""
     time_limit: float = Field(default=600.0, gt=0)
-    """Seconds that one try may take."""
+    """Seconds for one try."""
     price_in: float | None = Field(default=None, ge=0)
-    """Price of a million tokens that are read; without both prices no cost is told."""
+    """Price of a million tokens that are read; without both prices no cost is reported."""
     price_out: float | None = Field(default=None, ge=0)
     """Price of a million tokens that are written."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "ChatOptions":
-        """Read options.
-
-        Args:
-            given: Values by name.
-
-        Raises:
-            AgentSettingsError: If a name is unknown or a value wrong.
-        """
+        """Read options by name; raises `AgentSettingsError` if one is unknown or wrong."""
         try:
             return cls.model_validate(dict(given))
         except ValidationError as error:
@@ -84,24 +78,15 @@ class ChatOptions(BaseModel):
             raise AgentSettingsError(f"the options of a language model are wrong: {problems}") from error
 
     def cost(self, reply: Reply) -> float | None:
-        """Return what a reply cost, or `None` where nobody can know.
-
-        Args:
-            reply: The reply.
-        """
+        """Return the cost of a reply; `None` without prices or token counts."""
         prices, tokens = (self.price_in, self.price_out), (reply.tokens_in, reply.tokens_out)
         if prices[0] is None or prices[1] is None or tokens[0] is None or tokens[1] is None:
             return None
         return (tokens[0] * prices[0] + tokens[1] * prices[1]) / PER
 
     def body(self, model: str, seed: int) -> ChatMessage:
-        """Return what every request of an attempt says.
-
-        Args:
-            model: The model's name.
-            seed: The attempt's.
-        """
-        wanted: dict[str, Any] = {
+        """Return the fields that all requests of an attempt have."""
+        fields: dict[str, Any] = {
             "model": model,
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -110,25 +95,16 @@ class ChatOptions(BaseModel):
             "parallel_tool_calls": self.parallel_tool_calls,
             "seed": seed % 2**31 if self.send_seed else None,
         }
-        return {name: value for name, value in wanted.items() if value is not None} | self.extra
+        return {name: value for name, value in fields.items() if value is not None} | self.extra
 
 
 class ChatAgent:
-    """A model that is asked again and again until the episode is over or it gives up."""
+    """A model that receives requests until the episode is over or it stops calling tools."""
 
     plays_outside = False
 
     def __init__(self, model: str, options: ChatOptions | None = None, clock: Clock | None = None) -> None:
-        """Name a model.
-
-        Args:
-            model: As the endpoint calls it.
-            options: How it is asked.
-            clock: What waits between two tries.
-
-        Raises:
-            AgentSettingsError: If no model is named.
-        """
+        """Name the model; raises `AgentSettingsError` for an empty name."""
         if not model:
             raise AgentSettingsError("name the model: --agent openai:MODEL")
         self._model = model
@@ -153,31 +129,22 @@ class ChatAgent:
         return {"kind": "openai", "name": self._model, "options": {**options, **endpoint}}
 
     async def check(self, target: Target) -> None:
-        """Refuse to begin without the package or a key.
-
-        Args:
-            target: Where the run is to be played.
-
-        Raises:
-            AgentSettingsError: If one of them is missing.
-        """
+        """Raise `AgentSettingsError` if the package or a key is missing."""
         del target
         self._endpoint.open()
 
     async def play(self, session: AgentSession) -> AgentReport:
         """Play one attempt.
 
-        A conversation that no longer fits into the context ends the attempt with what was paid, unless not
-        even the task fits; so does a refusal, and a model that does not call tools after all reminders.
-
+        It ends with what was paid when the conversation no longer fits into the context, unless not even the
+        task fits; at a refusal; and when the model does not call tools after all reminders.
 
         Raises:
-            AgentError: If the endpoint fails, or tells too little to keep a budget.
+            AgentError: If the endpoint fails, or does not report what a budget needs.
         """
         if session.counts_cost and not self.tells_cost:
             raise AgentSettingsError("a budget of cost needs the options price_in and price_out")
-        game = _ChatAttempt(session, self._model, self._options, self._endpoint)
-        return await game.play()
+        return await _ChatAttempt(session, self._model, self._options, self._endpoint).play()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -208,7 +175,7 @@ class _ChatAttempt:
                 if self._session.calls == 0:
                     raise
                 return AgentReport("context_overflow")
-            self._say(reply.message)
+            self._add(reply.message)
             stop = await (self._call(reply) if reply.calls else self._listen(reply))
             if self._session.is_over:
                 return AgentReport("completed")
@@ -224,11 +191,11 @@ class _ChatAttempt:
         else:
             self._body.pop("parallel_tool_calls", None)
         if self._options.system is not None:
-            self._say({"role": "system", "content": self._options.system})
+            self._add({"role": "system", "content": self._options.system})
         for message in as_chat(await self._session.messages(), images=self._options.images):
-            self._say(message)
+            self._add(message)
 
-    def _say(self, message: ChatMessage) -> None:
+    def _add(self, message: ChatMessage) -> None:
         self._messages.append(message)
         self._session.log.append(for_reading(message))
 
@@ -242,37 +209,37 @@ class _ChatAttempt:
 
     async def _call(self, reply: Reply) -> str | None:
         """Make the calls of a reply in order, up to the one that ends the episode."""
-        answers: list[tuple[str, Answer]] = []
+        results: list[CallResult] = []
         for call in reply.calls:
-            answers.append((call.id, await self._answer(call)))
+            results.append(await self._result(call))
             if self._session.is_over:
                 break
-        for message in as_results(answers, images=self._options.images):
-            self._say(message)
+        for message in as_results(results, images=self._options.images):
+            self._add(message)
         if any(call.arguments is not None for call in reply.calls):
             self._idle = 0
             return None
-        return self._wait("malformed_calls")
+        return self._remind("malformed_calls")
 
-    async def _answer(self, call: ChatCall) -> Answer:
+    async def _result(self, call: ChatCall) -> CallResult:
         if call.arguments is None:
-            return Answer((TextBlock(text=f"{call.problem} Nothing was run."),), is_error=True)
-        return await self._session.call(call.tool, call.arguments)
+            return refused(call.id, call.tool, f"{call.problem} Nothing was run.", "input_validation")
+        return replace(await self._session.call(call.tool, call.arguments), call_id=call.id)
 
     async def _listen(self, reply: Reply) -> str | None:
-        """Take a reply that calls no tool: its text may be what a terminal tool waits for."""
+        """Handle a reply without a tool call: a terminal tool receives its text."""
         if reply.is_refusal:
             return "refused"
         if self._terminal is not None and reply.finish_reason != "length":
-            answer = await self._session.call(self._terminal.name, final_message(self._terminal, reply.text))
-            nudge = answer.text or NUDGE
+            result = await self._session.call(self._terminal.name, final_message(self._terminal, reply.text))
+            nudge = result.text or NUDGE
         else:
             nudge = NUDGE
-        stop = self._wait("length" if reply.finish_reason == "length" else "no_tool_call")
+        stop = self._remind("length" if reply.finish_reason == "length" else "no_tool_call")
         if stop is None and not self._session.is_over:
-            self._say({"role": "user", "content": nudge})
+            self._add({"role": "user", "content": nudge})
         return stop
 
-    def _wait(self, reason: str) -> str | None:
+    def _remind(self, reason: str) -> str | None:
         self._idle += 1
         return reason if self._idle > self._options.nudges else None

@@ -1,7 +1,7 @@
-"""Asks an OpenAI-compatible endpoint for replies, through the `openai` package, imported on first use.
+"""Sends requests to an OpenAI-compatible endpoint, through the `openai` package, imported on first use.
 
-A request that failed in passing is sent again; what the model asked for before has run already and is part of
-the request, so no tool call is ever repeated by that.
+A request that fails temporarily is sent again. No tool call is repeated by that: earlier calls and their
+results are part of the request.
 """
 
 import json
@@ -20,21 +20,20 @@ from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
 
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
-PASSING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which the same request may work later."""
+TEMPORARY = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which the same request may succeed later."""
 LONGEST_WAIT = 60.0
-"""Seconds of one pause at most, also where the endpoint asks for more."""
+"""Most seconds of one pause, also if the endpoint requests more."""
 FIRST_WAIT = 0.5
 MOST_QUOTED = 500
-"""Characters of an endpoint's own message that an error shows."""
+"""Characters of an endpoint's message that an error shows."""
 TOO_LONG = re.compile(
     r"context_length_exceeded|(maximum|max) (context|model) ?len|context (length|window|size)"
     r"|(prompt|input)( is|s are)? too long|too many (input )?tokens"
     r"|exceeds? the (available|maximum) (context|number)",
     re.IGNORECASE,
 )
-"""How endpoints say that a conversation does not fit: OpenAI's code, and the words of vLLM, llama.cpp and
-others."""
+"""Messages of endpoints for a conversation that does not fit: OpenAI's code; vLLM, llama.cpp and others."""
 
 
 class ContextOverflowError(AgentError):
@@ -61,13 +60,8 @@ class ChatEndpoint:
     ) -> None:
         """Name an endpoint; nothing is sent yet.
 
-        Args:
-            base_url: Up to and without `/chat/completions`; what `OPENAI_BASE_URL` says by default, and
-                OpenAI's own where it says nothing.
-            api_key_env: The environment variable that has the key; endpoints that want none need none.
-            tries: How often one request is sent at most.
-            time_limit: Seconds that one try may take.
-            clock: What waits.
+        `base_url` has no `/chat/completions`; it is `OPENAI_BASE_URL`, or OpenAI's own, by default. One
+        request is sent `tries` times at most, each for `time_limit` seconds.
         """
         self.base_url = base_url or os.environ.get(BASE_URL) or None
         self._api_key_env = api_key_env
@@ -78,14 +72,11 @@ class ChatEndpoint:
         self._client: Any = None
 
     async def complete(self, body: Mapping[str, Any]) -> Any:
-        """Send a request until it is answered, and return the answer's JSON.
-
-        Args:
-            body: The request's.
+        """Send a request until it is answered, and return the response's JSON.
 
         Raises:
             ContextOverflowError: If the conversation is too long.
-            AgentError: If the endpoint refuses, or failed as often as it was tried.
+            AgentError: If the endpoint refuses, or every try failed.
             AgentSettingsError: If the `openai` package or the key is missing.
         """
         for attempt in range(1, self._tries + 1):
@@ -99,7 +90,7 @@ class ChatEndpoint:
         raise AgentSettingsError("a request is sent at least once; set tries to 1 or more")
 
     def open(self) -> Any:
-        """Make the client, which sends nothing yet, and return the `openai` package.
+        """Create the client and return the `openai` package.
 
         Raises:
             AgentSettingsError: If the package or the key is missing.
@@ -115,9 +106,9 @@ class ChatEndpoint:
             await self._client.close()
             self._client = None
 
-    def _pause(self, attempt: int, wished: float | None) -> float:
+    def _pause(self, attempt: int, requested: float | None) -> float:
         own: float = FIRST_WAIT * 2.0 ** (attempt - 1) * self._chance.uniform(0.5, 1.0)
-        return min(LONGEST_WAIT, max(own, wished or 0.0))
+        return min(LONGEST_WAIT, max(own, requested or 0.0))
 
     async def _try(self, body: Mapping[str, Any]) -> Any:
         openai = self.open()
@@ -149,11 +140,7 @@ class ChatEndpoint:
 
 
 def load_openai() -> Any:
-    """Return the `openai` package.
-
-    Raises:
-        AgentSettingsError: If it is not installed.
-    """
+    """Return the `openai` package; raises `AgentSettingsError` if it is not installed."""
     try:
         return import_module("openai")
     except ImportError as error:
@@ -165,14 +152,14 @@ def load_openai() -> Any:
 
 def _by_status(error: Any) -> Exception:
     status: int = error.status_code
-    said = " ".join(str(error.message).split())[:MOST_QUOTED]
+    message = " ".join(str(error.message).split())[:MOST_QUOTED]
     code = str(getattr(error, "code", None) or "")
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LONG.search(f"{code} {said}"):
-        return ContextOverflowError(f"the conversation does not fit into the model's context: {said}")
-    is_passing = status in PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    if is_passing and code != "insufficient_quota":
-        return _RetryableError(f"{status}: {said}", _retry_after(error.response.headers))
-    return AgentError(f"the endpoint refused with {status}: {said}")
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LONG.search(f"{code} {message}"):
+        return ContextOverflowError(f"the conversation does not fit into the model's context: {message}")
+    is_temporary = status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_temporary and code != "insufficient_quota":
+        return _RetryableError(f"{status}: {message}", _retry_after(error.response.headers))
+    return AgentError(f"the endpoint refused with {status}: {message}")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

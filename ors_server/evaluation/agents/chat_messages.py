@@ -1,7 +1,7 @@
-"""Turns messages, tools and answers into the words of the OpenAI chat API, and its replies into ours.
+"""Converts messages, tools and results to the form of the OpenAI chat API, and its replies back.
 
-The form follows OpenAI's API reference, "Create chat completion". Its tool messages hold text only, so the
-pictures of an answer go into a message of the user's that follows.
+Source: OpenAI's API reference, "Create chat completion". Its tool messages hold text only, so the images of a
+result go into a user's message that follows.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 
 from pydantic_core import from_json
 
+from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
-from ors_server.evaluation.targets import Answer
 from ors_server.wire import (
     ImageBlock,
     JSONObject,
@@ -27,31 +27,31 @@ from ors_server.wire import (
 
 ChatMessage: TypeAlias = dict[str, Any]
 NO_TEXT = "(no output)"
-"""What stands for an answer without text, which some endpoints refuse."""
+"""Replaces a result without text, which some endpoints refuse."""
 UNSEEN = "[image]"
-"""What stands for a picture where none is sent."""
+"""Replaces an image where none is sent."""
 FOLLOWING = "[image: it follows]"
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """A tool call that a model asked for."""
+    """A tool call that a model requested."""
 
     id: str
     tool: str
     arguments: JSONObject | None
-    """`None` where what it wrote is no JSON object."""
+    """`None` if the model did not write a JSON object."""
     problem: str = ""
-    """What is wrong with it, for the model."""
+    """What is wrong with the arguments, for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said to one request."""
+    """A model's reply to one request."""
 
     message: ChatMessage
-    """As the conversation goes on with it."""
+    """As the next request repeats it."""
     text: str
     calls: tuple[ChatCall, ...]
     finish_reason: str | None
@@ -61,30 +61,25 @@ class Reply:
 
 
 def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
-    """Read the body of an endpoint's answer.
+    """Read the JSON body of an endpoint's response; raises `AgentError` if it is not a chat completion.
 
-    Args:
-        body: Its JSON.
-        keeps_reasoning: Whether the model is shown its reasoning again.
-
-    Raises:
-        AgentError: If it is no chat completion.
+    `keeps_reasoning` makes the next request repeat the model's reasoning.
     """
     try:
         choice = body["choices"][0]
-        said: Mapping[str, Any] = choice["message"]
-        calls = tuple(_read_call(number, one) for number, one in enumerate(said.get("tool_calls") or ()))
-        text = _text(said.get("content"))
+        message: Mapping[str, Any] = choice["message"]
+        calls = tuple(_read_call(number, one) for number, one in enumerate(message.get("tool_calls") or ()))
+        text = _text(message.get("content"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise AgentError(f"the endpoint's answer is no chat completion: {json.dumps(body)[:300]}") from error
     usage: Mapping[str, Any] = body.get("usage") or {}
     reason: str | None = choice.get("finish_reason")
     return Reply(
-        message=_assistant(said, text, calls, keeps_reasoning=keeps_reasoning),
+        message=_assistant(message, text, calls, keeps_reasoning=keeps_reasoning),
         text=text,
         calls=calls,
         finish_reason=reason,
-        is_refusal=reason == "content_filter" or bool(said.get("refusal")),
+        is_refusal=reason == "content_filter" or bool(message.get("refusal")),
         tokens_in=usage.get("prompt_tokens"),
         tokens_out=usage.get("completion_tokens"),
     )
@@ -116,7 +111,7 @@ def _text(content: Any) -> str:
 
 
 def _assistant(
-    said: Mapping[str, Any], text: str, calls: Sequence[ChatCall], *, keeps_reasoning: bool
+    given: Mapping[str, Any], text: str, calls: Sequence[ChatCall], *, keeps_reasoning: bool
 ) -> ChatMessage:
     message: ChatMessage = {"role": "assistant", "content": text or (None if calls else "")}
     if calls:
@@ -132,17 +127,13 @@ def _assistant(
             for call in calls
         ]
     for name in ("reasoning_content", "reasoning", "reasoning_details"):
-        if keeps_reasoning and said.get(name):
-            message[name] = said[name]
+        if keeps_reasoning and given.get(name):
+            message[name] = given[name]
     return message
 
 
 def as_tools(listing: ToolListing) -> list[ChatMessage]:
-    """Announce tools to a model; the terminal one takes its last words and is not announced.
-
-    Args:
-        listing: What the session offers.
-    """
+    """Return the tools for a model, without the terminal one, which receives its last message."""
     return [_tool(spec) for spec in listing.tools]
 
 
@@ -153,25 +144,15 @@ def _tool(spec: ToolSpec) -> ChatMessage:
 
 
 def as_chat(messages: Sequence[Message], *, images: bool = True) -> list[ChatMessage]:
-    """Turn a prompt into a conversation.
-
-    Args:
-        messages: The prompt.
-        images: Whether the model sees pictures.
-    """
-    return [said for message in messages for said in _message(message, images=images)]
+    """Return a prompt as a conversation, with or without its images."""
+    return [one for message in messages for one in _message(message, images=images)]
 
 
-def as_results(calls: Sequence[tuple[str, Answer]], *, images: bool = True) -> list[ChatMessage]:
-    """Tell a model what its calls came to.
-
-    Args:
-        calls: Pairs of the call's id and the answer, in order.
-        images: Whether the model sees pictures.
-    """
-    told = [_result(call_id, answer.blocks, images=images) for call_id, answer in calls]
-    shown = [block for _, answer in calls for block in answer.blocks if isinstance(block, ImageBlock)]
-    return [*told, *_pictures(shown, images=images)]
+def as_results(results: Sequence[CallResult], *, images: bool = True) -> list[ChatMessage]:
+    """Return the results of calls for a model, in order, with or without their images."""
+    messages = [_result(one.call_id, one.blocks, images=images) for one in results]
+    shown = [block for one in results for block in one.blocks if isinstance(block, ImageBlock)]
+    return [*messages, *_pictures(shown, images=images)]
 
 
 def _message(message: Message, *, images: bool) -> list[ChatMessage]:
@@ -179,20 +160,20 @@ def _message(message: Message, *, images: bool) -> list[ChatMessage]:
         return [_recorded(message.blocks)]
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     rest = [block for block in message.blocks if isinstance(block, TextBlock | ImageBlock)]
-    told = [_result(block.tool_call_id, block.blocks, images=images) for block in results]
+    messages = [_result(block.tool_call_id, block.blocks, images=images) for block in results]
     pictures = [one for block in results for one in block.blocks if isinstance(one, ImageBlock)]
-    told += _pictures(pictures, images=images)
+    messages += _pictures(pictures, images=images)
     if message.role == "system":
         return [{"role": "system", "content": _joined(rest, UNSEEN)}]
-    return [*told, {"role": "user", "content": _content(rest, images=images)}] if rest else told
+    return [*messages, {"role": "user", "content": _content(rest, images=images)}] if rest else messages
 
 
 def _recorded(blocks: Sequence[MessageBlock]) -> ChatMessage:
-    said = [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
+    content = [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
     calls = [
         ChatCall(block.id, block.name, block.input) for block in blocks if isinstance(block, ToolCallBlock)
     ]
-    return _assistant({}, _joined(said, UNSEEN), calls, keeps_reasoning=False)
+    return _assistant({}, _joined(content, UNSEEN), calls, keeps_reasoning=False)
 
 
 def _result(call_id: str, blocks: Sequence[TextBlock | ImageBlock], *, images: bool) -> ChatMessage:
@@ -222,11 +203,7 @@ def _picture(block: ImageBlock) -> ChatMessage:
 
 
 def for_reading(message: ChatMessage) -> str:
-    """Return a message as one line of JSON for people: pictures are left out.
-
-    Args:
-        message: Of a conversation.
-    """
+    """Return a message as one line of JSON for readers, without images."""
     content: Any = message.get("content")
     if not isinstance(content, str | None):
         parts: list[Any] = content

@@ -1,6 +1,6 @@
-"""Any MCP host that is started by a command line: it is handed the URL of the episode and left to play.
+"""A program that speaks MCP as an agent: it receives the URL of the episode.
 
-The program belongs to whoever evaluates and runs with their rights; what it does beside playing is theirs.
+The program is not sandboxed; it runs with the rights of this process.
 """
 
 import os
@@ -23,21 +23,21 @@ from ors_server.wire import JSONObject
 
 URL_VARIABLE = "ORS_AGENT_URL"
 LOOK_SECONDS = 0.25
-"""Between two looks whether the episode is over."""
+"""Seconds between two checks whether the episode is over."""
 GRACE_SECONDS = 10.0
-"""For the program to exit by itself once the episode is over."""
+"""Seconds for the program to exit by itself after the episode's end."""
 STOP_SECONDS = 5.0
-"""Between asking the program's processes to end and killing them."""
+"""Seconds between SIGTERM and SIGKILL."""
 LAST_WORDS_SECONDS = 1.0
-"""For the output to end after the program did; what it started may hold it open."""
+"""Seconds for the output to end after the program; a process that it started may hold it open."""
 MOST_OUTPUT = 256 * 1024
 """Bytes at the end of the program's output that are kept."""
 
 
 class CommandAgent:
-    """A program per attempt.
+    """One program per attempt.
 
-    In its words `{url}`, `{prompt}`, `{split}`, `{index}`, `{attempt}` and `{seed}` are replaced; there is no
+    `{url}`, `{prompt}`, `{split}`, `{index}`, `{attempt}` and `{seed}` are replaced in its words; there is no
     shell. The variable `ORS_AGENT_URL` has the URL too.
     """
 
@@ -52,14 +52,9 @@ class CommandAgent:
         stop: float = STOP_SECONDS,
         clock: Clock | None = None,
     ) -> None:
-        """Take a command line.
+        """Split a command line into words, as a shell does, without expansions.
 
-        Args:
-            command: As in a shell, but for its expansions.
-            name: What the record calls it; the program's name by default.
-            grace: Seconds for the program to exit by itself once the episode is over.
-            stop: Seconds between asking its processes to end and killing them.
-            clock: The source of time.
+        `grace` and `stop` are in seconds, as `GRACE_SECONDS` and `STOP_SECONDS`.
 
         Raises:
             AgentSettingsError: If there is no program in it.
@@ -81,14 +76,7 @@ class CommandAgent:
         return {"kind": "command", "name": self._name, "command": self._command}
 
     async def check(self, target: Target) -> None:
-        """Refuse to begin without the program.
-
-        Args:
-            target: Where the run is to be played.
-
-        Raises:
-            AgentSettingsError: If there is no such program.
-        """
+        """Raise `AgentSettingsError` if the program is not there."""
         del target
         program = self._words[0]
         if "{" not in program and shutil.which(program) is None:
@@ -128,7 +116,7 @@ class CommandAgent:
         raise AgentError(f"{self._name} ended with status {status} while the episode was not over")
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Close nothing."""
 
     async def _prompt(self, session: AgentSession) -> str:
         return await session.prompt() if any("{prompt}" in word for word in self._words) else ""
@@ -145,7 +133,7 @@ class CommandAgent:
         return [_replaced(word, known) for word in self._words]
 
     async def _wait(self, process: Process, session: AgentSession, tail: "_Tail") -> int | None:
-        """Return the program's status, or `None` if it went on after the end of the episode."""
+        """Return the program's status; `None` if it still ran after the episode's end."""
         async with anyio.create_task_group() as group:
             if process.stdout is not None:
                 group.start_soon(tail.read, process.stdout)
@@ -164,7 +152,7 @@ class CommandAgent:
         scope.cancel()
 
     async def _stop(self, process: Process) -> None:
-        """End every process of the program's group; they may outlive it."""
+        """End every process of the program's group, which may outlive it."""
         _signal(process.pid, signal.SIGTERM)
         with anyio.move_on_after(self._stop_seconds):
             await process.wait()
@@ -173,7 +161,7 @@ class CommandAgent:
 
 
 class _Tail:
-    """The end of an output, in bounded memory."""
+    """The last part of an output."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -194,7 +182,7 @@ class _Tail:
 
 
 def _replaced(word: str, known: Mapping[str, str]) -> str:
-    """Replace each name once, so that what one brings in is not searched for others."""
+    """Replace each name once; replaced text is not searched again."""
     found = ((word.find(name), name) for name in known)
     first = min(((at, name) for at, name in found if at >= 0), default=None)
     if first is None:

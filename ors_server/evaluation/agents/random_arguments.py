@@ -1,4 +1,4 @@
-"""Draws arguments that a JSON Schema allows, from a source of chance; simple, bounded, not exhaustive."""
+"""Draws random arguments that a JSON Schema allows; simple and bounded, not for every schema."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,24 +8,19 @@ from typing import Any, cast
 from ors_server.wire import JSONObject
 
 DEEPEST = 8
-"""Levels of nesting below which only what is required is drawn, and lists are as short as they may be."""
+"""Levels of nesting below which only required parts are drawn, and the shortest lists."""
 MOST_ITEMS = 3
 LONGEST = 12
-"""Characters of a drawn text, where the schema does not ask for more."""
+"""Characters of a text, if the schema does not require more."""
 REACH = 100
-"""Numbers are drawn between minus and plus this, as far as the schema allows."""
+"""Numbers are drawn from [-100, 100], as far as the schema allows."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 .,-"
 
 Schema = Mapping[str, Any]
 
 
 def draw_arguments(schema: JSONObject | None, rng: Random) -> JSONObject:
-    """Draw a tool's arguments: all that is required, and each optional one every other time.
-
-    Args:
-        schema: The tool's; `None` for a tool without parameters.
-        rng: The source of chance: the same one gives the same arguments.
-    """
+    """Draw a tool's arguments: all required ones, and each optional one every other time."""
     if schema is None:
         return {}
     drawn = _ArgumentSource(rng, schema.get("$defs", {})).value({"type": "object", **schema}, 0)

@@ -1,4 +1,4 @@
-"""Plays what another episode recorded, call by call."""
+"""Repeats the calls of a recorded episode."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from ors_server.trajectory import EpisodeRecord
 from ors_server.wire import JSONObject
 
 PAGE = 200
-"""Episodes that are looked at for one attempt, the newest first."""
+"""Episodes that are searched for one attempt, the newest first."""
 
 
 class ReplayAgent:
@@ -20,27 +20,24 @@ class ReplayAgent:
     plays_outside = False
 
     def __init__(self, reader: RecordReader, place: str, run_id: str | None = None) -> None:
-        """Read a record.
+        """Keep the store, which is closed together with the agent, and its path or URL.
 
-        Args:
-            reader: The record; closed together with the agent.
-            place: Where it is, for the description.
-            run_id: Only episodes of that run count: those with the label `run`. An attempt then replays the
-                one with its own number, as far as there is one.
+        With `run_id` only episodes with this label `run` are used, and an attempt repeats the one with its
+        own number, if there is one.
         """
         self._reader = reader
         self._place = place
         self._run_id = run_id
 
     def describe(self) -> JSONObject:
-        """Return where the record is."""
+        """Return the place of the store."""
         return {"kind": "replay", "name": "replay", "record": self._place, "run": self._run_id}
 
     async def play(self, session: AgentSession) -> AgentReport:
-        """Make the recorded calls; those that were withdrawn or that the machinery failed are left out.
+        """Make the recorded calls, without those that were withdrawn or that the machinery failed.
 
         Raises:
-            AgentError: If no episode of the task is on record.
+            AgentError: If no episode of the task is in the store.
         """
         record = await self._find(session)
         steps = await self._reader.steps(record.origin.episode_id)
@@ -48,19 +45,19 @@ class ReplayAgent:
         return await make_calls(session, [(call.tool, call.arguments) for call in recorded_calls(steps)])
 
     async def aclose(self) -> None:
-        """Close the record."""
+        """Close the store."""
         await self._reader.aclose()
 
     async def _find(self, session: AgentSession) -> EpisodeRecord:
         labels = {} if self._run_id is None else {"run": self._run_id}
-        wanted = EpisodeFilter(
+        filter_ = EpisodeFilter(
             environment=session.environment,
             split=session.split,
             index=session.index,
             labels=labels,
             closed=True,
         )
-        found = await self._reader.page(wanted, limit=PAGE)
+        found = await self._reader.page(filter_, limit=PAGE)
         chosen = _choose([one for one in found if one.summary.steps], session.attempt)
         if chosen is None:
             raise AgentError(

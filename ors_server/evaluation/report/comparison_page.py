@@ -27,20 +27,16 @@ _COLUMNS = (
 
 
 def comparison_report(comparison: RunComparison) -> str:
-    """Return the report of a comparison as a page of its own.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Return the report of a comparison as one page."""
     first, second = comparison.first[0], comparison.second[0]
     names = f"{_name(first)} and {_name(second)}"
-    *told, how = comparison_remarks(comparison)
+    *sentences, how = comparison_remarks(comparison)
     body = (
         section(
             "figures",
             "GroupFigures",
             _tiles(comparison),
-            remarks([f"{words[:1].upper()}{words[1:]}." for words in told]),
+            remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences]),
             element("div", _table(comparison), class_="card"),
         ),
         section(
@@ -88,8 +84,8 @@ def _table(comparison: RunComparison) -> Markup:
     ]
     headings = ("figure", "first", "second", "difference", "interval", "sign flips")
     found = comparison.mcnemar
-    told = "" if found is None else f" McNemar, exact: {chance(found.p)}."
-    return plain_table(headings, rows, f"Over the matched tasks.{told}")
+    mcnemar = "" if found is None else f" McNemar, exact: {chance(found.p)}."
+    return plain_table(headings, rows, f"Over the matched tasks.{mcnemar}")
 
 
 def _tasks(comparison: RunComparison) -> Markup:

@@ -13,7 +13,7 @@ from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 
 SQUARE = Frame(height=400)
 _GRID = 30
-"""Returns of both runs are drawn at so many places in each direction, where there are many tasks."""
+"""Places in each direction at which the returns of many tasks are drawn."""
 _SHARES = (("wins", "success", "better"), ("ties", "other", "alike"), ("losses", "error", "worse"))
 
 
@@ -24,11 +24,7 @@ class _Bar:
 
 
 def differences(comparison: RunComparison) -> Plot:
-    """Draw how much each task's mean return changed, from the greatest gain to the greatest loss.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Draw the change of each task's mean return, from the greatest gain to the greatest loss."""
     changes = sorted(comparison.tasks, key=lambda one: (-one.difference, one.split, one.index))
     bars = _bars(changes)
     overall = comparison.figures["reward"]
@@ -83,11 +79,7 @@ def _words(one: TaskChange) -> str:
 
 
 def both_returns(comparison: RunComparison) -> Plot:
-    """Draw each task where its mean returns in both runs put it; more tasks at a place make a larger mark.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Draw each task at its mean returns in both runs; more tasks at a place make a larger mark."""
     means = [value for one in comparison.tasks for value in (one.first, one.second)]
     low, high = widened(min(means), max(means))
     drawing = Drawing((low, high), (low, high), SQUARE)
@@ -129,19 +121,15 @@ def _place(one: TaskChange, low: float, high: float, *, is_coarse: bool) -> tupl
 
 
 def record(comparison: RunComparison) -> Plot:
-    """Draw at how many tasks the second run does better, alike and worse.
-
-    Args:
-        comparison: The comparison.
-    """
+    """Draw the numbers of tasks at which the second run does better, equally and worse."""
     frame = Frame(height=16 + 34 * len(_SHARES), left=80, right=110, top=8, bottom=8)
     drawing = Drawing((0.0, float(comparison.matched)), (0.0, float(len(_SHARES))), frame)
     rows: list[tuple[str, ...]] = []
     for place, (name, style, words) in enumerate(_SHARES):
         count: int = getattr(comparison.record, name)
         top = len(_SHARES) - place - 0.2
-        told = f"{count_of(count, 'task')} {words}, {100 * count / comparison.matched:.1f} %"
-        drawing.bar((0, count), (top - 0.6, top), told, style)
+        title = f"{count_of(count, 'task')} {words}, {100 * count / comparison.matched:.1f} %"
+        drawing.bar((0, count), (top - 0.6, top), title, style)
         middle = drawing.at_y(top - 0.3) + 4
         drawing.text(frame.left - 10, middle, words, "name end")
         drawing.text(drawing.at_x(count) + 8, middle, f"{count:,}", "tick")
@@ -157,12 +145,7 @@ def record(comparison: RunComparison) -> Plot:
 
 
 def zero_bar(name: str, found: FigureDifference) -> Markup:
-    """Draw a difference and its interval beside 0.
-
-    Args:
-        name: Id of the drawing.
-        found: The difference.
-    """
+    """Draw a difference and its interval around 0."""
     ends = (
         (found.difference, 0.0) if found.interval is None else (found.interval.low, found.interval.high, 0.0)
     )

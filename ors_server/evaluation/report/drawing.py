@@ -1,7 +1,8 @@
-"""A coordinate system to draw in: scales, axes, and the marks that stand for data, as SVG.
+"""Draws scales, axes and marks of data as SVG.
 
-Colours and type come from the page's style sheet by class, so that one drawing serves a light and a dark
-page. Each mark of data says what it stands for, in a `title`.
+Colours and fonts come from the page's style sheet by class (`style`), for light and dark pages. Each mark of
+data has a `title` with its value. Parameters named `x`, `y`, `low` and `high` are in data units, unless a
+docstring says otherwise.
 """
 
 import math
@@ -21,7 +22,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The size of a drawing and the room that it leaves for its axes, in units of its own."""
+    """The size of a drawing and its margins for the axes, in its own units."""
 
     width: float = 560
     height: float = 262
@@ -41,17 +42,11 @@ class Frame:
         return self.width - self.right
 
 
-def ticks(low: float, high: float, wanted: int = _TICKS) -> list[float]:
-    """Return round numbers that lie in a range, about as many as wanted.
-
-    Args:
-        low: Its lower end.
-        high: Its upper end, not below.
-        wanted: How many.
-    """
+def ticks(low: float, high: float, count: int = _TICKS) -> list[float]:
+    """Return about `count` round numbers in a range."""
     if high - low <= max(_TINY, 1e-12 * max(abs(low), abs(high))):
         return [low]
-    rough = (high - low) / wanted
+    rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in _STEPS if power * factor >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -59,12 +54,7 @@ def ticks(low: float, high: float, wanted: int = _TICKS) -> list[float]:
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
-    """Return a range that is no point and whose ends are round.
-
-    Args:
-        low: The least value.
-        high: The greatest.
-    """
+    """Return a range around two values, with round ends and never a point."""
     if high - low <= 1e-9 * max(1.0, abs(low), abs(high)):
         return low - 0.5, high + 0.5
     step = ticks(low, high)[:2]
@@ -72,19 +62,13 @@ def widened(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / size + 1e-9) * size, math.ceil(high / size - 1e-9) * size
 
 
-def apart(wanted: Sequence[float], gap: float, end: float) -> list[float]:
-    """Return places as near as possible to the wanted ones, none nearer to another than a gap.
-
-    Args:
-        wanted: In order of their labels.
-        gap: Least distance.
-        end: Greatest place.
-    """
-    order = sorted(range(len(wanted)), key=lambda at: (wanted[at], at))
-    found = list(wanted)
+def apart(places: Sequence[float], gap: float, end: float) -> list[float]:
+    """Return places near the given ones, up to `end`, at least `gap` apart, in their order."""
+    order = sorted(range(len(places)), key=lambda at: (places[at], at))
+    found = list(places)
     highest = end
     for at in reversed(order):
-        found[at] = highest = min(wanted[at], highest)
+        found[at] = highest = min(places[at], highest)
         highest -= gap
     return found
 
@@ -101,20 +85,12 @@ class Drawing:
     parts: list[Markup] = field(default_factory=list[Markup])
 
     def at_x(self, value: float) -> float:
-        """Return where a value is, from the left.
-
-        Args:
-            value: In data units.
-        """
+        """Return the distance of a value from the left, in the drawing's units."""
         low, high = self.x
         return self.frame.left + (value - low) / (high - low) * (self.frame.end - self.frame.left)
 
     def at_y(self, value: float) -> float:
-        """Return where a value is, from the top.
-
-        Args:
-            value: In data units.
-        """
+        """Return the distance of a value from the top, in the drawing's units."""
         low, high = self.y
         return self.frame.floor - (value - low) / (high - low) * (self.frame.floor - self.frame.top)
 
@@ -127,15 +103,7 @@ class Drawing:
         y_ticks: Sequence[float] | None = None,
         spell_y: Callable[[float], str] = number,
     ) -> None:
-        """Draw lines at round values of y, and name round values on both axes.
-
-        Args:
-            x_label: What is from left to right.
-            y_label: What is from bottom to top.
-            x_ticks: Values of x to name; round ones by default.
-            y_ticks: Values of y to name; round ones by default.
-            spell_y: How a value of y is spelled.
-        """
+        """Draw lines at values of y, and label values on both axes; round values by default."""
         frame = self.frame
         for value in ticks(*self.y) if y_ticks is None else y_ticks:
             y = self.at_y(value)
@@ -150,25 +118,11 @@ class Drawing:
         self.text(frame.left, frame.top - 14, y_label, "label")
 
     def text(self, x: float, y: float, words: str, style: str) -> None:
-        """Write words, in the drawing's own units.
-
-        Args:
-            x: From the left.
-            y: From the top.
-            words: What.
-            style: Classes.
-        """
+        """Write words at a place in the drawing's own units."""
         self.parts.append(element("text", words, x=x, y=y, class_=style))
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], title: str, style: str) -> None:
-        """Draw a rectangle that stands for data.
-
-        Args:
-            x: Where it begins and ends, in data units.
-            y: Likewise; in any order.
-            title: What it stands for.
-            style: Classes.
-        """
+        """Draw a rectangle of data; `y` in any order."""
         left, right = self.at_x(x[0]), self.at_x(x[1])
         gap = 1.0 if right - left > 4 else 0.0  # noqa: PLR2004  (thinner ones touch each other)
         top, bottom = sorted((self.at_y(y[0]), self.at_y(y[1])))
@@ -185,29 +139,14 @@ class Drawing:
         )
 
     def dot(self, x: float, y: float, title: str, style: str, radius: float = 3.5) -> None:
-        """Draw a point that stands for data.
-
-        Args:
-            x: In data units.
-            y: In data units.
-            title: What it stands for.
-            style: Classes.
-            radius: In the drawing's units.
-        """
+        """Draw a point of data; `radius` in the drawing's units."""
         title_ = element("title", title)
         self.parts.append(
             element("circle", title_, cx=self.at_x(x), cy=self.at_y(y), r=radius, class_=f"mark {style}")
         )
 
     def whisker(self, x: float, low: float, high: float, style: str = "whisker") -> None:
-        """Draw a vertical line from one value to another.
-
-        Args:
-            x: In data units.
-            low: In data units; what lies outside the scale is cut off, and marked by an arrow.
-            high: Likewise.
-            style: Classes.
-        """
+        """Draw a vertical line; an arrow marks an end beyond the scale."""
         bottom, top = (self.at_y(min(max(value, self.y[0]), self.y[1])) for value in (low, high))
         at = self.at_x(x)
         self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_=style))
@@ -217,13 +156,7 @@ class Drawing:
             self._arrow(at, top, (0, -ARROW), f"goes on up to {number(high)}")
 
     def extent(self, low: float, high: float, y: float) -> None:
-        """Draw a horizontal line from one value to another.
-
-        Args:
-            low: In data units; what lies outside the scale is cut off, and marked by an arrow.
-            high: Likewise.
-            y: From the top, in the drawing's own units.
-        """
+        """Draw a horizontal line at `y` in the drawing's units; an arrow marks an end beyond the scale."""
         left, right = (self.at_x(min(max(value, self.x[0]), self.x[1])) for value in (low, high))
         self.parts.append(element("line", x1=left, x2=max(right, left + 1), y1=y, y2=y, class_="extent"))
         if low < self.x[0]:
@@ -232,7 +165,7 @@ class Drawing:
             self._arrow(right, y, (ARROW, 0), f"goes on up to {number(high)}")
 
     def _arrow(self, x: float, y: float, to: tuple[float, float], title: str) -> None:
-        """Mark an end that is cut off by an arrow that points out of the drawing."""
+        """Draw an arrow that points out of the drawing."""
         along, across = to, (to[1] * 0.7, to[0] * 0.7)
         corners = (
             (x + along[0], y + along[1]),
@@ -243,34 +176,18 @@ class Drawing:
         self.parts.append(element("polygon", element("title", title), points=points, class_="mark clipped"))
 
     def level(self, y: float, words: str, style: str = "level") -> None:
-        """Draw a line from left to right, and say what it is.
-
-        Args:
-            y: In data units.
-            words: What it is.
-            style: Classes.
-        """
+        """Draw a labelled line from left to right."""
         at, frame = self.at_y(y), self.frame
         self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=at, y2=at, class_=style))
         if words:
             self.text(frame.end, at - 5, words, "note end")
 
     def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
-        """Draw a line through points.
-
-        Args:
-            points: In data units, from left to right.
-            style: Classes.
-        """
+        """Draw a line through points, from left to right."""
         self.parts.append(element("path", d=self._path(points), class_=f"line {style}"))
 
     def band(self, points: Sequence[tuple[float, float, float]], style: str = "band") -> None:
-        """Fill what lies between two lines.
-
-        Args:
-            points: x, lower y, upper y, in data units, from left to right; cut off at the scale's ends.
-            style: Classes.
-        """
+        """Fill the area between two lines, given as (x, lower y, upper y) from left to right."""
         low, high = self.y
         upper = [(x, min(top, high)) for x, _, top in points]
         lower = [(x, max(bottom, low)) for x, bottom, _ in reversed(points)]
@@ -280,12 +197,7 @@ class Drawing:
         return "M" + "L".join(f"{self.at_x(x):.1f} {self.at_y(y):.1f}" for x, y in points)
 
     def render(self, name: str, title: str) -> Markup:
-        """Return the drawing.
-
-        Args:
-            name: An id that nothing else on the page has.
-            title: What it shows, for those who cannot see it.
-        """
+        """Return the drawing; `name` is its id on the page."""
         return element(
             "svg",
             element("title", title, id=f"{name}-title"),

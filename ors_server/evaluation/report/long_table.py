@@ -1,4 +1,4 @@
-"""Long tables of a report: all rows as data for its script, and the first ones as read without it."""
+"""Long tables of a report: all rows as data for the page's script, the first ones as HTML too."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from ors_server.evaluation.number_format import NOTHING, number
 from ors_server.evaluation.report.markup import Markup, element, join
 
 PAGE = 50
-"""Rows that are there without a script; with one, rows of a page."""
+"""Rows without the script; with it, rows of a page."""
 MAX_ROWS = 20_000
-"""Rows that a report holds, so that its size is bounded."""
+"""Most rows of a report."""
 MAX_TEXT = 300
-"""Characters of a text that a report holds."""
+"""Most characters of a text."""
 _MAX_CHOICES = 1_000
 _FINE = 10
 """Significant digits of a number in the data."""
@@ -28,7 +28,7 @@ class Column:
     kind: str = "plain"
     """How it looks: `plain`, `number`, `text` (long), `mono`, `badge`, or `link` (an id of the page)."""
     in_id: bool = False
-    """Whether it is part of what names a row."""
+    """Whether it is part of the row's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,14 @@ class LongTable:
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Cell]]
     anchor: str
-    """What an id of a row begins with."""
+    """Beginning of each row's id."""
     link: str = ""
-    """What a link in the first column begins with; without links by default."""
+    """Beginning of links in the first column; no links by default."""
     filter_by: str | None = None
-    """Column that has a list of its values to choose from."""
+    """Column with a list of its values to choose from."""
 
     def render(self, *, known: int) -> Markup:
-        """Return the table with its tools and its data.
-
-        Args:
-            known: How many rows there are in all; at most `MAX_ROWS` of them are in the table.
-        """
+        """Return the table with its controls and data; `known` is the number of all rows."""
         return element(
             "div",
             self._tools(),
@@ -139,32 +135,18 @@ class LongTable:
 
 
 def as_data(value: object) -> Markup:
-    """Return JSON that cannot end the element that it stands in.
-
-    Args:
-        value: A JSON value.
-    """
+    """Return JSON that cannot end the element around it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def cut(text: str | None) -> str | None:
-    """Return a text that is not too long.
-
-    Args:
-        text: Of any length.
-    """
+    """Return a text with at most `MAX_TEXT` characters."""
     return text if text is None or len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Markup:
-    """Return a short table.
-
-    Args:
-        headings: Of its columns.
-        rows: Spelled.
-        caption: What it shows; without one by default.
-    """
+    """Return a short table."""
     body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
     heads = (element("th", heading, scope="col") for heading in headings)
     above = element("caption", caption) if caption else Markup("")
@@ -187,7 +169,7 @@ def _brief(cell: Cell) -> Cell:
 
 
 def _choices(cells: Sequence[Cell]) -> list[str] | None:
-    """Return the different texts of a column that repeats itself; `None` of another one."""
+    """Return the different texts of a column with many repeats; `None` for other columns."""
     texts = [cell for cell in cells if isinstance(cell, str)]
     known = list(dict.fromkeys(texts))
     return known if texts and len(known) <= min(_MAX_CHOICES, max(1, len(texts) // 2)) else None

@@ -1,14 +1,14 @@
-"""Elements of pages and drawings; every text and every attribute is escaped where it is put in."""
+"""Elements of pages and drawings; every text and attribute is escaped."""
 
 from collections.abc import Iterable
 from html import escape
 
 VOID = frozenset({"meta", "link", "input", "br"})
-"""Elements that have no end."""
+"""Elements without an end tag."""
 
 
 class Markup(str):
-    """Text that is markup already, and is not escaped again."""
+    """Text that is markup already and is not escaped."""
 
     __slots__ = ()
 
@@ -16,11 +16,8 @@ class Markup(str):
 def element(name: str, /, *content: str, **attributes: str | float | None) -> Markup:
     """Return an element.
 
-    Args:
-        name: Of the element.
-        content: What is in it: `Markup` as it is, other text escaped.
-        attributes: By name; an underscore at the end is taken off (`class_`), others become hyphens; those
-            that are `None` are left out.
+    In attribute names an underscore at the end is removed (`class_`) and others become hyphens; `None` omits
+    an attribute.
     """
     spelled = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_spell(value))}"'
@@ -33,11 +30,7 @@ def element(name: str, /, *content: str, **attributes: str | float | None) -> Ma
 
 
 def join(content: Iterable[str]) -> Markup:
-    """Return pieces one after another.
-
-    Args:
-        content: `Markup` as it is, other text escaped.
-    """
+    """Join pieces: `Markup` as it is, other text escaped."""
     return Markup("".join(piece if isinstance(piece, Markup) else escape(piece) for piece in content))
 
 

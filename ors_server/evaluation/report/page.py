@@ -15,7 +15,7 @@ from ors_server.evaluation.number_format import (
     number,
     percent,
 )
-from ors_server.evaluation.planning import WISH
+from ors_server.evaluation.planning import OPTIONS_KEY
 from ors_server.evaluation.report.long_table import (
     MAX_ROWS,
     MAX_TEXT,
@@ -39,9 +39,9 @@ from ors_server.evaluation.report.shell import document, facts, figures, header,
 from ors_server.evaluation.report.transcript_section import name_of, render_transcripts
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
-from ors_server.evaluation.summary import Amount, Estimate, Rate, RunSummary, TaskFigures
+from ors_server.evaluation.summary import Amount, Estimate, FigureOptions, Rate, RunSummary, TaskFigures
 from ors_server.evaluation.table import intervals_remark, remarks_on
-from ors_server.evaluation.task_attempts import Reader, tokens_of
+from ors_server.evaluation.task_attempts import tokens_of
 
 SECTIONS = (
     ("figures", "GroupFigures"),
@@ -80,7 +80,7 @@ _ATTEMPT_COLUMNS = (
     Column("transcript", "link"),
     Column("error", "text"),
 )
-_TOLD = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
+_OWN_LINES = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
 """Options of a run that have a line of their own."""
 _OPTIONS = {
     "tasks": "tasks",
@@ -93,37 +93,31 @@ _OPTIONS = {
     "cost": "budget of an attempt: cost",
     "seconds": "budget of an attempt: seconds",
 }
-"""What the options are called on the page."""
+"""Labels of the options on the page."""
 
 
-def run_report(summary: RunSummary, outcome: RunResults, transcripts: Sequence[Transcript] = ()) -> str:
-    """Return the report of a run as a page of its own.
-
-    Args:
-        summary: The figures.
-        outcome: What they were made from.
-        transcripts: Of attempts whose episodes are on record.
-    """
+def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[Transcript] = ()) -> str:
+    """Return the report of a run as one page."""
     first = summary.runs[0]
-    reader = Reader(summary.reading)
-    counted = [attempt for attempt in outcome.attempts if reader.counts(attempt)]
+    options = summary.reading
+    counted = [attempt for attempt in results.attempts if options.counts(attempt)]
     body = (
         section(
             "figures",
             "GroupFigures",
             _tiles(summary),
-            remarks(_remarks(summary, outcome)),
+            remarks(_remarks(summary, results)),
             _splits(summary),
             _metrics(summary),
         ),
-        section("plots", "Plots", _plots(summary, counted, reader)),
+        section("plots", "Plots", _plots(summary, counted, options)),
         section("tasks-section", "Tasks", _tasks(summary.tasks)),
         section(
             "attempts-section",
             "Attempts",
-            _attempts(outcome, reader, {name_of(one.attempt) for one in transcripts}),
+            _attempts(results, options, {name_of(one.attempt) for one in transcripts}),
         ),
-        section("transcripts", "Transcripts", render_transcripts(transcripts, len(outcome.attempts))),
+        section("transcripts", "Transcripts", render_transcripts(transcripts, len(results.attempts))),
         section("run", "Run", *map(run_facts, summary.runs)),
     )
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
@@ -136,11 +130,7 @@ def run_report(summary: RunSummary, outcome: RunResults, transcripts: Sequence[T
 
 
 def agent_name(run: Run) -> str:
-    """Return how an agent is called.
-
-    Args:
-        run: A run of it.
-    """
+    """Return the kind and name of a run's agent."""
     names = dict.fromkeys(str(run.agent[key]) for key in ("kind", "name") if run.agent.get(key))
     return " · ".join(names) or "an agent"
 
@@ -159,12 +149,12 @@ def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M}"
 
 
-def _remarks(summary: RunSummary, outcome: RunResults) -> list[str]:
+def _remarks(summary: RunSummary, results: RunResults) -> list[str]:
     stops = [
         f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
     ]
     found = [*remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget), *stops]
-    found += failure_lines(outcome.attempts, len(outcome.attempts))
+    found += failure_lines(results.attempts, len(results.attempts))
     return [f"{words[:1].upper()}{words[1:]}." for words in found]
 
 
@@ -212,8 +202,8 @@ def _rate_tile(found: Rate | None, pessimistic: Rate | None) -> Markup:
 def _counts_tile(summary: RunSummary) -> Markup:
     counts = summary.overall.counts
     parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
-    told = [f"{count:,} {words}" for count, words in parts if count]
-    return tile("Attempts that count", f"{counts.counted:,}", ", ".join(told) or f"all of {counts.planned:,}")
+    rest = [f"{count:,} {words}" for count, words in parts if count]
+    return tile("Attempts that count", f"{counts.counted:,}", ", ".join(rest) or f"all of {counts.planned:,}")
 
 
 def _amount_tile(name: str, found: Amount) -> Markup:
@@ -252,9 +242,11 @@ def _metrics(summary: RunSummary) -> Markup:
     return element("div", plain_table(("metric", "mean", "least", "greatest"), rows, caption), class_="card")
 
 
-def _plots(summary: RunSummary, counted: Sequence[Attempt], reader: Reader) -> Markup:
+def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptions) -> Markup:
     def values(of: Sequence[tuple[float | None, Attempt]]) -> list[HistogramValue]:
-        return [HistogramValue(float(value), reader.succeeded(one)) for value, one in of if value is not None]
+        return [
+            HistogramValue(float(value), options.succeeded(one)) for value, one in of if value is not None
+        ]
 
     tokens = values([(tokens_of(one), one) for one in counted])
     return figures(
@@ -294,26 +286,26 @@ def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
     return table.render(known=len(tasks))
 
 
-def _attempts(outcome: RunResults, reader: Reader, told: Collection[str]) -> Markup:
-    several = len(outcome.runs) > 1
+def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str]) -> Markup:
+    several = len(results.runs) > 1
     columns = (*_ATTEMPT_COLUMNS, Column("run", "mono", in_id=True)) if several else _ATTEMPT_COLUMNS
     rows = [
-        (*_attempt(attempt, reader, told), attempt.run_id) if several else _attempt(attempt, reader, told)
-        for attempt in outcome.attempts[:MAX_ROWS]
+        (*_attempt(attempt, options, shown), attempt.run_id) if several else _attempt(attempt, options, shown)
+        for attempt in results.attempts[:MAX_ROWS]
     ]
     title = "In the order in which they ended. `ors-server episodes show EPISODE` shows one step by step."
     table = LongTable("attempts", title.replace("`", ""), columns, rows, "attempt:", filter_by="status")
-    return table.render(known=len(outcome.attempts))
+    return table.render(known=len(results.attempts))
 
 
-def _attempt(attempt: Attempt, reader: Reader, told: Collection[str]) -> tuple[Cell, ...]:
+def _attempt(attempt: Attempt, options: FigureOptions, shown: Collection[str]) -> tuple[Cell, ...]:
     errored = attempt.status is AttemptStatus.ERRORED
     return (
         f"{attempt.split}/{attempt.index}",
         attempt.attempt,
         attempt.status.value,
         attempt.episode_return,
-        None if errored else "yes" if reader.succeeded(attempt) else "no",
+        None if errored else "yes" if options.succeeded(attempt) else "no",
         attempt.steps,
         attempt.penalties,
         tokens_of(attempt),
@@ -321,18 +313,14 @@ def _attempt(attempt: Attempt, reader: Reader, told: Collection[str]) -> tuple[C
         round(attempt.seconds, 3),
         cut(attempt.stop_reason),
         attempt.episode_id,
-        name_of(attempt) if name_of(attempt) in told else None,
+        name_of(attempt) if name_of(attempt) in shown else None,
         cut(attempt.error),
     )
 
 
 def run_facts(run: Run) -> Markup:
-    """Return what a run set out to do, and with what.
-
-    Args:
-        run: It.
-    """
-    told = [
+    """Return the plan, versions and settings of a run."""
+    plan = [
         ("Run", run.run_id),
         ("Environment", run.environment),
         ("Target", run.target),
@@ -348,22 +336,22 @@ def run_facts(run: Run) -> Markup:
         *((f"version of {name}", value) for name, value in run.versions.items()),
         *(pair for name, value in run.config.items() for pair in _setting(name, value)),
     ]
-    cards = [element("div", facts(pairs), class_="card") for pairs in (told, known) if pairs]
+    cards = [element("div", facts(pairs), class_="card") for pairs in (plan, known) if pairs]
     return element("div", *cards, class_="pair")
 
 
 def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Spell one further setting of a run; the options that `eval` was given each by its name."""
-    if name != WISH or not isinstance(value, Mapping):
+    """Yield labels and values of one setting; each option of `eval` has its own."""
+    if name != OPTIONS_KEY or not isinstance(value, Mapping):
         yield from _spread(name, value)
         return
     for option, given in cast("Mapping[str, object]", value).items():
-        if option not in _TOLD:
+        if option not in _OWN_LINES:
             yield from _spread(_OPTIONS.get(option, option), given)
 
 
 def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Spell a setting without JSON: a line for each part that has a value."""
+    """Yield labels and values of a setting's parts."""
     if isinstance(value, Mapping):
         for key, part in cast("Mapping[str, object]", value).items():
             yield from _spread(f"{name}: {key}", part)

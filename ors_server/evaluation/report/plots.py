@@ -1,4 +1,4 @@
-"""The plots of one run, each with a caption and with its data as a table for those who cannot see it."""
+"""The plots of one run, each with a caption and with its data as a table."""
 
 import math
 from collections import Counter
@@ -15,9 +15,9 @@ from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
 WIDE = Frame(width=1160, height=290, bottom=30)
 MOST_VALUES = 12
-"""Up to so many different values each has a bar of its own; of more, ranges have."""
+"""Up to this many different values each have a bar; more are put into ranges."""
 MOST_TASKS = 240
-"""Up to so many tasks each has a mark of its own; of more, a mark stands for neighbours."""
+"""Up to this many tasks each have a mark; more are put into groups of neighbours."""
 MOST_POINTS = 300
 """Points of a running mean."""
 MOST_REASONS = 8
@@ -39,10 +39,10 @@ class Plot:
     drawing: Markup
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    """The data, spelled."""
+    """The data as text."""
     is_wide: bool = False
     legend: tuple[tuple[str, str], ...] = ()
-    """Class of a colour, and what it stands for."""
+    """Class of each colour, and its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,7 @@ class HistogramValue:
 
 
 def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue]) -> Plot | None:
-    """Draw how often values occur, those of successes apart.
-
-    Args:
-        name: Id of the plot.
-        title: Its title.
-        label: What the values are.
-        values: Any number; nothing is drawn for none.
-    """
+    """Draw how often values occur, successes separately; `None` without values."""
     if not values:
         return None
     bins = _Bins.of([one.value for one in values])
@@ -73,11 +66,11 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
     rows: list[tuple[str, ...]] = []
     for (start, end, words), (successes, others) in zip(bins.bars, tallies, strict=True):
         rows.append((words, f"{successes:,}", f"{others:,}"))
-        told = f"{words}: {count_of(successes + others, 'attempt')}, {successes:,} of them successes"
+        title_ = f"{words}: {count_of(successes + others, 'attempt')}, {successes:,} of them successes"
         if successes:
-            drawing.bar((start, end), (0, successes), told, "success")
+            drawing.bar((start, end), (0, successes), title_, "success")
         if others:
-            drawing.bar((start, end), (successes, successes + others), told, "other")
+            drawing.bar((start, end), (successes, successes + others), title_, "other")
     return Plot(
         name,
         title,
@@ -91,14 +84,14 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
 
 @dataclass(frozen=True, slots=True)
 class _Bins:
-    """Where the bars of a histogram are, and which values each stands for."""
+    """The bars of a histogram."""
 
     bars: list[tuple[float, float, str]]
-    """Where each begins and ends, and what it stands for."""
+    """Beginning, end and label of each."""
     places: dict[float, int]
     """The bar of each value."""
     are_values: bool
-    """Whether each bar stands for one value, and not for a range."""
+    """Whether each bar is for one value and not for a range."""
 
     @staticmethod
     def of(values: Sequence[float]) -> "_Bins":
@@ -118,23 +111,18 @@ class _Bins:
         return _Bins(words, places, are_values=False)
 
     def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
-        """Return for each bar how many successes there are, and how many others."""
+        """Return the numbers of successes and others of each bar."""
         found = Counter((self.places[one.value], one.is_success) for one in values)
         return [(found[place, True], found[place, False]) for place in range(len(self.bars))]
 
     def ticks(self) -> list[float] | None:
-        """Return the values to name, if each of few bars stands for one."""
+        """Return the values to label, if there are few bars of one value each."""
         few = self.are_values and len(self.bars) <= MOST_VALUES // 2
         return [(low + high) / 2 for low, high, _ in self.bars] if few else None
 
 
 def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
-    """Draw the mean return of the attempts that had ended, as more and more did.
-
-    Args:
-        attempts: Those that count, in the order in which they ended; nothing is drawn for none.
-        confidence: Of the band.
-    """
+    """Draw the mean return over counted attempts in the order of their end; `None` without attempts."""
     if not attempts:
         return None
     returns = [attempt.episode_return or 0.0 for attempt in attempts]
@@ -166,14 +154,10 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
 
 
 def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, float, float, float]]:
-    """Return after each attempt: how many there were, their mean, and its band.
+    """Return (count, mean, lower end, upper end) after each attempt.
 
-    The band is made of the standard error of a mean over clustered attempts (Miller 2024, arXiv:2411.00640),
-    kept up to date by its sums over tasks: of squared totals, totals times sizes, and squared sizes.
-
-    Args:
-        attempts: With a return, in order.
-        z: Standard errors to each side.
+    The band is `z` standard errors to each side, clustered by task (Miller 2024, arXiv:2411.00640); its sums
+    over tasks (squared totals, totals times sizes, squared sizes) are updated with each attempt.
     """
     totals: dict[tuple[str, int], tuple[float, int]] = {}
     total = squares = products = sizes = 0.0
@@ -195,7 +179,7 @@ def running_means(attempts: Sequence[Attempt], z: float) -> list[tuple[float, fl
 
 
 def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[float, float, float, float]]:
-    # The very first bands say nothing and would set the scale.
+    # The first bands are so wide that they would set the scale.
     start = min(len(points) // 10, 20)
     kept = points[start:]
     if len(kept) <= MOST_POINTS:
@@ -206,7 +190,7 @@ def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class TaskMark:
-    """One mark of the plot of tasks: a task, or several that follow each other."""
+    """One mark of the plot of tasks: a task, or a group of neighbours."""
 
     mean: float
     low: float
@@ -215,11 +199,7 @@ class TaskMark:
 
 
 def returns_by_task(summary: RunSummary) -> Plot | None:
-    """Draw the mean return of each task, the best first, with its interval.
-
-    Args:
-        summary: The figures; nothing is drawn if no attempt counts.
-    """
+    """Draw the mean return of each task, the best first; `None` if no attempt counts."""
     tasks = sorted(
         (task for task in summary.tasks if task.reward is not None),
         key=lambda task: (-(task.reward or 0.0), task.split, task.index),
@@ -266,8 +246,8 @@ def _alone(task: TaskFigures) -> TaskMark:
     words = f"{task.split}/{task.index}: {number(mean)}"
     if within is None:
         return TaskMark(mean, mean, mean, f"{words} ({count_of(task.counted, 'attempt')})")
-    told = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
-    return TaskMark(mean, within.low, within.high, told)
+    described = f"{words} ({between(within)}; {count_of(task.counted, 'attempt')})"
+    return TaskMark(mean, within.low, within.high, described)
 
 
 def _together(tasks: Sequence[TaskFigures], first: int) -> TaskMark:
@@ -286,11 +266,7 @@ def _greatest(tasks: Sequence[TaskFigures]) -> float:
 
 
 def at_k(found: Sequence[AtK]) -> Plot | None:
-    """Draw what more attempts at a task gain: pass@k and pass^k over k.
-
-    Args:
-        found: By k; nothing is drawn for fewer than two.
-    """
+    """Draw pass@k and pass^k over k; `None` for fewer than two k."""
     if len(found) < 2:  # noqa: PLR2004  (a curve has two points)
         return None
     frame = Frame(right=66)
@@ -343,11 +319,7 @@ def _row_at(one: AtK) -> tuple[str, ...]:
 
 
 def stop_reasons(summary: RunSummary) -> Plot | None:
-    """Draw how many attempts ended for each reason.
-
-    Args:
-        summary: The figures; nothing is drawn without attempts.
-    """
+    """Draw the number of attempts by stop reason; `None` without attempts."""
     reasons = list(summary.overall.stop_reasons.items())
     if not reasons:
         return None
@@ -378,14 +350,7 @@ def _short(words: str, most: int = 20) -> str:
 
 
 def interval_bar(name: str, value: float, within: Interval, scale: tuple[float, float]) -> Markup:
-    """Draw a figure and its interval on a line.
-
-    Args:
-        name: Id of the drawing.
-        value: The figure.
-        within: Its interval.
-        scale: What the line's ends are.
-    """
+    """Draw a figure and its interval on a line from `scale[0]` to `scale[1]`."""
     low, high = scale
     frame = Frame(width=200, height=14, left=5, right=5, top=2, bottom=2)
     drawing = Drawing((low, high), (0.0, 1.0), frame)

@@ -1,4 +1,4 @@
-"""The page around a report: its head, with a policy that lets nothing in and nothing out, and its parts."""
+"""The frame of a report page, with a policy that forbids every request, and its parts."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,13 +14,7 @@ from ors_server.evaluation.report.plots import Plot
 def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> str:
     """Return a whole page.
 
-    The policy allows the page's own style and script by their hashes and nothing else: no request leaves it.
-
-    Args:
-        title: Of the page.
-        header: Its first part.
-        body: Its sections.
-        about: What its foot says.
+    Its policy allows the page's own style and script by their hashes, and nothing else.
     """
     style, script = asset("page.css"), asset("page.js")
     policy = "; ".join(
@@ -51,23 +45,12 @@ def document(title: str, header: Markup, body: Sequence[Markup], about: str) -> 
 
 
 def asset(name: str) -> Markup:
-    """Return a file that is part of every page.
-
-    Args:
-        name: Of the file.
-    """
+    """Return a file of this package, which is part of every page."""
     return Markup((files("ors_server.evaluation.report") / name).read_text("utf-8"))
 
 
 def header(eyebrow: str, title: str, lead: str, sections: Sequence[tuple[str, str]]) -> Markup:
-    """Return a page's first part.
-
-    Args:
-        eyebrow: What kind of page it is.
-        title: What it is about.
-        lead: One sentence on it.
-        sections: Ids and names of its parts.
-    """
+    """Return a page's header; `sections` has the ids and names of its sections."""
     return element(
         "header",
         element(
@@ -88,26 +71,12 @@ def header(eyebrow: str, title: str, lead: str, sections: Sequence[tuple[str, st
 
 
 def section(name: str, title: str, *content: Markup) -> Markup:
-    """Return a section.
-
-    Args:
-        name: Its id.
-        title: Its heading.
-        content: What is in it.
-    """
+    """Return a section."""
     return element("section", element("h2", title), *content, id=name)
 
 
 def tile(what: str, value: str, aside: str, drawing: Markup | None = None, style: str = "") -> Markup:
-    """Return a figure with what has to be known about it.
-
-    Args:
-        what: The figure's name.
-        value: The figure, spelled.
-        aside: What has to be known.
-        drawing: Its interval, drawn.
-        style: Further class of the value.
-    """
+    """Return a figure with a note and a drawing of its interval."""
     return element(
         "div",
         element("span", what, class_="what"),
@@ -119,29 +88,17 @@ def tile(what: str, value: str, aside: str, drawing: Markup | None = None, style
 
 
 def figures(plots: Sequence[Plot | None]) -> Markup:
-    """Return the plots that there are, each with its data as a table.
-
-    Args:
-        plots: Of them.
-    """
+    """Return the plots that are not `None`, each with its data as a table."""
     return element("div", *(_figure(plot) for plot in plots if plot is not None), class_="plots")
 
 
 def remarks(words: Sequence[str]) -> Markup:
-    """Return remarks that stand out; nothing for none.
-
-    Args:
-        words: One sentence each.
-    """
+    """Return a list of remarks, if there are any."""
     return element("ul", *(element("li", one) for one in words), class_="remarks") if words else Markup("")
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> Markup:
-    """Return names and what they stand for.
-
-    Args:
-        pairs: Of them.
-    """
+    """Return a list of names and values."""
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in pairs))
 
 

@@ -1,4 +1,4 @@
-"""The transcripts of a report: each closed until it is opened, all text escaped and spelled out."""
+"""The transcripts of a report, each folded; all text is escaped."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.runs import Attempt
 
 ANCHOR = "transcript:"
-"""What the id of a transcript begins with."""
+"""Beginning of a transcript's id."""
 NONE = (
     "There are none: the episodes of these attempts are not in the record that was read. "
     "`--store` names another record; `ors-server episodes show EPISODE` shows an episode of a server."
@@ -16,29 +16,20 @@ NONE = (
 
 
 def name_of(attempt: Attempt) -> str:
-    """Return the id of an attempt's transcript.
-
-    Args:
-        attempt: It.
-    """
+    """Return the id of an attempt's transcript."""
     return f"{ANCHOR}{attempt.run_id}/{attempt.split}/{attempt.index}/{attempt.attempt}"
 
 
 def render_transcripts(transcripts: Sequence[Transcript], known: int) -> Markup:
-    """Return the transcripts one below the other.
-
-    Args:
-        transcripts: In order.
-        known: Attempts in all.
-    """
+    """Return the transcripts in order; `known` is the number of all attempts."""
     if not transcripts:
         return element("p", NONE.replace("`", ""), class_="soft")
-    told = (
+    note = (
         f"{len(transcripts):,} of {count_of(known, 'attempt')}: those that failed first, then the lowest "
         f"returns. Each has at most {MOST_STEPS} steps; ors-server episodes show EPISODE shows all."
     )
     return element(
-        "div", element("p", told, class_="soft"), *map(_transcript, transcripts), class_="transcripts"
+        "div", element("p", note, class_="soft"), *map(_transcript, transcripts), class_="transcripts"
     )
 
 
@@ -67,7 +58,7 @@ def _step(step: TranscriptStep) -> tuple[Markup, ...]:
 
 
 def _pre(text: str) -> Markup:
-    """Return a text with the characters spelled out that would turn its direction."""
+    """Return a text with bidirectional control characters as escapes."""
     shown = "".join(
         f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
     )

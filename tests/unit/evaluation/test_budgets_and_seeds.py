@@ -10,7 +10,7 @@ from ors_server.evaluation.budgets import (
     RunMeter,
     UsageBudget,
 )
-from ors_server.evaluation.runs import Attempt, AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
 from ors_server.evaluation.seeds import SEEDS, seed_of
 from tests.fixtures.evaluation_plays import BEGUN
 
@@ -109,7 +109,7 @@ def test_errors_in_a_row_are_counted_and_a_success_in_between_is_a_new_beginning
     assert meter.spent(0) is None
     meter.add(ERRORED)
     assert meter.spent(0) is Limit.ERRORS
-    meter.forgive()
+    meter.forget_errors()
     assert meter.spent(0) is None
 
 
@@ -120,7 +120,7 @@ def test_bearing_no_errors_at_all_makes_no_sense():
 
 def test_a_seed_depends_on_run_split_task_and_attempt_and_on_nothing_else():
     seeds = [
-        seed_of(run, split, index, number)
+        seed_of(run, AttemptPlace(split, index, number))
         for run in (0, 1)
         for split in ("train", "test")
         for index in range(10)
@@ -128,9 +128,9 @@ def test_a_seed_depends_on_run_split_task_and_attempt_and_on_nothing_else():
     ]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < SEEDS for seed in seeds)
-    assert seed_of(7, "test", 2, 1) == seed_of(7, "test", 2, 1)
+    assert seed_of(7, AttemptPlace("test", 2, 1)) == seed_of(7, AttemptPlace("test", 2, 1))
 
 
 def test_the_seeds_stay_what_they_are():
     # The first digits of SHA-256 of "0/test/0/1"; a run that goes on relies on them.
-    assert seed_of(0, "test", 0, 1) == int("3c31e63ffd6088f4", 16) >> 11
+    assert seed_of(0, AttemptPlace("test", 0, 1)) == int("3c31e63ffd6088f4", 16) >> 11

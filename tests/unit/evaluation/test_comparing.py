@@ -5,7 +5,7 @@ import scipy.stats
 
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import COMPARISON, ComparisonError, UnmatchedTasks, compare
-from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.run_results import results_of
 from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
 
@@ -91,11 +91,11 @@ def test_single_attempts_have_no_pass_at_k_beside_the_success_rate():
 
 
 def test_what_is_not_compared_is_told():
-    first = outcome_of(
+    first = results_of(
         [make_run(4, 1)],
         [make_attempt(0), make_attempt(1), make_attempt(2, task_hash="a" * 64), make_attempt(3, 1, None)],
     )
-    second = outcome_of(
+    second = results_of(
         [make_run(5, 1, run_id="run-b")],
         [make_attempt(index, run_id="run-b") for index in (0, 2, 3, 7)],
     )
@@ -106,7 +106,7 @@ def test_what_is_not_compared_is_told():
 
 
 def test_tasks_whose_hash_nobody_knows_are_matched_by_their_place():
-    first = outcome_of([make_run(1, 1)], [make_attempt(task_hash="")])
+    first = results_of([make_run(1, 1)], [make_attempt(task_hash="")])
     assert compare(first, make_outcome([[0.0]], run_id="run-b"), QUICK).matched == 1
 
 

@@ -2,19 +2,26 @@
 
 import pytest
 
+from ors_server.client.session_summary import Summary
 from ors_server.evaluation.attempt_result import AttemptEnd, AttemptFacts, Ending, judge
 from ors_server.evaluation.budgets import Limit
 from ors_server.evaluation.runs import AttemptStatus
-from ors_server.evaluation.targets import EpisodeFigures
 from tests.fixtures.evaluation_plays import BEGUN
 
-STORY = AttemptFacts("run-1", "guessing", "test", 2, "ab", 1, 5, BEGUN, 0.5, "ep", "se", None, None, None)
-PAID = EpisodeFigures(1.0, steps=3, last_reward=1.0, stop_reason="completed")
-LEFT = EpisodeFigures(0.25, steps=1, last_reward=0.25, stop_reason="deleted")
+FACTS = AttemptFacts("run-1", "guessing", "test", 2, "ab", 1, 5, BEGUN, 0.5, "ep", "se", None, None, None)
 
 
-def judged(ending=None, figures=PAID, success_at=1.0, **standing):
-    return judge(STORY, AttemptEnd(ending or Ending("completed"), figures, **standing), success_at)
+def figures_of(episode_return, steps=0, **known):
+    known = {"phase": "finished", "session_id": "se", "environment": "guessing", **known}
+    return Summary(steps=steps, episode_return=episode_return, **known)
+
+
+PAID = figures_of(1.0, steps=3, last_reward=1.0, stop_reason="completed")
+LEFT = figures_of(0.25, steps=1, last_reward=0.25, stop_reason="deleted")
+
+
+def judged(ending=None, summary=PAID, success_at=1.0, **standing):
+    return judge(FACTS, AttemptEnd(ending or Ending("completed"), summary, **standing), success_at)
 
 
 def test_the_server_s_return_counts():
@@ -41,7 +48,7 @@ def test_success_is_a_return_that_reaches_the_threshold(success_at, success):
 
 
 def test_where_only_the_client_saw_the_rewards_its_sum_counts():
-    attempt = judged(figures=EpisodeFigures(None), own_sum=0.5, own_last=0.5, own_steps=4, is_over=True)
+    attempt = judged(summary=None, own_sum=0.5, own_last=0.5, own_steps=4, is_over=True)
     assert (attempt.episode_return, attempt.last_reward, attempt.steps) == (0.5, 0.5, 4)
     assert (attempt.finished, attempt.stop_reason) == (True, "completed")
 
@@ -52,25 +59,25 @@ def test_where_only_the_client_saw_the_rewards_its_sum_counts():
         pytest.param({"own_sum": 0.5}, "add up to 0.5, but the server's return is 1.0", id="sums differ"),
         pytest.param({"ending": Ending.failed("no luck")}, "no luck", id="the agent failed"),
         pytest.param(
-            {"figures": EpisodeFigures(0.0, steps=1, stop_reason="failed")},
+            {"summary": figures_of(0.0, steps=1, stop_reason="failed")},
             "failed at the server",
             id="failed",
         ),
-        pytest.param({"figures": EpisodeFigures(0.0, stop_reason="expired")}, "expired", id="expired"),
+        pytest.param({"summary": figures_of(0.0, stop_reason="expired")}, "expired", id="expired"),
         pytest.param(
-            {"figures": EpisodeFigures(0.0, steps=4, failed_steps=1)},
+            {"summary": figures_of(0.0, steps=4, failed_steps=1)},
             "failed in 1 of 4 calls",
             id="a tool failed",
         ),
-        pytest.param({"figures": None}, "nobody knows the return", id="nobody knows"),
+        pytest.param({"summary": None}, "the return is not known", id="not known"),
         pytest.param(
-            {"figures": EpisodeFigures(0.0, steps=1, stop_reason="completed")},
+            {"summary": figures_of(0.0, steps=1, stop_reason="completed")},
             "could not be graded",
             id="nothing was judged",
         ),
         pytest.param({"is_unjudged": True}, "could not be graded", id="the end was not judged"),
         pytest.param(
-            {"figures": EpisodeFigures(None), "own_sum": 0.0, "is_over": True},
+            {"summary": None, "own_sum": 0.0, "is_over": True},
             "could not be graded",
             id="nothing was judged, and only the client knows",
         ),
@@ -84,7 +91,7 @@ def test_a_return_that_cannot_be_believed_is_an_error_and_no_number(standing, re
 
 
 def test_sums_in_another_order_agree():
-    assert judged(figures=EpisodeFigures(0.1 + 0.2 + 0.3, last_reward=0.3), own_sum=0.6).error is None
+    assert judged(summary=figures_of(0.1 + 0.2 + 0.3, last_reward=0.3), own_sum=0.6).error is None
 
 
 def test_a_budget_that_is_spent_leaves_the_return_as_it_is():
@@ -107,14 +114,14 @@ def test_an_episode_that_ended_just_in_time_is_not_over_its_budget():
     ],
 )
 def test_a_step_limit_that_stands_for_a_budget_is_told_from_the_environment_s(steps, own_limit, status):
-    figures = EpisodeFigures(0.0, steps=steps, stop_reason="step_limit")
-    attempt = judged(figures=figures, own_step_limit=own_limit)
+    summary = figures_of(0.0, steps=steps, stop_reason="step_limit")
+    attempt = judged(summary=summary, own_step_limit=own_limit)
     assert attempt.status is status
     assert attempt.finished is True
 
 
 def test_an_episode_may_be_over_by_a_limit_without_any_reward():
-    attempt = judged(figures=EpisodeFigures(0.0, steps=5, stop_reason="time_limit"))
+    attempt = judged(summary=figures_of(0.0, steps=5, stop_reason="time_limit"))
     assert (attempt.status, attempt.stop_reason, attempt.last_reward) == (
         AttemptStatus.DONE,
         "time_limit",
@@ -123,7 +130,7 @@ def test_an_episode_may_be_over_by_a_limit_without_any_reward():
 
 
 def test_what_failed_first_is_what_is_told():
-    figures = EpisodeFigures(0.0, steps=2, failed_steps=1, stop_reason="failed")
-    attempt = judged(Ending.failed("the tool broke"), figures)
+    summary = figures_of(0.0, steps=2, failed_steps=1, stop_reason="failed")
+    attempt = judged(Ending.failed("the tool broke"), summary)
     assert (attempt.error, attempt.stop_reason) == ("the tool broke", "error")
     assert attempt.steps == 2

@@ -76,7 +76,7 @@ def test_half_a_line_is_passed_over_and_cut_off_by_whoever_goes_on(tmp_path):
     folder.begin(make_run())
     with folder:
         folder.append(DONE)
-        with pytest.raises(RecordError, match="somebody else"), RunFolder(tmp_path):
+        with pytest.raises(RecordError, match="another process"), RunFolder(tmp_path):
             pass
     lines = tmp_path / "attempts.jsonl"
     whole = lines.read_bytes()
@@ -95,7 +95,7 @@ def test_a_line_that_is_no_attempt_is_named(tmp_path):
 
 def test_a_folder_that_holds_a_run_takes_no_other(tmp_path):
     RunFolder(tmp_path).begin(make_run())
-    with pytest.raises(RecordError, match="go on with it"):
+    with pytest.raises(RecordError, match="resume it"):
         RunFolder(tmp_path).begin(make_run(run_id="run-2"))
     assert read_run(tmp_path).run_id == "run-1"
 

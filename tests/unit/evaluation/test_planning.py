@@ -11,9 +11,9 @@ from ors_server.evaluation.planning import (
     check_same,
     choose_split,
     choose_tasks,
-    go_on,
+    options_of,
     plan_run,
-    wish_of,
+    resume_options,
 )
 from ors_server.evaluation.runner import RunError
 from ors_server.wire import Split
@@ -50,7 +50,7 @@ async def test_two_runs_of_the_same_second_have_different_names():
 
 async def test_the_wish_is_kept_in_the_run():
     run = await planned(split="train", tasks="1:4", limit=2, attempts=3, seed=9, success_at=0.5, steps=4)
-    wish = wish_of(run)
+    wish = options_of(run)
     assert (run.split, run.indices, run.attempts, run.seed, run.success_at) == ("train", (1, 2), 3, 9, 0.5)
     assert (wish.agent, wish.tasks, wish.limit, wish.budget.steps) == ("oracle", "1:4", 2, 4)
 
@@ -72,8 +72,10 @@ async def test_a_wish_that_makes_no_sense_is_refused(wishes, error, message):
 
 async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
     run = await planned(attempts=2)
-    assert go_on(run, RunOptions()) == wish_of(run)
-    assert go_on(run, RunOptions(target="guessing", split="test", attempts=2, success_at=1.0)) == wish_of(run)
+    assert resume_options(run, RunOptions()) == options_of(run)
+    assert resume_options(
+        run, RunOptions(target="guessing", split="test", attempts=2, success_at=1.0)
+    ) == options_of(run)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +89,13 @@ async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
 )
 async def test_a_run_does_not_go_on_as_another_one(wishes, said):
     with pytest.raises(RunError, match=said):
-        go_on(await planned(attempts=2), RunOptions(**wishes))
+        resume_options(await planned(attempts=2), RunOptions(**wishes))
 
 
 async def test_a_run_that_was_not_begun_by_a_wish_cannot_go_on():
     for config in ({}, {"wish": {"nonsense": 1}}):
         with pytest.raises(RunError, match="does not say how"):
-            wish_of(make_run(config=config))
+            options_of(make_run(config=config))
 
 
 async def test_a_run_does_not_go_on_with_another_version_or_another_agent():

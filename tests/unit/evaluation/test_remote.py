@@ -8,12 +8,14 @@ from ors_server.app import create_app
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
 from ors_server.errors import OrsServerError
+from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent
-from ors_server.evaluation.attempt_runner import AttemptPlace, AttemptRunner
+from ors_server.evaluation.attempt_runner import AttemptRunner
+from ors_server.evaluation.budgets import Meter
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, Runner
-from ors_server.evaluation.runs import AttemptStatus
-from ors_server.evaluation.targets import TargetError, TaskOrder, open_server_target
+from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.evaluation.targets import TargetError, open_server_target
 from ors_server.settings import Settings
 from ors_server.testing import FakeClock
 from tests.conftest import LiveServer
@@ -170,7 +172,8 @@ async def test_a_server_without_words_for_it_is_told_no_policy_and_has_no_url(st
     async with open_server_target(stranger.url) as target:
         refused = await attempt_at(target, NoopAgent(), policy={"step_limit": 1})
         no_url = await attempt_at(target, ScriptedAgent(ask))
-        async with target.episode(TaskOrder("test", 0, 1, 5)) as episode:
-            assert (await episode.figures()).episode_return is None
+        async with target.episode("test", 0, seed=5, labels={}, policy={}) as episode:
+            session = AgentSession(target, AttemptPlace("test", 0, 1), 5, episode, Meter())
+            assert await session.summary() is None
     assert "policy" in refused.error
     assert "gives no URL" in no_url.error

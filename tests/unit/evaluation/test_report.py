@@ -26,7 +26,7 @@ from ors_server.evaluation.report.plots import (
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import compare
 from ors_server.evaluation.run_figures import summarise
-from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.run_results import results_of
 from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_attempt, make_lively, make_outcome, make_run
 
@@ -128,7 +128,7 @@ def test_what_agents_and_tasks_say_is_text():
         make_attempt(0, 1, None, error=EVIL, stop_reason=EVIL),
         make_attempt(0, 2, 1.0, stop_reason=EVIL, episode_id=EVIL, metrics={EVIL: 1.0}),
     ]
-    outcome = outcome_of([run], attempts)
+    outcome = results_of([run], attempts)
     page = page_of(outcome)
     assert len(Elements(page).named("script")) == 3
     assert Elements(page).named("img") == []
@@ -163,7 +163,7 @@ def test_the_page_of_very_many_attempts_is_bounded(monkeypatch):
 
 def test_long_texts_are_cut():
     attempts = [make_attempt(0, 1, None, error="x" * 5000)]
-    page = page_of(outcome_of([make_run(1, 1)], attempts))
+    page = page_of(results_of([make_run(1, 1)], attempts))
     assert "x" * (report_rows.MAX_TEXT - 1) + "…" in page
     assert "x" * (report_rows.MAX_TEXT + 1) not in page
 
@@ -174,13 +174,13 @@ def test_ten_thousand_attempts_take_little_more_than_a_megabyte():
         for index in range(1000)
         for number in range(1, 11)
     ]
-    outcome = outcome_of([make_run(1000, 10)], attempts)
+    outcome = results_of([make_run(1000, 10)], attempts)
     reading = FigureOptions(resampling=Resampling(10))
     assert len(run_report(summarise(outcome, reading), outcome)) < 2_000_000
 
 
 def test_a_run_of_nothing_has_a_page():
-    page = page_of(outcome_of([make_run(3, 1, ended_at=None, stop_reason="tokens", versions={})], []))
+    page = page_of(results_of([make_run(3, 1, ended_at=None, stop_reason="tokens", versions={})], []))
     assert Elements(page).named("figure") == []
     assert "no attempt counts" in page
     assert "stopped early: tokens" in page
@@ -190,7 +190,7 @@ def test_a_run_of_nothing_has_a_page():
 def test_several_runs_are_told_apart():
     runs = [make_run(1, 1), make_run(1, 1, run_id="run-b", split="train")]
     attempts = [make_attempt(), make_attempt(reward=0.0, run_id="run-b", split="train")]
-    page = page_of(outcome_of(runs, attempts))
+    page = page_of(results_of(runs, attempts))
     assert "By split" in page
     assert 'id="attempt:train/0/1/run-b"' in page
     assert "test, train" in page

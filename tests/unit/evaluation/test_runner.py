@@ -9,18 +9,17 @@ import pytest
 from ors_server.errors import RecordError
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.baselines import OracleAgent
-from ors_server.evaluation.attempt_runner import AttemptPlace
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts, read_run
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, RunError, Runner, Tally, log_path
-from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.evaluation.seeds import seed_of
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
-EVERY_PLACE = [("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
+EVERY_PLACE = [AttemptPlace("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ async def target():
 async def test_every_attempt_is_played_once_with_its_own_seed(target, tmp_path):
     run, attempts = await play_run(target, OracleAgent(), tmp_path)
     assert sorted(attempt.place for attempt in attempts) == EVERY_PLACE
-    assert all(attempt.seed == seed_of(7, *attempt.place) for attempt in attempts)
+    assert all(attempt.seed == seed_of(7, attempt.place) for attempt in attempts)
     assert all(attempt.episode_return == 1.0 for attempt in attempts)
     assert run.stop_reason is None
     assert run.ended_at is not None
@@ -140,7 +139,7 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
         on_attempt=lambda attempt, tally: tallies.append((tally.ended, tally.mean)),
     )
     _, more = await play_run(target, OracleAgent(), tmp_path, conduct=conduct)
-    assert [attempt.place for attempt in more[6:]] == [("test", 1, 1), ("test", 1, 2)]
+    assert [attempt.place for attempt in more[6:]] == [AttemptPlace("test", 1, 1), AttemptPlace("test", 1, 2)]
     assert [attempt.status for attempt in more[6:]] == [AttemptStatus.DONE] * 2
     assert tallies[-1] == (6, 1.0)
     _, again = await play_run(target, ScriptedAgent(fail_at_first), tmp_path, conduct=conduct)
@@ -149,7 +148,7 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
 
 async def test_a_run_is_played_by_one_at_a_time(target, tmp_path):
     async def meddle(seat):
-        with pytest.raises(RecordError, match="somebody else plays"):
+        with pytest.raises(RecordError, match="another process plays"):
             await play_run(target, OracleAgent(), tmp_path)
 
     _, attempts = await play_run(target, ScriptedAgent(meddle), tmp_path)
@@ -197,9 +196,9 @@ async def test_a_folder_with_attempts_of_another_run_is_refused(target, tmp_path
     lines = tmp_path / "attempts.jsonl"
     whole = lines.read_text()
     for broken, message in (
-        (whole.replace('"run-1"', '"run-2"'), "none of the run"),
-        (whole.replace('"index":2', '"index":77'), "none of the run"),
-        (whole + whole, "there twice"),
+        (whole.replace('"run-1"', '"run-2"'), "not part of the run"),
+        (whole.replace('"index":2', '"index":77'), "not part of the run"),
+        (whole + whole, "recorded twice"),
     ):
         lines.write_text(broken)
         with pytest.raises(RunError, match=message):

@@ -13,7 +13,7 @@ from ors_server.errors import RecordError
 from ors_server.evaluation.folder import RunFolder
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_figures import summarise
-from ors_server.evaluation.run_results import gather, outcome_of
+from ors_server.evaluation.run_results import read_results, results_of
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.summary import SUMMARY, FigureOptions, GroupFigures
 from tests.fixtures.made_runs import BEGIN, make_attempt, make_lively, make_outcome, make_run
@@ -59,7 +59,7 @@ def test_the_pessimistic_success_rate_counts_errors_as_failures():
 def test_attempts_over_their_budget_count_unless_they_are_to_be_left_out():
     run = make_run(1, 2)
     over = make_attempt(0, 2, 0.0, status=AttemptStatus.OVER_BUDGET, stop_reason="token_budget")
-    outcome = outcome_of([run], [make_attempt(0, 1, 1.0), over])
+    outcome = results_of([run], [make_attempt(0, 1, 1.0), over])
     counted = summarise(outcome, QUICK).overall
     left_out = summarise(outcome, replace(QUICK, over_budget=False)).overall
     assert (counted.reward.value, left_out.reward.value) == (0.5, 1.0)
@@ -107,7 +107,7 @@ def test_probabilities_that_all_tasks_agree_on_are_not_certain():
 
 def test_amounts_are_means_of_what_counts_and_totals_of_everything():
     shared = {"tokens_in": 100, "tokens_out": 20, "cost": 0.5}
-    outcome = outcome_of(
+    outcome = results_of(
         [make_run(1, 3)],
         [make_attempt(0, 1, 1.0, **shared), make_attempt(0, 2, None, **shared), make_attempt(0, 3, 0.0)],
     )
@@ -122,7 +122,7 @@ def test_what_nobody_counted_is_nothing_and_not_zero():
     found = figures([[1.0], [0.0]])
     assert found.tokens is None
     assert found.cost is None
-    assert summarise(outcome_of([make_run(2, 2)], []), QUICK).overall.reward is None
+    assert summarise(results_of([make_run(2, 2)], []), QUICK).overall.reward is None
 
 
 def test_metrics_are_summed_up_by_their_kind():
@@ -131,7 +131,7 @@ def test_metrics_are_summed_up_by_their_kind():
         dict(zip(names, values, strict=True)) for values in ((0.5, 0.9, 0.1, 1.0), (0.7, 0.8, 0.2, 3.0))
     ]
     attempts = [make_attempt(0, number, 1.0, metrics=one) for number, one in enumerate(metrics, 1)]
-    found = summarise(outcome_of([make_run(1, 2)], attempts), QUICK).overall.metrics
+    found = summarise(results_of([make_run(1, 2)], attempts), QUICK).overall.metrics
     assert found == pytest.approx(
         {"reward_extra/f1/max": 0.9, "reward_extra/f1/mean": 0.6, "reward_extra/f1/min": 0.1, "seen": 2.0}
     )
@@ -145,7 +145,7 @@ def test_each_task_and_each_split_has_its_figures():
         make_attempt(0, 1, 0.25, run_id="run-b", split="train"),
         make_attempt(0, 2, 0.75, run_id="run-b", split="train"),
     ]
-    found = summarise(outcome_of(runs, attempts), QUICK)
+    found = summarise(results_of(runs, attempts), QUICK)
     assert {name: split.reward.value for name, split in found.splits.items()} == {"test": 0.5, "train": 0.5}
     assert found.overall.counts.planned == 4
     assert found.splits["train"].counts.planned == 2
@@ -168,7 +168,7 @@ def test_tasks_of_a_run_that_pays_all_or_nothing_have_wilson_s_interval():
 
 
 def test_missing_attempts_are_counted():
-    outcome = outcome_of([make_run(3, 2)], [make_attempt(0, 1)])
+    outcome = results_of([make_run(3, 2)], [make_attempt(0, 1)])
     assert summarise(outcome, QUICK).overall.counts.missing == 5
 
 
@@ -178,7 +178,7 @@ def test_the_order_in_which_attempts_ended_changes_no_figure(source):
     outcome = make_lively(6, 3)
     shuffled = list(outcome.attempts)
     source.shuffle(shuffled)
-    assert summarise(outcome_of(outcome.runs, shuffled), QUICK) == summarise(outcome, QUICK)
+    assert summarise(results_of(outcome.runs, shuffled), QUICK) == summarise(outcome, QUICK)
 
 
 def test_a_summary_is_written_and_read_without_loss():
@@ -196,12 +196,12 @@ def test_every_figure_is_documented():
 
 class TestGathering:
     def test_of_two_attempts_at_one_place_the_later_line_stands(self):
-        outcome = outcome_of([make_run(1, 1)], [make_attempt(0, 1, None), make_attempt(0, 1, 1.0)])
+        outcome = results_of([make_run(1, 1)], [make_attempt(0, 1, None), make_attempt(0, 1, 1.0)])
         assert [attempt.episode_return for attempt in outcome.attempts] == [1.0]
 
     def test_attempts_stand_in_the_order_in_which_they_ended(self):
         slow = make_attempt(0, 1, started_at=BEGIN, seconds=100.0)
-        assert [one.index for one in outcome_of([make_run()], [slow, make_attempt(1, 1)]).attempts] == [1, 0]
+        assert [one.index for one in results_of([make_run()], [slow, make_attempt(1, 1)]).attempts] == [1, 0]
 
     def test_folders_are_read(self, tmp_path):
         outcome = make_outcome([[1.0, 0.0], [None]])
@@ -209,7 +209,7 @@ class TestGathering:
             folder.begin(outcome.runs[0])
             for attempt in outcome.attempts:
                 folder.append(attempt)
-        assert gather([tmp_path / "run"]) == outcome
+        assert read_results([tmp_path / "run"]) == outcome
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -219,15 +219,15 @@ class TestGathering:
     def test_runs_of_different_things_are_not_summed_up_together(self, changes, words):
         run_id = "run-b" if changes else "run-a"
         with pytest.raises(RecordError, match=words):
-            outcome_of([make_run(), make_run(run_id=run_id, **changes)], [])
+            results_of([make_run(), make_run(run_id=run_id, **changes)], [])
 
     def test_runs_that_disagree_about_a_task_are_not_summed_up_together(self):
         other = make_attempt(0, 2, task_hash="f" * 64)
         with pytest.raises(RecordError, match="task 0 of the split test"):
-            outcome_of([make_run()], [make_attempt(0, 1), other])
+            results_of([make_run()], [make_attempt(0, 1), other])
 
     def test_a_task_whose_hash_nobody_knows_may_be_any(self):
-        outcome = outcome_of([make_run()], [make_attempt(0, 1, task_hash=""), make_attempt(0, 2)])
+        outcome = results_of([make_run()], [make_attempt(0, 1, task_hash=""), make_attempt(0, 2)])
         (task,) = summarise(outcome, QUICK).tasks
         assert task.task_hash == "0" * 64
 

@@ -18,7 +18,7 @@ from ors_server.evaluation.number_format import (
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import compare
 from ors_server.evaluation.run_figures import summarise
-from ors_server.evaluation.run_results import outcome_of
+from ors_server.evaluation.run_results import results_of
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.summary import FigureOptions
 from ors_server.evaluation.table import (
@@ -70,7 +70,7 @@ def test_a_run_has_one_row_for_each_figure():
 def test_several_splits_stand_beside_each_other_and_all_of_them_last():
     runs = [make_run(1, 1), make_run(1, 1, run_id="run-b", split="train")]
     attempts = [make_attempt(), make_attempt(reward=0.0, run_id="run-b", split="train")]
-    table = summary_table(summarise(outcome_of(runs, attempts), QUICK))
+    table = summary_table(summarise(results_of(runs, attempts), QUICK))
     assert printed(table)[0].split() == ["test", "train", "all"]
     assert rows(table)["tasks"].split() == ["1", "1", "2"]
 
@@ -87,7 +87,7 @@ def test_a_split_without_a_figure_shows_that_it_has_none():
         make_attempt(0, 2, 0.0),
         make_attempt(0, 1, None, run_id="run-b", split="train"),
     ]
-    found = rows(summary_table(summarise(outcome_of(runs, attempts), QUICK)))
+    found = rows(summary_table(summarise(results_of(runs, attempts), QUICK)))
     assert all(found[name].split()[-2:] for name in found)
     assert " - " in found["reward"]
     assert " - " in found["pass@2"]
@@ -102,7 +102,7 @@ def test_names_with_brackets_are_shown_as_they_are():
 
 def test_remarks_tell_what_the_means_leave_out():
     over = make_attempt(1, 1, 0.0, status=AttemptStatus.OVER_BUDGET)
-    outcome = outcome_of([make_run(3, 1)], [make_attempt(0, 1, None), over])
+    outcome = results_of([make_run(3, 1)], [make_attempt(0, 1, None), over])
     assert summary_remarks(summarise(outcome, QUICK)) == [
         "1 attempt errored: in no mean",
         "1 attempt over budget: counted with what was paid until then",
@@ -130,7 +130,7 @@ def test_only_tasks_that_changed_are_listed_and_not_all_of_them():
 
 
 def test_remarks_tell_the_record_and_what_is_not_compared():
-    first = outcome_of([make_run(8, 1)], [make_attempt(index) for index in range(8)])
+    first = results_of([make_run(8, 1)], [make_attempt(index) for index in range(8)])
     found = comparison_remarks(compare(first, make_outcome([[0.0], [1.0]], run_id="run-b"), QUICK))
     assert found == [
         "of 2 matched tasks the second run does 0 better, 1 worse, 1 alike",

@@ -169,5 +169,5 @@ async def test_a_restored_snapshot_ends_what_can_be_compared(record, again):
 
     replay = await again(await record(Forkable, act), Forkable)
     assert [step.verdict.value for step in replay.steps] == ["same", "same", "unplayed", "unplayed"]
-    assert "before step 3 the session was brought back to its snapshot of step 1" in replay.steps[3].why
+    assert "before step 3 the session was restored to its snapshot of step 1" in replay.steps[3].why
     assert replay.verdict is ReplayVerdict.INCONCLUSIVE

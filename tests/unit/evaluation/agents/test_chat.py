@@ -6,9 +6,8 @@ import pytest
 
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
-from ors_server.evaluation.attempt_runner import AttemptPlace
 from ors_server.evaluation.budgets import UsageBudget
-from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from tests.fixtures.chat_server import ChatServer, played_by_hint, refused, said
 from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, attempt_with

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.chat_messages import (
     as_chat,
@@ -12,7 +13,6 @@ from ors_server.evaluation.agents.chat_messages import (
     for_reading,
     read_reply,
 )
-from ors_server.evaluation.targets import Answer
 from ors_server.wire import (
     ImageBlock,
     Message,
@@ -20,6 +20,7 @@ from ors_server.wire import (
     TextBlock,
     ToolCallBlock,
     ToolListing,
+    ToolOutput,
     ToolResultBlock,
     ToolSpec,
 )
@@ -76,8 +77,11 @@ def test_a_tool_without_parameters_is_announced_with_an_empty_object():
 
 
 def test_pictures_of_several_answers_follow_all_of_them():
-    answers = [("a", Answer((PICTURE,))), ("b", Answer((TextBlock(text="x"),)))]
-    assert [message["role"] for message in as_results(answers)] == ["tool", "tool", "user"]
+    results = [
+        CallResult(name, "look", ToolOutput(blocks=[block], finished=False))
+        for name, block in (("a", PICTURE), ("b", TextBlock(text="x")))
+    ]
+    assert [message["role"] for message in as_results(results)] == ["tool", "tool", "user"]
 
 
 def test_a_reply_is_read_whatever_form_its_parts_have():

@@ -12,9 +12,9 @@ from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.agents.random_arguments import draw_arguments
 from ors_server.evaluation.agents.replay_agent import ReplayAgent
-from ors_server.evaluation.attempt_runner import AttemptPlace, AttemptRunner
+from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.local_target import open_local_target
-from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, manner
