@@ -22,22 +22,15 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_process import ProcessStreams
-from ors_server.sandboxes.host_cell import FreshFolders, HostCell
+from ors_server.sandboxes.host_cell import SYSTEM_PATH, FreshFolders, HostCell, start_with
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.server_state import ServerState
-from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
-LAYOUT = SandboxLayout(
-    work="/work",
-    home="/home/agent",
-    temporary="/tmp",  # noqa: S108 # the sandbox's own
-    control="/run/ors",
-    state="/run/ors-state",
-)
 _INNER_ID = "1000"
 _PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -84,16 +77,16 @@ class BubblewrapCell(HostCell):
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
         self._close_info()
-        self._info, told = os.pipe()
+        self._info, reporting = os.pipe()
         shell = ["/bin/sh", f"{LAYOUT.control}/init"]
-        order = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1"]
-        order += ["--info-fd", str(told), *_variables(self.layout.environment)]
+        command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1"]
+        command += ["--info-fd", str(reporting), *_variables(self.layout.environment)]
         entrances = self._cgroup.entrances if self._cgroup is not None else []
         try:
-            ends = ProcessStreams(slave, slave, slave, told)
-            return self._spawn(order, shell, ends, entrances, terminal=os.ttyname(slave))
+            ends = ProcessStreams(slave, slave, slave, reporting)
+            return self._spawn(command, shell, ends, entrances, terminal=os.ttyname(slave))
         finally:
-            os.close(told)
+            os.close(reporting)
 
     @override
     async def finish_launch(self) -> None:
@@ -125,10 +118,10 @@ class BubblewrapCell(HostCell):
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
         view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
-        order = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
-        order += _variables(self.layout.environment)
+        command = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
+        command += _variables(self.layout.environment)
         entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
-        return self._spawn(order, argv, ProcessStreams(stdin, stdout, subprocess.PIPE), entrances)
+        return self._spawn(command, argv, ProcessStreams(stdin, stdout, subprocess.PIPE), entrances)
 
     @override
     async def end_processes(self) -> None:
@@ -154,7 +147,7 @@ class BubblewrapCell(HostCell):
 
     @override
     def spawn_fresh(
-        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         limits = self.limits
         view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
@@ -168,8 +161,8 @@ class BubblewrapCell(HostCell):
         outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
         isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
         isolation += ["--json-status-fd", str(ends.status)]
-        isolation += _variables(order.variables(LAYOUT.temporary))
-        return self._spawn(isolation, [*inside, *order.argv], ends, place.entrances)
+        isolation += _variables(request.variables(LAYOUT.temporary))
+        return self._spawn(isolation, [*inside, *request.argv], ends, place.entrances)
 
     # How everything is started
 
@@ -182,25 +175,13 @@ class BubblewrapCell(HostCell):
         *,
         terminal: str = "",
     ) -> "subprocess.Popen[bytes]":
-        filter_fd = _as_pipe(program(Policy()))
-        passed = [fd for fd in (filter_fd, ends.status) if fd >= 0]
-        confined = [*isolation, "--remount-ro", "/", "--seccomp", str(filter_fd), "--", *argv]
-        told = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
-        try:
-            return subprocess.Popen(  # noqa: S603 # a list of our own making
-                confined,
-                stdin=ends.stdin,
-                stdout=ends.stdout,
-                stderr=ends.stderr,
-                pass_fds=passed,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **told},
-                cwd="/",
-                start_new_session=True,  # a signal to a whole group must reach neither the server nor its own
-            )
-        except OSError as error:
-            raise SandboxStartError(f"cannot start bubblewrap: {error}") from error
-        finally:
-            os.close(filter_fd)
+        own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
+        return start_with(
+            program(Policy()),
+            lambda fd: [*isolation, "--remount-ro", "/", "--seccomp", str(fd), "--", *argv],
+            ends,
+            environment={**SYSTEM_PATH, **own},
+        )
 
     def _enter(self, limits: str) -> list[str]:
         """Return the command that creates or enters the session's outer namespaces, and drops root."""
@@ -344,16 +325,6 @@ def _masks(state: ServerState) -> list[str]:
         for place in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
             argv += ["--ro-bind", str(state.static / ("empty" if place.is_dir() else "nothing")), str(place)]
     return argv
-
-
-def _as_pipe(content: bytes) -> int:
-    """Return a pipe from which the content can be read once; it holds 64 KiB."""
-    reading, writing = os.pipe()
-    try:
-        os.write(writing, content)
-    finally:
-        os.close(writing)
-    return reading
 
 
 def _variables(environment: Mapping[str, str]) -> list[str]:

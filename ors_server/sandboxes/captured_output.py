@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Output:
-    """What was kept of a stream."""
+    """The kept part of a stream."""
 
     head: bytes = b""
     """First bytes; all of them if nothing was cut."""

@@ -29,7 +29,7 @@ class Cell(ABC):
     init: int
     """Pid of the first process inside, as the server sees it; 0 before the launch."""
     fresh_dir: str
-    """Where fresh programs see their files."""
+    """The path of fresh programs' files, as these see it."""
 
     @abstractmethod
     def launch(self, slave: int) -> None:
@@ -77,7 +77,7 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
+    async def start_fresh(self, request: FreshProgram) -> FreshProcess:
         """Start a fresh program; it is closed with the cell at the latest.
 
         Raises:
@@ -116,11 +116,7 @@ class Cell(ABC):
         return None
 
     def signal_group(self, group: int, number: signal.Signals) -> int:
-        """Signal the session's processes of one process group, each through a pidfd.
-
-        Returns:
-            How many were signalled.
-        """
+        """Signal the session's processes of one process group through pidfds; return how many there were."""
         reached = 0
         for pid in self.processes():
             row = process_row(pid)

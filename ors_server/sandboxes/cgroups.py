@@ -29,7 +29,7 @@ _FREEZE_LOOKS = 200
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Where this server may create cgroups."""
+    """The places where this server may create cgroups."""
 
     version: int
     """1, 2, or 0 for nowhere."""
@@ -145,7 +145,7 @@ class Cgroup:
             return 0
 
     def freeze(self) -> bool:
-        """Ask the kernel to stop everything inside; returns whether it can."""
+        """Stop every process inside; return whether the kernel can."""
         return self._switch("1", "FROZEN")
 
     def thaw(self) -> bool:

@@ -20,7 +20,7 @@ from ors_server.sandboxes.server_state import ServerState
 
 
 class BackendChoice(StrEnum):
-    """What an operator may select."""
+    """The backends that an operator may select."""
 
     AUTO = "auto"
     BUBBLEWRAP = "bubblewrap"
@@ -31,7 +31,7 @@ class BackendChoice(StrEnum):
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """What the operator requires of the backend."""
+    """The operator's requirements of the backend."""
 
     choice: BackendChoice = BackendChoice.AUTO
     allow_unsandboxed: bool = False
@@ -41,9 +41,9 @@ class BackendRequest:
     docker_image: str | None = None
     """The image of sessions' containers; without one Docker is tried only if selected by name."""
     docker_host: str | None = None
-    """Where the Docker engine listens; by default as in `DOCKER_HOST`."""
+    """URL of the Docker engine; by default that of `DOCKER_HOST`."""
     hidden: HiddenPaths = field(default_factory=HiddenPaths)
-    """What agents must not read."""
+    """Paths that agents must not read."""
     allow_visible_answers: bool = False
     """Accept a backend in which agents can read hidden files."""
 
@@ -113,11 +113,7 @@ async def _choose(request: BackendRequest, state: ServerState, clock: Clock | No
 
 
 async def _require_hidden(backend: Backend, request: BackendRequest) -> None:
-    """Check from inside a sandbox that hidden files cannot be read.
-
-    Raises:
-        SandboxUnavailableError: They can, and the operator did not allow that.
-    """
+    """Check from inside a sandbox that hidden files cannot be read, unless the operator allows it."""
     if not request.hidden.places or request.allow_visible_answers:
         return
     sandbox = await backend.start("probe-answers")

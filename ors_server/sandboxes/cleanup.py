@@ -23,12 +23,12 @@ _PAUSE = 0.01
 
 @dataclass
 class CleanupResult:
-    """What was cleaned up."""
+    """The result of a clean-up."""
 
     servers: list[str] = field(default_factory=list[str])
     """Ids of the dead servers."""
     processes: int = 0
-    """How many were killed."""
+    """Number of killed processes."""
 
 
 def clean_up(base: Path | None = None) -> CleanupResult:
@@ -97,14 +97,14 @@ def _kill_group(group: Path) -> None:
         send_signal(pid, signal.SIGKILL, lambda pid: pid in _members(group))
 
 
-def _write_file(file: Path, order: str) -> bool:
+def _write_file(file: Path, text: str) -> bool:
     """Write into a file of a cgroup; returns whether the file exists."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)  # creates nothing
     except OSError:
         return False
     with contextlib.suppress(OSError):
-        os.write(descriptor, order.encode())
+        os.write(descriptor, text.encode())
     os.close(descriptor)
     return True
 

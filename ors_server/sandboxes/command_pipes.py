@@ -68,9 +68,8 @@ class PipeReader:
     def redirect(self, capture: OutputCapture, *, is_last: bool) -> None:
         """Send later data to another capture.
 
-        Args:
-            is_last: Whether no command will use the pipe again: its name is removed, and it is closed when no
-                process can write into it.
+        If it is the last, no command uses the pipe again: its name is removed, and it is closed when no
+        process can write into it.
         """
         self._capture = capture
         self.on_data = None
@@ -131,11 +130,7 @@ class CommandStreams:
 
     @classmethod
     def make(cls, poller: Poller, folder: str, number: int, owner: int | None) -> "CommandStreams":
-        """Create both pipes.
-
-        Args:
-            owner: Uid that may write; None if it is the server's own.
-        """
+        """Create both pipes; `owner` is the uid that may write, None for the server's own."""
         nothing = OutputCapture(0, 0)
         stdout = PipeReader(poller, f"{folder}o{number}", nothing, owner)
         try:
@@ -171,7 +166,7 @@ class CommandStreams:
 
 
 class BackgroundOutput:
-    """What background jobs print after their command ended: the last bytes; all are counted."""
+    """Output of background jobs after their command ended: the last bytes; all are counted."""
 
     def __init__(self, keep: int, most_pipes: int = 64) -> None:
         self._capture = OutputCapture(0, keep)

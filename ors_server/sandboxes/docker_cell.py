@@ -19,11 +19,11 @@ from ors_server.sandboxes.cgroups import Cgroup
 from ors_server.sandboxes.docker_engine import ContainerGroup, Engine, EngineFacts
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.fresh_process import ProcessStreams
-from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshFolders, HostCell
+from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshFolders, HostCell, start_with
 from ors_server.sandboxes.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.server_state import ServerState
-from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, ulimits
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
 
 _STATUS_BYTES = 65_536
 _REPORT_LIMIT = 60.0
@@ -56,7 +56,7 @@ class DockerCell(HostCell):
 
     @override
     def make_layout(self) -> SandboxLayout:
-        return containers.LAYOUT
+        return LAYOUT
 
     @override
     def make_group(self, suffix: str) -> Cgroup | None:
@@ -263,10 +263,10 @@ class DockerCell(HostCell):
         return self._spawn_program(config, ProcessStreams(stdin, stdout, subprocess.PIPE, -1), -1)
 
     @override
-    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
+    async def start_fresh(self, request: FreshProgram) -> FreshProcess:
         """Start a fresh program, and wait until there is a process: starting is not on the program's time."""
         try:
-            process = await super().start_fresh(order)
+            process = await super().start_fresh(request)
         finally:
             begun, self._begun = self._begun, -1
         try:
@@ -281,10 +281,10 @@ class DockerCell(HostCell):
 
     @override
     def spawn_fresh(
-        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         lines = ulimits(self.limits, self.enforced())
-        config = containers.fresh(self._place, order, place.files, lines)
+        config = containers.fresh(self._place, request, place.files, lines)
         self._begun, begins = os.pipe()
         try:
             return self._spawn_program(config, ends, begins)
@@ -305,21 +305,14 @@ class DockerCell(HostCell):
     def _spawn(self, orders: dict[str, Any], ends: ProcessStreams, *passed: int) -> "subprocess.Popen[bytes]":
         """Start the process that talks to the engine."""
         orders |= {"host": self._engine.host, "api": self._facts.api}
-        reading = _as_file(json.dumps(orders).encode())
-        try:
-            return subprocess.Popen(  # noqa: S603 # a list of our own making
-                [sys.executable, "-P", docker_launcher.__file__, str(reading), str(ends.status)],
-                stdin=ends.stdin,
-                stdout=ends.stdout,
-                stderr=ends.stderr,
-                pass_fds=[fd for fd in (reading, ends.status, *passed) if fd >= 0],
-                env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                cwd="/",
-            )
-        except OSError as error:
-            raise SandboxStartError(f"cannot start the launcher of containers: {error}") from error
-        finally:
-            os.close(reading)
+        return start_with(
+            json.dumps(orders).encode(),
+            lambda fd: [sys.executable, "-P", docker_launcher.__file__, str(fd), str(ends.status)],
+            ends,
+            *passed,
+            environment={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            leads_session=False,
+        )
 
 
 def place_of(base: Path) -> str:
@@ -333,11 +326,3 @@ def _parse_reports(received: bytes) -> dict[str, Any]:
     for line in received.splitlines():
         report |= json.loads(line)
     return report
-
-
-def _as_file(content: bytes) -> int:
-    """Return a descriptor from which the content can be read once."""
-    descriptor = os.memfd_create("ors-orders", os.MFD_CLOEXEC)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor

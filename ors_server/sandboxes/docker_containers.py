@@ -1,4 +1,4 @@
-"""What the engine is asked for: the containers of one session as the Docker Engine API describes them. Pure.
+"""The containers of one session, as the Docker Engine API describes them. Pure.
 
 A session has two long-lived containers. The one that holds its files owns a volume (a tmpfs with a size and
 an inode quota) and does nothing else, so the files outlive the other one, in which the shell runs. Both go
@@ -16,26 +16,20 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import SHARES
 from ors_server.sandboxes.docker_profile import session_profile
 from ors_server.sandboxes.fresh import FreshProgram
-from ors_server.sandboxes.shell_scripts import SandboxLayout
+from ors_server.sandboxes.shell_scripts import LAYOUT
 
 Config: TypeAlias = dict[str, Any]
 Mount: TypeAlias = dict[str, Any]
 
-LAYOUT = SandboxLayout(
-    work="/work",
-    home="/home/agent",
-    temporary="/tmp",  # noqa: S108 # the container's own
-    control="/run/ors",
-    state="/run/ors-state",
-)
+
 FRESH_DIR = "/grader"
 DATA = "{data}"
 """Stands for the volume's folder on the host, which is known once the engine has made it."""
 SERVER_LABEL = "ors.server"
-"""Whose container it is."""
+"""The id of the server that owns the container."""
 SESSION_LABEL = "ors.session"
 PLACE_LABEL = "ors.place"
-"""Which base folder its server has: the ids of strangers' servers mean nothing here."""
+"""The base folder of its server; other base folders have server ids of their own."""
 _TERMINAL = "/run/ors-terminal"
 _VOLUME = "/data"
 _LEASH = "/run/ors-leash"
@@ -70,7 +64,7 @@ _NAMED = ("/bin/sh", "-c", 'exec "$@"', "sh")
 
 @dataclass(frozen=True)
 class ContainerSetting:
-    """What a session's containers have in common."""
+    """Settings that all containers of one session share."""
 
     image: str
     name: str
@@ -84,7 +78,7 @@ class ContainerSetting:
     control: Path
     """Its control folder there."""
     static: Path
-    """What the server's sessions share: empty name resolution, a terminal that does not open."""
+    """Files that the server's sessions share: empty name resolution, a terminal that does not open."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -136,7 +130,7 @@ def session(place: ContainerSetting, terminal: str) -> Config:
     return config
 
 
-def fresh(place: ContainerSetting, order: FreshProgram, files: Path | None, ulimits: str) -> Config:
+def fresh(place: ContainerSetting, request: FreshProgram, files: Path | None, ulimits: str) -> Config:
     """Return the container of a fresh program."""
     mounts = [_bind(f"{DATA}/work", LAYOUT.work)]
     if files is not None:
@@ -144,7 +138,7 @@ def fresh(place: ContainerSetting, order: FreshProgram, files: Path | None, ulim
     config = _program(place, mounts)
     config |= {
         "Entrypoint": ["/bin/sh", "-c", _RUN.format(ulimits=ulimits), "sh"],
-        "Cmd": [*_variables(order.variables(LAYOUT.temporary)), *_NAMED, *order.argv],
+        "Cmd": [*_variables(request.variables(LAYOUT.temporary)), *_NAMED, *request.argv],
         "WorkingDir": LAYOUT.work,
     }
     size = f"size={place.limits.disk_bytes},nr_inodes={place.limits.inodes}"
@@ -165,15 +159,6 @@ def copier(place: ContainerSetting, argv: list[str], *, reads: bool) -> Config:
         config["User"] = "0:0"
         config["HostConfig"]["CapAdd"] = list(_COPIER_RIGHTS)
     return config
-
-
-def with_data(config: Config, folder: str) -> Config:
-    """Put the volume's folder in its place."""
-    mounts = [
-        {**mount, "Source": mount["Source"].replace(DATA, folder)} if "Source" in mount else mount
-        for mount in config["HostConfig"]["Mounts"]
-    ]
-    return {**config, "HostConfig": {**config["HostConfig"], "Mounts": mounts}}
 
 
 def _program(place: ContainerSetting, mounts: list[Mount]) -> Config:

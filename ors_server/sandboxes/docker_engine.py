@@ -28,7 +28,7 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What an engine reports about itself and about the image."""
+    """An engine's report about itself and about the image."""
 
     version: str
     api: str
@@ -43,7 +43,7 @@ class EngineFacts:
 
 
 class Engine:
-    """A connection to one engine."""
+    """A connection to one engine; every method but `facts` may raise `SandboxError` if it refuses."""
 
     def __init__(self, host: str | None = None) -> None:
         """Connect to a URL as in `DOCKER_HOST`, which is the default.
@@ -62,7 +62,7 @@ class Engine:
         self._client: Any = self._connected()
 
     def facts(self, image: str) -> EngineFacts:
-        """Ask the engine about itself and about an image.
+        """Return the engine's report about itself and about an image.
 
         Raises:
             SandboxUnavailableError: There is no such image, or sessions cannot use the engine's containers.
@@ -90,11 +90,7 @@ class Engine:
         )
 
     def labelled(self, label: str, value: str | None = None) -> dict[str, dict[str, str]]:
-        """Return the ids of the containers that have a label, each with all of its labels.
-
-        Raises:
-            SandboxError: The engine refused.
-        """
+        """Return the ids of the containers that have a label, each with all of its labels."""
         selected = label if value is None else f"{label}={value}"
         rows: list[dict[str, Any]] = self._request(
             lambda: self._client.containers(all=True, filters={"label": [selected]})
@@ -102,27 +98,15 @@ class Engine:
         return {str(row["Id"]): dict(row["Labels"]) for row in rows}
 
     def remove(self, container: str) -> None:
-        """Kill a container, by its id or name, and remove it with its volumes; it may be gone already.
-
-        Raises:
-            SandboxError: The engine refused.
-        """
+        """Kill a container, by its id or name, and remove it with its volumes; it may be gone already."""
         self._request(lambda: self._client.remove_container(container, force=True, v=True), gone=True)
 
     def pause(self, container: str) -> None:
-        """Suspend every process of a container, by its id or name.
-
-        Raises:
-            SandboxError: The engine refused.
-        """
+        """Suspend every process of a container, by its id or name."""
         self._request(lambda: self._client.pause(container))
 
     def unpause(self, container: str) -> None:
-        """Resume every process of a container, by its id or name; it may be gone already.
-
-        Raises:
-            SandboxError: The engine refused.
-        """
+        """Resume every process of a container, by its id or name; it may be gone already."""
         self._request(lambda: self._client.unpause(container), gone=True)
 
     def close(self) -> None:

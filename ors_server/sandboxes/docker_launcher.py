@@ -38,7 +38,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 class Launcher:
-    """Carries out one order."""
+    """Carries out the orders for one container."""
 
     def __init__(self, client: Any, orders: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> None:
         self._client = client

@@ -35,7 +35,7 @@ _FROM_HOST = (
     "ssl/openssl.cnf",
     "vim",
 )
-"""What programs under `/usr` need of the host's; none of it is private."""
+"""Files of the host's that programs under `/usr` need; none of them is private."""
 
 
 def build(folder: Path, host: Path = Path("/etc")) -> None:

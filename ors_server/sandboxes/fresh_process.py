@@ -40,7 +40,7 @@ _LAST_WORDS_LIMIT = 1.0
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _EXEC_REFUSED = b"bwrap: execvp "
-"""How bubblewrap's message begins if there is nothing to run; a program that prints it has a status."""
+"""Beginning of bubblewrap's message if there is nothing to run; a program that prints it has a status."""
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -52,7 +52,7 @@ class ProcessStreams:
     stdout: int
     stderr: int
     status: int = -1
-    """Where its guardian reports its status; -1 if that is not needed."""
+    """Descriptor on which its guardian reports its status; -1 if that is not needed."""
 
 
 Spawn = Callable[[ProcessStreams], "subprocess.Popen[bytes]"]
@@ -68,12 +68,12 @@ def _no_more() -> None:
 
 @dataclass(frozen=True)
 class GuardianOptions:
-    """How a program is ended, and what to do afterwards."""
+    """The ending of a program, and the work afterwards."""
 
     ending: signal.Signals = signal.SIGKILL
     """The signal on which its guardian ends everything it started; SIGKILL follows if that takes too long."""
     keep_bytes: tuple[int, int] = (16_384, 16_384)
-    """How much of the head and of the tail of standard error is kept."""
+    """Bytes of the head and of the tail of standard error that are kept."""
     kill_rest: Callable[[], None] = _no_more
     """Kills everything that it started, if more is known of that than its children."""
     on_end: "Callable[[HostedProcess], None]" = _nothing

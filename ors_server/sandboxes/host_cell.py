@@ -1,4 +1,4 @@
-"""What cells on this host share: folder, owner, control files, cgroups, launch and end.
+"""The common part of cells on this host: folder, owner, control files, cgroups, launch and end.
 
 A backend's own file starts the first process, the copying programs and the fresh programs, and kills what it
 started.
@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,13 +32,15 @@ from ors_server.sandboxes.shell_scripts import EnforcedLimits, SandboxLayout, in
 
 KILL_LIMIT = 60.0
 """Seconds until a killed process must be gone."""
+SYSTEM_PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+"""The environment of a program that isolates others."""
 _FOLDERS = (".", "work", "home", "tmp", "state")
 _PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class FreshFolders:
-    """What a fresh program has on the host."""
+    """The folders and the cgroup of a fresh program on the host."""
 
     files: Path | None = None
     """The folder of its files."""
@@ -50,6 +53,44 @@ class FreshFolders:
     def entrances(self) -> list[str]:
         """Files into which its first process writes 0 to enter its cgroup."""
         return self.group.entrances if self.group is not None else []
+
+
+def start_with(
+    instructions: bytes,
+    command: Callable[[int], list[str]],
+    ends: ProcessStreams,
+    *passed: int,
+    environment: Mapping[str, str],
+    leads_session: bool = True,
+) -> "subprocess.Popen[bytes]":
+    """Start a program that reads its instructions from the descriptor with which `command` is called.
+
+    It inherits no other descriptor than that, its streams and those that are passed. As the leader of a
+    session of its own it gets no signal that is sent to the server's process group.
+
+    Raises:
+        SandboxStartError: It could not be started.
+    """
+    descriptor = os.memfd_create("ors-instructions", os.MFD_CLOEXEC)
+    argv = command(descriptor)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:  # a descriptor
+            file.write(instructions)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return subprocess.Popen(  # noqa: S603 # a list of our own making
+            argv,
+            stdin=ends.stdin,
+            stdout=ends.stdout,
+            stderr=ends.stderr,
+            pass_fds=[fd for fd in (descriptor, ends.status, *passed) if fd >= 0],
+            env=environment,
+            cwd="/",
+            start_new_session=leads_session,
+        )
+    except OSError as error:
+        raise SandboxStartError(f"cannot start the launcher of a sandbox, {argv[0]}: {error}") from error
+    finally:
+        os.close(descriptor)
 
 
 class HostCell(Cell):
@@ -113,16 +154,16 @@ class HostCell(Cell):
 
     @abstractmethod
     def spawn_fresh(
-        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         """Start a fresh program's guardian."""
 
-    async def make_folders(self, order: FreshProgram, number: int) -> FreshFolders:
+    async def make_folders(self, request: FreshProgram, number: int) -> FreshFolders:
         """Create what the fresh program of this number (from 1) needs on the host."""
-        if not order.files:
+        if not request.files:
             return FreshFolders()
         folder = self._folder.path / f"fresh-{number}"
-        await anyio.to_thread.run_sync(write_files, folder, order.files)
+        await anyio.to_thread.run_sync(write_files, folder, request.files)
         return FreshFolders(files=folder)
 
     def remove_folders(self, place: FreshFolders) -> None:
@@ -213,9 +254,9 @@ class HostCell(Cell):
     # Fresh programs
 
     @override
-    async def start_fresh(self, order: FreshProgram) -> FreshProcess:
+    async def start_fresh(self, request: FreshProgram) -> FreshProcess:
         self._fresh_number += 1
-        place = await self.make_folders(order, self._fresh_number)
+        place = await self.make_folders(request, self._fresh_number)
         if self._is_closed:
             self.remove_folders(place)
         self._require_open()
@@ -237,7 +278,7 @@ class HostCell(Cell):
             group = self._take_group()
             place = replace(place, group=group)
             options = GuardianOptions(self.fresh_ending, kept, kill_rest, on_end)
-            process = HostedProcess(partial(self.spawn_fresh, order, place), options)
+            process = HostedProcess(partial(self.spawn_fresh, request, place), options)
         except BaseException:
             self.remove_folders(place)
             raise
@@ -245,11 +286,7 @@ class HostCell(Cell):
         return process
 
     def _take_group(self) -> Cgroup | None:
-        """Return an empty cgroup for one fresh program.
-
-        Raises:
-            SandboxStartError: Cgroups enforce the limits here, and no more can be created.
-        """
+        """Return an empty cgroup for one fresh program; None where no cgroups enforce the limits."""
         if self._cgroup is None:
             return None
         for group in self._free_groups:

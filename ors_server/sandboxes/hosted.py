@@ -58,11 +58,7 @@ class HostedSandbox(Sandbox):
         self._is_frozen = False
 
     async def begin(self) -> None:
-        """Launch the shell; on failure nothing is left.
-
-        Raises:
-            SandboxStartError: No shell answered.
-        """
+        """Launch the shell; on failure nothing is left; `SandboxStartError` if no shell answered."""
         try:
             await self._shell.start()
         except BaseException:
@@ -164,9 +160,9 @@ class HostedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        order = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
+        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
         async with self._exclusively():
-            return await self.cell.start_fresh(order)
+            return await self.cell.start_fresh(request)
 
     @override
     async def aclose(self) -> None:

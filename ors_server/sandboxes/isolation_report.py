@@ -7,7 +7,7 @@ from typing import Any
 
 
 class IsolatedResource(StrEnum):
-    """What a sandbox may isolate."""
+    """A resource that a sandbox may isolate."""
 
     FILES = "files"
     """The host's files: data sets, sources, secrets."""
@@ -24,7 +24,7 @@ class IsolatedResource(StrEnum):
 
 
 class Strength(IntEnum):
-    """How strong a backend is; the server chooses the strongest that works."""
+    """The strength of a backend; the server chooses the strongest that works."""
 
     NONE = 0
     """Nothing is isolated."""
@@ -38,14 +38,14 @@ class Strength(IntEnum):
 
 @dataclass(frozen=True)
 class IsolationReport:
-    """What is isolated, by which means, and what is not; recorded with every episode."""
+    """The isolated resources, the means, and the gaps; recorded with every episode."""
 
     backend: str
     strength: Strength
     isolated: MappingProxyType[IsolatedResource, str]
     """IsolatedResource to the means that isolates it, such as `"network namespace"`."""
     gaps: tuple[str, ...] = ()
-    """What is not isolated, one sentence each."""
+    """The gaps, one sentence each."""
     loopback: bool = False
     """Whether a process inside can reach a server inside."""
 

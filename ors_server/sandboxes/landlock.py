@@ -26,7 +26,7 @@ from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_files import SharedFolder
 from ors_server.sandboxes.fresh_process import ProcessStreams
 from ors_server.sandboxes.hidden_paths import readable_around
-from ors_server.sandboxes.host_cell import FreshFolders, HostCell
+from ors_server.sandboxes.host_cell import SYSTEM_PATH, FreshFolders, HostCell, start_with
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.landlock_rules import SYSTEM, System, rules
@@ -39,7 +39,7 @@ from ors_server.sandboxes.processes import (
     send_signal,
     threads_of_uid,
 )
-from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.server_state import ServerState, remove_tree
 from ors_server.sandboxes.shell_scripts import SandboxLayout, ulimits
@@ -185,13 +185,13 @@ class LandlockCell(HostCell):
     # Fresh programs
 
     @override
-    async def make_folders(self, order: FreshProgram, number: int) -> FreshFolders:
+    async def make_folders(self, request: FreshProgram, number: int) -> FreshFolders:
         temporary = self._folder.path / f"fresh-{number}"
         self._make_own(temporary)
-        if not order.files:
+        if not request.files:
             return FreshFolders(temporary=temporary)
         try:
-            await self._fresh_files.take(order.files)
+            await self._fresh_files.take(request.files)
         except BaseException:
             remove_tree(temporary)
             raise
@@ -206,13 +206,16 @@ class LandlockCell(HostCell):
 
     @override
     def spawn_fresh(
-        self, order: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         script = ulimits(self.counted_limits(), self.enforced()) + '\nexec "$@"'
-        orders = self._orders(["/bin/sh", "-c", script, "sh", *order.argv], self.layout.work)
+        orders = self._orders(["/bin/sh", "-c", script, "sh", *request.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = place.entrances
-        orders["environment"] = {**order.variables(str(place.temporary)), _MARK: f"{self._mark}-fresh"}
+        orders["environment"] = {
+            **request.variables(str(place.temporary)),
+            _MARK: f"{self._mark}-fresh",
+        }
         orders["status"] = ends.status
         if self._confined:
             shown = [path for path in (self.layout.work, place.files) if path is not None]
@@ -224,22 +227,13 @@ class LandlockCell(HostCell):
     def _spawn(
         self, orders: dict[str, Any], ends: ProcessStreams, lead: list[str]
     ) -> "subprocess.Popen[bytes]":
-        told = _as_file(marshal.dumps(orders))
-        try:
-            return subprocess.Popen(  # noqa: S603 # a list of our own making
-                [*lead, sys.executable, "-I", "-S", launcher.__file__, str(told)],
-                stdin=ends.stdin,
-                stdout=ends.stdout,
-                stderr=ends.stderr,
-                pass_fds=[fd for fd in (told, ends.status) if fd >= 0],
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-                cwd="/",
-                start_new_session=not lead,
-            )
-        except OSError as error:
-            raise SandboxStartError(f"cannot start the launcher: {error}") from error
-        finally:
-            os.close(told)
+        return start_with(
+            marshal.dumps(orders),
+            lambda fd: [*lead, sys.executable, "-I", "-S", launcher.__file__, str(fd)],
+            ends,
+            environment=SYSTEM_PATH,
+            leads_session=not lead,
+        )
 
     def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
         """Return the launcher's instructions for a process of the session."""
@@ -332,12 +326,7 @@ class LandlockBackend(HostedBackend):
 
 
 def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
-    """Return this user's processes that were started with a mark in their environment.
-
-    Args:
-        mark: A session's, or the server's id with which its sessions' marks begin.
-        begins: Whether the mark is only the beginning of theirs.
-    """
+    """Return this user's processes whose environment has a session's mark, or one that begins with it."""
     return [pid for pid in processes_of_uids(os.getuid()) if has_mark(pid, mark, begins=begins)]
 
 
@@ -355,17 +344,3 @@ def kill_marked(mark: str) -> None:
     """Kill the processes whose mark begins with this one."""
     for pid in marked_processes(mark, begins=True):
         send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
-
-
-def _as_file(content: bytes) -> int:
-    """Return a descriptor from which content of any length can be read once."""
-    descriptor = os.memfd_create("ors-orders")
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor

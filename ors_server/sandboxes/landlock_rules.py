@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 System: TypeAlias = tuple[Sequence[str], Sequence[str]]
-"""Which system paths may be read whole, and which folders may only be listed."""
+"""System paths that may be read whole, and folders that may only be listed."""
 _READABLE = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
     *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
@@ -24,11 +24,7 @@ def rules(
     write: Sequence[str | Path | None],
     use: Sequence[str | Path] = (),
 ) -> dict[str, list[str]]:
-    """Return the launcher's rules: the system, the harmless devices, and the given paths.
-
-    Args:
-        use: Files and folders to be read and written, but not added to.
-    """
+    """Return the launcher's rules: the system, harmless devices, the paths; `use` allows no new files."""
     readable, listed = system
     return {
         "list": list(listed),

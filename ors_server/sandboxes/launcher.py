@@ -252,8 +252,8 @@ def _be_child(orders: dict[str, Any], status: int) -> None:
 
 def main() -> None:
     """Read the instructions and carry them out."""
-    with open(int(sys.argv[1]), "rb") as told:  # noqa: PTH123 # a descriptor
-        orders = marshal.load(told)  # noqa: S302 # what the server itself wrote a moment ago
+    with open(int(sys.argv[1]), "rb") as source:  # noqa: PTH123 # a descriptor
+        orders = marshal.load(source)  # noqa: S302 # what the server itself wrote a moment ago
     if orders["status"] is None:
         become(orders)
     guard(orders, orders["status"])

@@ -20,11 +20,7 @@ class NoneBackend(HostedBackend):
     name = "none"
 
     def __init__(self, state: ServerState, clock: Clock | None = None, *, allowed: bool = False) -> None:
-        """Refuse unless the operator allows it.
-
-        Raises:
-            UnsandboxedRefusedError: The operator does not.
-        """
+        """Refuse unless the operator allows it; `UnsandboxedRefusedError` if the operator does not."""
         if not allowed:
             raise UnsandboxedRefusedError(
                 "without a sandbox an agent's commands run with the server's rights; "

@@ -33,7 +33,7 @@ _SYNC_TRIES = 3
 
 @dataclass
 class _CommandEnd:
-    """How a command ended, as far as it is known."""
+    """The end of a command, as far as it is known."""
 
     killed: Killed | None = None
     restarted: bool = False
@@ -70,11 +70,7 @@ class Shell:
         self.cwd = cell.layout.work
 
     async def start(self) -> None:
-        """Launch the cell and wait for the shell.
-
-        Raises:
-            SandboxStartError: No shell answered in time.
-        """
+        """Launch the cell and wait for the shell; `SandboxStartError` if no shell answered in time."""
         self._launch()
         limit = self._cell.start_limit
         if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:

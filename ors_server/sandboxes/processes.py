@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 NICENESS = 5
-"""Of sandboxes, above the server's own: a third of its weight when both want a processor (sched(7))."""
+"""Niceness of sandboxes above the server's: a third of its weight when both want a processor (sched(7))."""
 _PROC = Path("/proc")
 _COMM_END = b")"
 _STANDS_STILL = "TtZX"
@@ -25,7 +25,7 @@ _STOP_PAUSE = 0.001
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the kernel reports of one process."""
+    """The kernel's report about one process."""
 
     pid: int
     parent: int
@@ -125,11 +125,7 @@ def inner_pid(pid: int) -> int | None:
 
 
 def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]) -> bool:
-    """Signal a process if it is still the same one.
-
-    Args:
-        is_ours: Called once the process is open as a pidfd.
-    """
+    """Signal a process if `is_ours` still accepts it once it is open as a pidfd; return whether it did."""
     try:
         held = os.pidfd_open(pid)
     except OSError:

@@ -23,7 +23,7 @@ _READY = b"R"
 
 @dataclass(frozen=True)
 class ProcessorUsage:
-    """What a program used so far."""
+    """A program's use of processors so far."""
 
     processor_s: float
     """Processor time of all its processes, including those that ended and were waited for."""
@@ -53,7 +53,7 @@ class ProcessorUsage:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a program used between two looks."""
+    """A program's use of processors between two measurements."""
 
     processor_s: float
     delayed_s: float

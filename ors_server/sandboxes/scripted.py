@@ -46,8 +46,8 @@ def answers(table: Mapping[str, bytes]) -> Script:
     def script(command: str, _files: Files) -> ExecResult | bytes:
         if command in table:
             return table[command]
-        said = f"{command}: not in the script\n".encode()
-        return result(exit_code=127, stderr=said)
+        printed = f"{command}: not in the script\n".encode()
+        return result(exit_code=127, stderr=printed)
 
     return script
 
@@ -105,11 +105,11 @@ class ScriptedSandbox(Sandbox):
         if "\0" in command or len(command.encode(errors="surrogatepass")) > self.limits.command_bytes:
             raise SandboxCommandError("a command must be text without NUL, within the limit")
         self.commands.append(command)
-        said = self._backend.script(command, self.files)
-        if isinstance(said, ExecResult):
-            return said
+        printed = self._backend.script(command, self.files)
+        if isinstance(printed, ExecResult):
+            return printed
         capture = OutputCapture(self.limits.keep_head_bytes, self.limits.keep_tail_bytes)
-        capture.feed(said)
+        capture.feed(printed)
         return ExecResult(0, capture.output(), Output(), WORK_DIR, 0.0)
 
     @override
@@ -212,10 +212,10 @@ class ScriptedSandbox(Sandbox):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        order = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
+        request = FreshProgram(tuple(argv), dict(files or {}), dict(environment or {}))
         await self._step()
-        program = self._backend.programs.get(order.argv[0], missing)
-        process = ScriptedProcess(program, FreshCall(order, dict(self.files)))
+        program = self._backend.programs.get(request.argv[0], missing)
+        process = ScriptedProcess(program, FreshCall(request, dict(self.files)))
         self.processes.append(process)
         return process
 
@@ -240,11 +240,7 @@ class ScriptedBackend(Backend):
     name = "scripted"
 
     def __init__(self, script: Script = silent, programs: Mapping[str, Program] | None = None) -> None:
-        """Keep the scripts.
-
-        Args:
-            programs: Fresh programs by their first argument; any other is missing (status 127).
-        """
+        """Keep the scripts, and fresh programs by their first argument; others are missing (status 127)."""
         self.script = script
         self.programs: Mapping[str, Program] = programs or {}
         self.sandboxes: list[ScriptedSandbox] = []

@@ -37,7 +37,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class FreshCall:
-    """What a scripted program was started with."""
+    """The arguments of a scripted program, and the files at its start."""
 
     order: FreshProgram
     """Its arguments, files and variables."""
@@ -143,16 +143,16 @@ class ScriptedProcess(FreshProcess):
             if self._is_reading and given is None:
                 return
             try:
-                said = self._play.send(given or b"") if self._is_begun else next(self._play)
+                yielded = self._play.send(given or b"") if self._is_begun else next(self._play)
             except StopIteration as end:
                 self._status = int(end.value)
                 return
             self._is_begun = True
-            self._is_reading = said is READ
-            if isinstance(said, Remark):
-                self._stderr += said.text
-            elif said is not None:
-                self._stdout += said
+            self._is_reading = yielded is READ
+            if isinstance(yielded, Remark):
+                self._stderr += yielded.text
+            elif yielded is not None:
+                self._stdout += yielded
 
     def _take_input(self) -> bytes | None:
         """Return the program's next input: what was sent, `b""` at the end, None if it must wait."""

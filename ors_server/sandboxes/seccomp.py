@@ -147,7 +147,7 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 @dataclass(frozen=True)
 class Policy:
-    """What a filter allows beyond the fixed list."""
+    """Calls that a filter allows beyond the fixed list."""
 
     families: tuple[int, ...] = OPEN_FAMILIES
     """Socket families that may be opened."""

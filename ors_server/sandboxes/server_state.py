@@ -1,4 +1,4 @@
-"""What one server keeps on the host for its sandboxes: one folder, one lock, and uids.
+"""One server's state on the host for its sandboxes: one folder, one lock, and uids.
 
 The folder's name begins with `FOLDER_PREFIX`; the lock shows whether its server runs. The kernel releases a
 lock when the process that holds it ends, so nothing depends on pids, which are reused.
@@ -111,7 +111,7 @@ class ServerState:
         self._memory = self.folder
         """Holds what changes with every command."""
         self.hidden = HiddenPaths()
-        """What sandboxes hide of the system; set before the first one is created."""
+        """System paths that sandboxes hide; set before the first one is created."""
         self.hierarchies: Hierarchies = find_hierarchies()
         self._numbers = count(1)
         self._uids: UidPool | None = None

@@ -163,9 +163,19 @@ class SandboxLayout:
         }
 
 
+LAYOUT = SandboxLayout(
+    work="/work",
+    home="/home/agent",
+    temporary="/tmp",  # noqa: S108 # the sandbox's own
+    control="/run/ors",
+    state="/run/ors-state",
+)
+"""The paths in a sandbox that has a file system of its own."""
+
+
 @dataclass(frozen=True)
 class EnforcedLimits:
-    """Which limits a cgroup enforces, so that `ulimit` need not."""
+    """The limits that a cgroup enforces, so that `ulimit` need not."""
 
     memory: bool = False
     pids: bool = False

@@ -27,7 +27,7 @@ class ShellTerminal:
 
     @property
     def other_output(self) -> str:
-        """What the shell printed lately beside its marks."""
+        """Recent output of the shell beside its marks."""
         return self._reader.other_output
 
     def open(self) -> int:

@@ -14,7 +14,7 @@ _syscall.restype = ctypes.c_long
 
 
 class Resolve(IntFlag):
-    """How `openat2` may walk (linux/openat2.h)."""
+    """Flags that restrict the path walk of `openat2` (linux/openat2.h)."""
 
     NO_XDEV = 0x01
     NO_MAGICLINKS = 0x02

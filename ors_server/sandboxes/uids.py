@@ -16,11 +16,7 @@ _BLOCKS = 256
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock a file for as long as the descriptor stays open; creates the file if necessary.
-
-    Returns:
-        The descriptor; None if another process holds the lock.
-    """
+    """Create and lock a file for as long as the returned descriptor is open; None if another holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,11 +35,7 @@ class UidBlock:
 
     @classmethod
     def take(cls, base: Path) -> "UidBlock":
-        """Take the first free block.
-
-        Raises:
-            SandboxUnavailableError: Every block is taken.
-        """
+        """Take the first free block; `SandboxUnavailableError` if every block is taken."""
         for number in range(_BLOCKS):
             lock = try_lock(base / f"uids-{number}")
             if lock is None:
